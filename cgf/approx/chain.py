@@ -1,0 +1,72 @@
+"""Only squarings: the limit approximation with a free constant after each square."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cgf.approx import record
+from cgf.approx.exponential import Fit, square
+from cgf.errors import UserError
+
+
+@dataclass(frozen=True)
+class SquareChain:
+    """exp(y) ~ z_k with z_0 = a y + b and z_{i+1} = z_i^2 + constants[i], i = 0 .. k-1.
+
+    Domain and error: ``fit``. Levels and multiplications of the core: k squarings, nothing else, since
+    adding a public constant is free; a zero constant is not added at all. With all constants zero, a =
+    2^-k and b = 1 it is the limit approximation (1 + y / 2^k)^(2^k) of the CGF-softmax paper (appendix
+    'Approximation of the Exponential Function'), named ``limit``.
+    """
+
+    method: str
+    a: float
+    b: float
+    constants: tuple[float, ...]
+    fit: Fit | None = None
+
+    def __post_init__(self) -> None:
+        if not self.constants or not np.isfinite((self.a, self.b, *self.constants)).all():
+            raise UserError("a square chain needs at least one constant and finite numbers, and has alpha "
+                            f"{self.a}, beta {self.b}, constants {self.constants}")
+
+    @property
+    def k(self) -> int:
+        return len(self.constants)
+
+    @property
+    def alpha(self) -> float:
+        return self.a
+
+    @property
+    def beta(self) -> float:
+        return self.b
+
+    @property
+    def levels(self) -> int:
+        return self.k
+
+    @property
+    def ct_mults(self) -> int:
+        return self.k
+
+    def core(self, u: Any) -> Any:
+        """z_k from z_0 = u, for a float, array, tensor or ciphertext u."""
+        value = u
+        for constant in self.constants:
+            value = square(value)
+            if constant != 0.0:
+                value = value + constant
+        return value
+
+    def __call__(self, y: Any) -> Any:
+        return self.core(y * self.a + self.b)
+
+    def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
+        return record.intermediates(self, y)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**record.common(self), "k": self.k, "alpha": self.a, "beta": self.b, "constants": list(self.constants)}

@@ -1,0 +1,61 @@
+"""Exponentials to and from JSON; a number's shortest repr is exact, so coefficients survive bit for bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cgf.approx.chain import SquareChain
+from cgf.approx.exponential import Exponential, Fit
+from cgf.approx.poly import Polynomial
+from cgf.errors import UserError
+
+CHAINS = ("chain", "limit")
+POLYNOMIALS = ("chebyshev", "taylor", "fitted")
+
+
+def number(data: dict[str, Any], key: str) -> float:
+    """data[key] as a finite float (a JSON number or its decimal string)."""
+    return _float(data.get(key), key)
+
+
+def numbers(data: dict[str, Any], key: str, count: int | None = None) -> tuple[float, ...]:
+    """data[key] as a tuple of finite floats, ``count`` of them if given."""
+    values = data.get(key)
+    if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
+        raise UserError(f"'{key}' must be a list of {count or 'several'} numbers, and is {values!r}")
+    return tuple(_float(v, key) for v in values)
+
+
+def _float(value: Any, key: str) -> float:
+    try:
+        result = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        result = math.nan
+    if not math.isfinite(result):
+        raise UserError(f"'{key}' must hold finite numbers, and there is {value!r}")
+    return result
+
+
+def _fit(data: dict[str, Any]) -> Fit | None:
+    if "domain" not in data:
+        return None
+    lo, hi = numbers(data, "domain", 2)
+    guard_lo, guard_hi = numbers(data, "guard", 2)
+    return Fit((lo, hi), (guard_lo, guard_hi), number(data, "guard_bound"), number(data, "max_error"))
+
+
+def exponential_from_json(data: Any) -> Exponential:
+    """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss."""
+    if not isinstance(data, dict):
+        raise UserError(f"an exponential must be a JSON object, and is {data!r}")
+    method = data.get("method")
+    if method in CHAINS:
+        return SquareChain(method, number(data, "alpha"), number(data, "beta"), numbers(data, "constants"), _fit(data))
+    if method in POLYNOMIALS:
+        k = data.get("k", 0)
+        if not isinstance(k, int) or isinstance(k, bool):
+            raise UserError(f"'k' must be a whole number, and is {k!r}")
+        coefficients = numbers(data, "coefficients")
+        return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
+    raise UserError(f"an exponential's method must be one of {', '.join(CHAINS + POLYNOMIALS)}, and is {method!r}")

@@ -1,0 +1,219 @@
+"""Fits of exp on an interval, each deterministic and cached; and what is known of them (``with_fit``).
+
+Errors everywhere: absolute where y <= 0, relative where y > 0 (see ``Fit.max_error``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from cgf.approx import search
+from cgf.approx.chain import SquareChain
+from cgf.approx.exponential import Exponential, Fit
+from cgf.approx.exponential_json import exponential_from_json as exponential_from_json
+from cgf.approx.minimax import Model, exchange, largest, least_squares
+from cgf.approx.poly import Polynomial
+from cgf.approx.tree import MAX_DEGREE
+from cgf.errors import UserError
+
+GRID = 200_000  # points on which max_error is measured
+GUARD_BOUND = 2.0**20
+E = TypeVar("E", bound=Exponential)
+
+
+def chebyshev(lo: float, hi: float, degree: int = 15, k: int | None = None) -> Polynomial:
+    """exp(y) ~ p(y / 2^k)^(2^k), p the least squares fit of exp on [lo, hi] / 2^k at Chebyshev nodes.
+
+    k None: the least with (hi - lo) / 2^k <= 8, the paper's interval. p is returned in powers of u in
+    [-1, 1]. Levels: ceil(log2(degree + 1)) + k. Error: about 2^k times that of p (degree 15, width 8: 2e-10
+    of p's greatest value). Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function'.
+    """
+    lo, hi = _interval(lo, hi)
+    if k is None:
+        k = max(0, math.ceil(math.log2((hi - lo) / 8)))
+    return _chebyshev(lo, hi, _whole("degree", degree, 1, MAX_DEGREE), _whole("k", k, 0, 20))
+
+
+@lru_cache(maxsize=256)
+def _chebyshev(lo: float, hi: float, degree: int, k: int) -> Polynomial:
+    u = np.cos(np.pi * (np.arange(512) + 0.5) / 512)
+    target = np.exp(((lo + hi) / 2 + (hi - lo) / 2 * u) / 2.0**k)
+    fitted_ = np.polynomial.chebyshev.chebfit(u, target, degree)
+    return with_fit(_from_chebyshev("chebyshev", lo, hi, fitted_, k), (lo, hi))
+
+
+def _from_chebyshev(method: str, lo: float, hi: float, coefficients: np.ndarray, k: int) -> Polynomial:
+    powers = np.polynomial.chebyshev.cheb2poly(coefficients)
+    return Polynomial(method, 2 / (hi - lo), -(hi + lo) / (hi - lo), tuple(float(c) for c in powers), k)
+
+
+@lru_cache(maxsize=256)
+def limit(lo: float, hi: float, k: int) -> SquareChain:
+    """(1 + y / 2^k)^(2^k). Levels and multiplications: k. Error 0.27 / 2^k while lo >= -2^(k+1), then it grows.
+
+    Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function', Limit Approximation.
+    """
+    lo, hi = _interval(lo, hi)
+    k = _whole("k", k, 1, 20)
+    return with_fit(SquareChain("limit", 2.0**-k, 1.0, (0.0,) * k), (lo, hi))
+
+
+@lru_cache(maxsize=256)
+def taylor(degree: int, x0: float, lo: float | None = None, hi: float | None = None) -> Polynomial:
+    """sum over i <= degree of exp(x0) / i! (y - x0)^i, u = y - x0: no scaling, no squarings.
+
+    Levels: ceil(log2(degree + 1)). Accurate near x0 only; without lo and hi no error is attached. Source:
+    CGF-softmax paper, appendix 'Low-degree Variant'.
+    """
+    degree = _whole("degree", degree, 1, MAX_DEGREE)
+    coefficients = tuple(math.exp(x0) / math.factorial(i) for i in range(degree + 1))
+    result = Polynomial("taylor", 1.0, -float(x0), coefficients)
+    return result if lo is None or hi is None else with_fit(result, _interval(lo, hi))
+
+
+def fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
+    """The polynomial that minimises the largest error of p(u)^(2^k) itself, u in [-1, 1] on [lo, hi].
+
+    Least squares gives the error of p no credit for the squarings, which forgive it wherever exp is small.
+    Levels: ceil(log2(degree + 1)) + k. Error on [-128, 0] with degree 7 and k = 4: about 1e-9, where the
+    least squares polynomial has 7e-3. A local optimum, from starts of several weightings.
+    """
+    lo, hi = _interval(lo, hi)
+    return _fitted(lo, hi, _whole("degree", degree, 1, 31), _whole("k", k, 0, 12))
+
+
+@lru_cache(maxsize=256)
+def _fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
+    count = min(2000, max(400, 20 * (degree + 1) * 2 ** (k // 2)))
+    y = search.fit_points(lo, hi, count)
+    model = _squared_model(y, lo, hi, degree, k)
+    basis = np.polynomial.chebyshev.chebvander((2 * y - lo - hi) / (hi - lo), degree)
+    root = np.exp(y / 2.0**k)
+    starts = []
+    for share in (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0):
+        weights = np.exp(share * np.minimum(y, 0.0) * (1 - 2.0**-k) - np.maximum(y, 0.0) * 2.0**-k)
+        starts.append(np.linalg.lstsq(basis * weights[:, None], root * weights, rcond=1e-13)[0])
+    rows = least_squares(model, np.array(starts), steps=60)
+    rows = np.concatenate([rows, [search.polish(model, row, 200) for row in rows]])
+    rows = rows[np.argsort(largest(model, rows), kind="stable")[:4]]
+    best = min((exchange(model, row) for row in rows), key=lambda pair: pair[1])[0]
+    return with_fit(_from_chebyshev("fitted", lo, hi, best, k), (lo, hi))
+
+
+def _squared_model(y: np.ndarray, lo: float, hi: float, degree: int, k: int) -> Model:
+    """Weighted error of p(u)^(2^k) over Chebyshev coefficients (S, degree + 1)."""
+    basis = np.polynomial.chebyshev.chebvander((2 * y - lo - hi) / (hi - lo), degree)
+    target, weights = np.exp(y), search.error_weights(y)
+
+    def model(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(all="ignore"):
+            value = params @ basis.T
+            slope = np.broadcast_to(weights, value.shape)
+            for _ in range(k):
+                slope = slope * (2.0 * value)
+                value = value * value
+            return (value - target) * weights, slope[:, :, None] * basis
+
+    return model
+
+
+def chain(lo: float, hi: float, k: int, alpha: float | None = None, seed: int = 0) -> SquareChain:
+    """The square chain with the least largest error found on [lo, hi]; levels and multiplications: k.
+
+    alpha fixes the scale of y, where a circuit prescribes it. Largest error on [-16, 0]: k = 3 1.2e-2, k = 4
+    2.7e-4, k = 5 1.2e-6; on [-32, 0]: k = 5 2.5e-5; on [-64, 0]: k = 5 6e-5; on [-128, 0]: k = 6 2e-6.
+    The problem is not convex: the result is the best local optimum from many seeded starts (1 to 6 s).
+    Source: ``SquareChain``; for the search see search.py.
+    """
+    lo, hi = _interval(lo, hi)
+    if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
+        raise UserError(f"alpha must be a positive number, and is {alpha}")
+    return _chain(lo, hi, _whole("k", k, 1, 12), None if alpha is None else float(alpha), seed)
+
+
+@lru_cache(maxsize=256)
+def _chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> SquareChain:
+    a, b, *constants = (float(p) for p in search.best_chain(lo, hi, k, alpha, seed))
+    return with_fit(SquareChain("chain", a, b, tuple(constants)), (lo, hi))
+
+
+def max_error(exponential: Exponential, domain: tuple[float, float], points: int = GRID) -> float:
+    """Largest error on an even grid of the domain; inf where the core overflows."""
+    y = np.linspace(domain[0], domain[1], points)
+    with np.errstate(all="ignore"):
+        errors = np.abs(exponential(y) - np.exp(y)) * search.error_weights(y)
+    return float(errors.max()) if np.isfinite(errors).all() else math.inf
+
+
+def with_fit(exponential: E, domain: tuple[float, float], bound: float = GUARD_BOUND) -> E:
+    """The same exponential with its Fit on domain attached."""
+    domain = _interval(*domain)
+    guard = guard_interval(exponential, bound, domain=domain)
+    return replace(exponential, fit=Fit(domain, guard, bound, max_error(exponential, domain)))  # type: ignore
+
+
+def guard_interval(exponential: Exponential, bound: float = GUARD_BOUND, reach: float = 4096.0,
+                   domain: tuple[float, float] | None = None) -> tuple[float, float]:
+    """The largest interval around domain on which every intermediate stays at most bound in absolute value.
+
+    domain None: that of the exponential's fit. Looks no further than reach beyond it. Where the domain
+    itself breaks the bound, the interval grows from its safest point instead, so it does not cover the
+    domain; it is a single point if even that one breaks it. Conservative: of the two sides of an end, to
+    1e-9, the safe one.
+    """
+    if domain is None:
+        if exponential.fit is None:
+            raise UserError("a guard interval needs a domain to start from, and this exponential has none")
+        domain = exponential.fit.domain
+    lo, hi = domain
+    inside = np.linspace(lo, hi, 20_001)
+    peaks = _peaks(exponential, inside)
+    if (peaks <= bound).all():
+        left, right = lo, hi
+    else:
+        left = right = float(inside[np.argmin(peaks)])
+        if peaks.min() > bound:
+            return left, right
+    return (_grow(exponential, bound, left, lo - reach), _grow(exponential, bound, right, hi + reach))
+
+
+def _peaks(exponential: Exponential, y: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.max(np.abs(exponential.intermediates(y)), axis=0), nan=np.inf)
+
+
+def _grow(exponential: Exponential, bound: float, safe: float, end: float) -> float:
+    """The last safe point on the way from safe to end: a scan whose steps grow, then bisection."""
+    way = np.concatenate([np.linspace(0, 0.05, 2000), np.geomspace(0.05, 1.0, 4000)[1:]])
+    points = safe + (end - safe) * way
+    broken = np.flatnonzero(_peaks(exponential, points) > bound)
+    if not len(broken):
+        return float(end)
+    good, bad = float(points[max(broken[0] - 1, 0)]), float(points[broken[0]])
+    while abs(bad - good) > 1e-9 * max(1.0, abs(good)):
+        middle = (good + bad) / 2
+        if _peaks(exponential, np.array([middle]))[0] > bound:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def _interval(lo: float, hi: float) -> tuple[float, float]:
+    lo, hi = float(lo), float(hi)
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
+        raise UserError(f"an interval needs finite lo < hi, and is [{lo}, {hi}]")
+    if hi > 300 or hi - lo > 1e6:
+        raise UserError(f"an interval must end below 300 and be no wider than 1e6, and is [{lo}, {hi}]")
+    return lo, hi
+
+
+def _whole(name: str, value: int, least: int, most: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise UserError(f"{name} must be a whole number from {least} to {most}, and is {value!r}")
+    return int(value)

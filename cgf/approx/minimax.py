@@ -1,0 +1,130 @@
+"""Nonlinear minimax fits of few parameters: least squares from many starts, then linear programs.
+
+A model maps parameters (S, P) of S starts at once to residuals (S, N) and Jacobians (S, N, P) at fixed
+points; it knows nothing of weights, and the functions here know nothing of exp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import linprog
+
+Model = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+HUGE = 1e100  # cost of parameters at which the model overflows
+
+
+def _cost(residuals: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        cost = np.einsum("sn,sn->s", residuals, residuals)
+    return np.where(np.isfinite(cost), cost, HUGE)
+
+
+def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: float = 2.0) -> np.ndarray:
+    """Levenberg-Marquardt on all starts (S, P) side by side; returns (S, P), never worse than the starts.
+
+    power 2 is least squares; a greater power approaches the largest residual by reweighting, as Lawson.
+    """
+    params = starts.copy()
+    damping = np.full(len(params), 1e-2)
+    residuals, jacobian = model(params)
+    for _ in range(steps):
+        weights = _lawson(residuals, power)
+        cost = _cost(residuals * weights)
+        weighted = jacobian * weights[..., None]
+        with np.errstate(all="ignore"):
+            gram = np.einsum("snp,snq->spq", weighted, weighted)
+            slope = np.einsum("snp,sn->sp", weighted, residuals * weights)
+        alive = np.isfinite(gram).all((1, 2)) & np.isfinite(slope).all(1)
+        gram[~alive], slope[~alive] = np.eye(params.shape[1]), 0.0
+        diagonal = np.einsum("spp->sp", gram)
+        diagonal *= 1.0 + damping[:, None]
+        diagonal += 1e-300 + 1e-18 * diagonal.max(1, keepdims=True)
+        scale = 1.0 / np.sqrt(diagonal)
+        step = np.linalg.solve(gram * scale[:, :, None] * scale[:, None, :], (slope * scale)[..., None])
+        trial = params - step[..., 0] * scale
+        trial_residuals, trial_jacobian = model(trial)
+        better = _cost(trial_residuals * weights) < cost
+        params[better] = trial[better]
+        residuals[better], jacobian[better] = trial_residuals[better], trial_jacobian[better]
+        damping = np.clip(np.where(better, damping * 0.2, damping * 6.0), 1e-15, 1e12)
+    return params
+
+
+def _lawson(residuals: np.ndarray, power: float) -> np.ndarray:
+    if power == 2.0:
+        return np.ones_like(residuals)
+    with np.errstate(all="ignore"):
+        size = np.abs(residuals) / np.abs(residuals).max(1, keepdims=True)
+    return np.nan_to_num(size, nan=1.0) ** (power / 2 - 1) + 1e-6
+
+
+def largest(model: Model, params: np.ndarray) -> np.ndarray:
+    """Largest absolute residual of each of (S, P) parameters."""
+    residuals = np.abs(model(params)[0])
+    return np.where(np.isfinite(residuals), residuals, HUGE).max(1)
+
+
+def exchange(model: Model, start: np.ndarray, steps: int = 60, close: float = 1e-4) -> tuple[np.ndarray, float]:
+    """A local minimax from start (P,): (parameters, largest absolute residual), never worse than start.
+
+    Each step linearises the residuals at their local extrema (and their neighbours) and solves
+    min t, |r + J d| <= t, as Remez' exchange does for linear problems, within a trust region on the relative
+    change of each parameter. The linear program is posed in the orthonormal basis of J, because its columns
+    are nearly dependent.
+    """
+    params, reach = start, 0.03
+    residuals, jacobian = (part[0] for part in model(params[None]))
+    worst = float(np.abs(residuals).max())
+    for _ in range(steps):
+        orthonormal, triangle = np.linalg.qr(jacobian)
+        try:
+            back = np.linalg.inv(triangle) * worst
+        except np.linalg.LinAlgError:
+            break
+        size = np.abs(params) + 1e-3 * np.abs(params).max()
+        points = _extrema(residuals)
+        solution = _linear_program(residuals[points] / worst, orthonormal[points], back / (reach * size[:, None]))
+        if solution is None:
+            break
+        trial = params + back @ solution[0]
+        trial_residuals, trial_jacobian = (part[0] for part in model(trial[None]))
+        now = float(np.abs(trial_residuals).max())
+        promised = worst * (1.0 - solution[1])
+        if not now < worst:  # also where the trial overflows
+            if promised < close * worst or reach < 1e-7:
+                break
+            reach *= 0.25
+            continue
+        gain = (worst - now) / max(promised, 1e-300)
+        finished = promised < close * worst and reach > 1e-3
+        reach = reach * 3.0 if gain > 0.6 else reach * 0.5 if gain < 0.2 else reach
+        params, residuals, jacobian, worst = trial, trial_residuals, trial_jacobian, now
+        if finished:
+            break
+    return params, worst
+
+
+def _extrema(residuals: np.ndarray) -> np.ndarray:
+    """Indices of the local maxima of |r| that matter, their neighbours and both ends."""
+    size = np.abs(residuals)
+    inner = np.flatnonzero((size[1:-1] >= size[:-2]) & (size[1:-1] >= size[2:])) + 1
+    inner = inner[size[inner] > 0.02 * size.max()]
+    spread = np.concatenate([inner + d for d in (-4, -2, -1, 0, 1, 2, 4)] + [[0, len(size) - 1]])
+    return np.unique(np.clip(spread, 0, len(size) - 1)).astype(int)
+
+
+def _linear_program(r: np.ndarray, q: np.ndarray, region: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """(d, t) with the least t such that |r + q d| <= t and |region d| <= 1."""
+    norms = np.maximum(np.abs(region).max(1, keepdims=True), 1e-300)
+    ones, none = np.ones((len(r), 1)), np.zeros((len(region), 1))
+    result = linprog(
+        np.append(np.zeros(q.shape[1]), 1.0),
+        A_ub=np.block([[q, -ones], [-q, -ones], [region / norms, none], [-region / norms, none]]),
+        b_ub=np.concatenate([-r, r, 1 / norms[:, 0], 1 / norms[:, 0]]),
+        bounds=[(None, None)] * q.shape[1] + [(0, None)],
+        method="highs",
+    )
+    return (result.x[:-1], float(result.x[-1])) if result.status == 0 else None

@@ -1,0 +1,44 @@
+"""Which stand-in for exp an evaluation uses: none, the plan's, or one chosen by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.approx.plan import Plan, choose
+from cgf.errors import UserError
+from cgf.results import read_json
+
+FILE = "plan.json"
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan beside a checkpoint, or None."""
+    path = folder / FILE
+    return Plan.from_json(read_json(path)) if path.is_file() else None
+
+
+def select(approx: dict[str, Any], folder: Path, rows: str) -> Plan | None:
+    """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
+
+    method 'exact': None. 'plan': plan.json of the checkpoint folder. Any other method is fitted here for
+    approx.range, or the calibrated range of plan.json, or the paper's fixed interval [-8 2^k, 0]; such a fit
+    is a function of the configuration alone, so the clear and the encrypted evaluation get the same one.
+    Raises UserError for an unknown method, and where a plan is needed and there is none.
+    """
+    method, plan = str(approx["method"]), read_plan(folder)
+    if method == "exact":
+        return None
+    if method == "plan":
+        if plan is None:
+            raise UserError(f"approx=plan needs {folder / FILE}, and there is none: python scripts/plan.py ckpt={folder}")
+        return plan
+    k = approx.get("k")
+    interval = approx.get("range") or (plan.range if plan is not None else None)
+    if interval is None:
+        if method == "auto" or k is None:
+            raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
+        interval = (-8.0 * 2**k, 0.0)
+    lo, hi = float(interval[0]), float(interval[1])
+    options = {"degree": approx["degree"]} if approx.get("degree") is not None else {}
+    return choose((lo, hi), (lo, hi), rows=rows, method=method, k=k, **options)

@@ -1,0 +1,153 @@
+"""The seam to Hydra: compose, check, build. Read by entry points only; nothing below imports hydra."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, InstantiationException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cgf.errors import UserError
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+    """Decorator of an entry point's main: Hydra's command line, and one sentence for bad input (exit 2)."""
+
+    def decorate(main: Callable[[DictConfig], None]) -> Callable[[], None]:
+        def guarded(cfg: DictConfig) -> None:
+            try:
+                main(cfg)
+            except UserError as error:
+                fail(error)
+            except OmegaConfBaseException as error:
+                fail(UserError(f"the configuration does not hold together: {_first_line(error)}"))
+
+        def run() -> None:
+            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+            try:
+                check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
+            except UserError as error:
+                fail(error)
+            hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
+
+        return run
+
+    return decorate
+
+
+def fail(error: Exception) -> None:
+    """Prints the sentence and ends with exit code 2."""
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
+
+
+def check_overrides(config_name: str, overrides: list[str]) -> None:
+    """Raises UserError for a group choice or a key that does not exist; sweeps are checked choice by choice."""
+    groups = {p.name for p in CONFIGS.iterdir() if p.is_dir()}
+    plain = []
+    for text in overrides:
+        try:
+            override = OverridesParser.create().parse_override(text)
+        except HydraException:
+            raise UserError(f"an override reads key=value, and {text!r} was given") from None
+        values = override.value()
+        swept = override.is_sweep_override()
+        choices = [str(v) for v in (values.list if swept else [values])] if override.key_or_group in groups else []
+        for choice in choices:
+            _check_choice(override.key_or_group, choice)
+        if not override.is_hydra_override():
+            plain.append(f"{override.get_key_element()}={choices[0]}" if swept and choices else text)
+    unswept = [p for p in plain if not OverridesParser.create().parse_override(p).is_sweep_override()]
+    compose(config_name, unswept)
+
+
+def _check_choice(group: str, choice: str) -> None:
+    known = sorted(p.stem for p in (CONFIGS / group).glob("*.yaml"))
+    if choice not in known:
+        raise UserError(f"unknown {group} '{choice}': there are {', '.join(known)}")
+
+
+def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
+    """A config as the command line would give it; UserError for a key that it does not have."""
+    try:
+        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return hydra.compose(config_name, overrides or [])
+    except (HydraException, OmegaConfBaseException) as error:
+        text = str(error)
+        key = re.search(r"(?:Could not override|Key|key) '([^']+)'", text)
+        raise UserError(f"unknown setting '{key.group(1)}' for {config_name}" if key else _first_line(error)) from None
+
+
+def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
+    """hydra.utils.instantiate, with a UserError for names and values that do not fit."""
+    try:
+        return hydra.utils.instantiate(node, **more)
+    except InstantiationException as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, UserError):
+                raise cause from None
+            cause = cause.__cause__
+        target = node.get("_target_", "?")
+        raise UserError(f"{target} cannot be built from its configuration: {_innermost(error)}") from None
+
+
+def task_maker(root: str | None) -> Callable[[dict[str, Any]], Any]:
+    """Builds a task from the node that a checkpoint kept; root, where given, replaces its data folder.
+
+    Only classes below cgf.data are built: a checkpoint must not be able to name arbitrary code.
+    """
+
+    def make(node: dict[str, Any]) -> Any:
+        target = str(node.get("_target_"))
+        if not target.startswith("cgf.data."):
+            raise UserError(f"a checkpoint's task must be a class below cgf.data, and is {target}")
+        return build({**node, "root": root or None} if "root" in node else node)
+
+    return make
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The config as plain containers, interpolations filled in."""
+    plain = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def run_name(cfg: DictConfig) -> str:
+    """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide."""
+    if cfg.run:
+        return str(cfg.run)
+    hydra_cfg = HydraConfig.get()
+    choices, groups = hydra_cfg.runtime.choices, ("model", "task", "softmax", "distill", "tune")
+    parts = [str(choices[g]) for g in groups if str(choices[g]) not in ("none", "full")]
+    known = {*groups, "resume", "overwrite", "data.root", "experiment"}
+    for text in hydra_cfg.overrides.task:
+        key, _, value = text.partition("=")
+        if key.lstrip("+") not in known:
+            short = value if len(value) <= 12 else hashlib.sha256(value.encode()).hexdigest()[:8]
+            parts.append(f"{key.lstrip('+').rpartition('.')[2]}={short}")
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", "-".join(parts))

@@ -1,0 +1,113 @@
+"""Datasets from the Hugging Face hub, with its many failures turned into one sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+
+CONNECT_S = 5.0
+# The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
+PARQUET_BRANCH = "refs/convert/parquet"
+
+
+@dataclass(frozen=True)
+class HubData:
+    """Splits as `datasets.Dataset` by the hub's names, and the commit they come from."""
+
+    splits: dict[str, Any]
+    commit: str
+
+
+def load_hub(
+    task: str, hub: str, config: str | None, splits: list[str], revision: str | None = None
+) -> HubData:
+    """Downloads (or takes from the local cache) the named splits of a hub dataset.
+
+    revision: a commit or branch; None takes the newest. Where the hub does not answer within seconds, the
+    cache is tried without it. UserError if the hub cannot be reached, refuses, or has other splits.
+    """
+    import datasets
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    reach: Exception | None = None
+    try:
+        info = HfApi().dataset_info(hub, revision=revision, timeout=CONNECT_S)
+        scripted = f"{hub.split('/')[-1]}.py" in {file.rfilename for file in info.siblings or []}
+        revision = PARQUET_BRANCH if scripted and revision is None else info.sha
+    except HfHubHTTPError as error:
+        raise _refused(task, hub, error) from error
+    except OfflineModeIsEnabled as error:
+        reach = error
+    except Exception as error:
+        # The HTTP client's classes differ from one hub version to the next; all mean: no answer.
+        reach = error
+
+    try:
+        # One quick question went out above, since `datasets` itself would retry for half a minute a file.
+        with _offline(reach is not None):
+            data = datasets.load_dataset(hub, config, revision=revision)
+    except Exception as error:
+        raise _refused(task, hub, reach or error) from error
+    missing = [split for split in splits if split not in data]
+    if missing:
+        raise UserError(
+            f"task {task} needs the splits {', '.join(splits)} of hub dataset {hub}, "
+            f"and it has {', '.join(data)}"
+        )
+    return HubData({split: data[split] for split in splits}, _commit(data[splits[0]], revision))
+
+
+def hub_rows(task: str, hub: str, data: Any, text: str, label: str) -> list[tuple[str, str]]:
+    """(text, label name) of every row; a numbered label goes by its name where the dataset gives one."""
+    check_columns(task, hub, data, (text, label))
+    names = getattr(data.features[label], "names", None)
+    rows = []
+    for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
+        if names is not None and (not isinstance(value, int) or not 0 <= value < len(names)):
+            raise UserError(
+                f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}"
+            )
+        rows.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
+    return rows
+
+
+def check_columns(task: str, hub: str, data: Any, needed: tuple[str, ...]) -> None:
+    """UserError unless the dataset has all of the columns."""
+    if not set(needed) <= set(data.column_names):
+        raise UserError(
+            f"task {task} needs the columns {', '.join(needed)} of hub dataset {hub}, "
+            f"and it has {', '.join(data.column_names)}"
+        )
+
+
+def _refused(task: str, hub: str, error: Exception) -> UserError:
+    first = str(error).strip().splitlines()
+    return UserError(
+        f"task {task} needs the hub dataset {hub}, and loading it failed "
+        f"({type(error).__name__}: {first[0] if first else 'no message'}); either set data.root "
+        "or CGF_DATA_ROOT to a local folder with the data, or restore access to the hub (for a gated "
+        "dataset: ask for access on its page, then run `hf auth login`)"
+    )
+
+
+@contextmanager
+def _offline(wanted: bool) -> Iterator[None]:
+    """The switch of HF_HUB_OFFLINE=1, which `datasets` reads only once, at import."""
+    import datasets
+
+    before = datasets.config.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = before or wanted
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE = before
+
+
+def _commit(data: Any, revision: str | None) -> str:
+    # The cache folder of a hub dataset is named after the commit; it holds for branches and offline use too.
+    files = getattr(data, "cache_files", None)
+    return Path(files[0]["filename"]).parent.name if files else str(revision)

@@ -1,0 +1,194 @@
+"""Images in, model inputs out: where images come from, augmentation, resizing.
+
+An image is a PIL image or a float tensor (C, H, W) in [0, 1] until it is normalised; torchvision's functions
+take both, and PIL's own resizing is what pretrained models were evaluated with.
+"""
+
+import hashlib
+import io
+import math
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch.nn.functional import affine_grid, grid_sample
+from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms.v2 import functional as F
+
+from cgf.data.task import ImageInput
+from cgf.errors import UserError
+
+SUFFIXES = {".jpeg", ".jpg", ".png"}
+Augment = Callable[[Any, ImageInput], Any]
+
+
+class Folder:
+    """Image files below a folder, named by their path in it: <top>/<class>/<file>."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self, top: str) -> list[str]:
+        """Names of the image files in `top/<class>/`, sorted."""
+        folders = sorted(path for path in (self.path / top).glob("*") if path.is_dir())
+        found = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+        return sorted(name for name in found if PurePosixPath(name).suffix.lower() in SUFFIXES)
+
+    def classes(self, top: str) -> list[str]:
+        """The class folders of `top`, sorted; an empty list where there is no such folder."""
+        return sorted(path.name for path in (self.path / top).glob("*") if path.is_dir())
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file."""
+        return (self.path / name).read_bytes()
+
+    def revision(self, top: str) -> str:
+        """sha256 over names and sizes: hashing every byte of ImageNet would take longer than an epoch."""
+        digest = hashlib.sha256()
+        for name in self.names(top):
+            digest.update(f"{name} {(self.path / name).stat().st_size}\n".encode())
+        return digest.hexdigest()
+
+
+class Archive(Folder):
+    """The same layout inside a zip archive, read into memory whole. UserError if it is no such archive."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self.content = {
+                    name: archive.read(name) for name in archive.namelist() if not name.endswith("/")
+                }
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UserError(f"{path} needs to be a zip archive, and reading it failed: {error}") from error
+
+    def names(self, top: str) -> list[str]:
+        paths = [PurePosixPath(name) for name in self.content]
+        inside = [path for path in paths if len(path.parts) == 3 and path.parts[0] == top]
+        return sorted(str(path) for path in inside if path.suffix.lower() in SUFFIXES)
+
+    def classes(self, top: str) -> list[str]:
+        return sorted({name.split("/")[1] for name in self.names(top)})
+
+    def read(self, name: str) -> bytes:
+        return self.content[name]
+
+    def revision(self, top: str) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+
+class EncodedImages:
+    """PIL images, decoded when asked for. UserError for a file that is no image."""
+
+    def __init__(self, source: Folder, names: list[str]) -> None:
+        self.source = source
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        name = self.names[index]
+        try:
+            image = Image.open(io.BytesIO(self.source.read(name)))
+            image.load()
+        except (OSError, UnidentifiedImageError) as error:
+            raise UserError(
+                f"{self.source.path}: {name} needs to be an image, and reading it failed: {error}"
+            ) from error
+        return image
+
+
+class HubImages:
+    """The image column of a hub dataset, decoded when asked for."""
+
+    def __init__(self, data: Any, column: str) -> None:
+        self.data = data
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return self.data[index][self.column]
+
+
+@contextmanager
+def seeded(*parts: int) -> Iterator[None]:
+    """Torch's CPU generator seeded from the parts inside, and as before afterwards."""
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed: it would also reset the CUDA generators, which dropout draws from.
+        torch.default_generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        yield
+
+
+def set_channels(image: Any, channels: int) -> Any:
+    """The image in grey (1) or colour (3)."""
+    if isinstance(image, Image.Image):
+        return image.convert("L" if channels == 1 else "RGB")
+    if image.shape[0] == channels:
+        return image
+    return image.expand(3, -1, -1) if channels == 3 else F.rgb_to_grayscale(image)
+
+
+def resized_crop(image: Any, want: ImageInput) -> Any:
+    """A random part of 8 to 100 % of the area, at the model's size, and a flip; ImageNet's usual choice."""
+    size, mode = list(want.size[1:]), InterpolationMode(want.interpolation)
+    return v2.RandomHorizontalFlip()(v2.RandomResizedCrop(size, interpolation=mode, antialias=True)(image))
+
+
+def pad_crop(image: Any, want: ImageInput) -> Any:
+    """A random crop after padding by an eighth of the side (4 of CIFAR's 32 pixels), and a flip."""
+    height, width = F.get_size(image)
+    crop = v2.RandomCrop([height, width], padding=max(1, min(height, width) // 8))
+    return v2.RandomHorizontalFlip()(crop(image))
+
+
+def small_affine(image: Any, want: ImageInput) -> Any:
+    """Up to 15 degrees, 15 % of scale and a sixth of the side; no flip, since digits have a handedness.
+
+    Bicubic and by parts of a pixel, because whole pixels are coarse on an image of 8 x 8. Three images in ten
+    stay as they are: a model trained on moved, and so blurred, images alone reads sharp ones badly.
+    """
+    if torch.rand(()) < 0.3:
+        return image
+    angle, scale, right, down = (torch.rand(4) - 0.5).tolist()
+    turn, size = math.radians(30 * angle), 1 + 0.3 * scale
+    rows = [[math.cos(turn) / size, -math.sin(turn) / size, 0.35 * right],
+            [math.sin(turn) / size, math.cos(turn) / size, 0.35 * down]]
+    grid = affine_grid(torch.tensor([rows]), [1, *image.shape], align_corners=False)
+    return grid_sample(image[None], grid, mode="bicubic", align_corners=False)[0]
+
+
+AUGMENTS: dict[str, Augment] = {
+    "resized_crop": resized_crop,
+    "pad_crop": pad_crop,
+    "small_affine": small_affine,
+}
+
+
+def fit(image: Any, want: ImageInput, crop: bool) -> torch.Tensor:
+    """The model's input (C, H, W) float32: resized, its centre cropped, normalised.
+
+    crop: resize to size / crop_pct, keeping the shape, and crop the centre; else stretch to the size.
+    An image that already has the size is left as it is where crop is False or crop_pct is 1.
+    """
+    height, width = want.size[1:]
+    mode = InterpolationMode(want.interpolation)
+    if not crop or (want.crop_pct >= 1 and height != width):
+        goal = [height, width]
+    elif height == width:
+        goal = [int(height / want.crop_pct)]
+    else:
+        goal = [int(height / want.crop_pct), int(width / want.crop_pct)]
+    if F.get_size(image) != [height, width] or goal not in ([height], [height, width]):
+        image = F.center_crop(F.resize(image, goal, interpolation=mode, antialias=True), [height, width])
+    if isinstance(image, Image.Image):
+        image = F.to_dtype(F.pil_to_tensor(image), torch.float32, scale=True)
+    return F.normalize(image, list(want.mean), list(want.std))

@@ -1,0 +1,90 @@
+"""The datasets that tasks hand out, and how their items become batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from cgf.data.images import Augment, fit, seeded, set_channels
+from cgf.data.task import ImageInput
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images (N), the key that names each, and the labels (N,)."""
+
+    images: Any
+    keys: list[str]
+    labels: list[int]
+
+
+class TextDataset(Dataset):
+    """Tokenised texts. `lengths` holds the token count of each, for batches of like length."""
+
+    def __init__(self, input_ids: list[list[int]], labels: list[int]) -> None:
+        self.input_ids = input_ids
+        self.labels = labels
+        self.lengths = [len(ids) for ids in input_ids]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"input_ids": self.input_ids[index], "label": self.labels[index]}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Nothing here depends on the epoch."""
+
+
+def collate_text(items: Sequence[dict[str, Any]], pad_id: int) -> dict[str, torch.Tensor]:
+    """{'input_ids' (B, L), 'attention_mask' (B, L), 'labels' (B,)}, int64, padded right to the longest."""
+    longest = max(len(item["input_ids"]) for item in items)
+    ids = torch.full((len(items), longest), pad_id, dtype=torch.int64)
+    mask = torch.zeros((len(items), longest), dtype=torch.int64)
+    for row, item in enumerate(items):
+        count = len(item["input_ids"])
+        ids[row, :count] = torch.tensor(item["input_ids"], dtype=torch.int64)
+        mask[row, :count] = 1
+    labels = torch.tensor([item["label"] for item in items], dtype=torch.int64)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+class ImageDataset(Dataset):
+    """Items {'pixel_values': (C, H, W) float32, 'label': int}.
+
+    Augmentation draws from (seed, epoch, index) alone, so neither the number of workers nor a resumed run
+    changes an image.
+    """
+
+    def __init__(
+        self, source: Images, own: list[int], want: ImageInput, augment: Augment | None, seed: int, crop: bool
+    ) -> None:
+        self.source, self.own, self.want = source, own, want
+        self.augment, self.seed, self.crop = augment, seed, crop
+        self.labels = [source.labels[i] for i in own]
+        # In shared memory, for workers that live on from one epoch to the next.
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = set_channels(self.source.images[self.own[index]], self.want.size[0])
+        if self.augment is not None:
+            with seeded(self.seed, int(self._epoch), self.own[index]):
+                image = self.augment(image, self.want)
+        # An augmented image is a crop already; to cut its border off again would train on other scales.
+        crop = self.crop and self.augment is None
+        return {"pixel_values": fit(image, self.want, crop), "label": self.labels[index]}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Another epoch, another augmentation."""
+        self._epoch.fill_(epoch)
+
+
+def collate_images(items: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    """{'pixel_values' (B, C, H, W) float32, 'labels' (B,) int64}."""
+    labels = torch.tensor([item["label"] for item in items], dtype=torch.int64)
+    return {"pixel_values": torch.stack([item["pixel_values"] for item in items]), "labels": labels}

@@ -1,0 +1,157 @@
+"""What every task offers, and the choice of rows that all tasks share.
+
+A task hides where its rows come from. It gives datasets for train, val and test, a collate function, its
+class names, and the revision of the data it read. Choices of rows hang on hashes of the rows themselves,
+never on a random generator: they survive library upgrades and a source that lists its rows in another order.
+"""
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch.utils.data import Dataset
+
+from cgf.errors import UserError
+
+SPLITS = ("train", "val", "test")
+ROOT_VARIABLE = "CGF_DATA_ROOT"
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """The images a model takes: size (C, H, W), channel mean and std on a [0, 1] scale, how to resize.
+
+    crop_pct: at evaluation the image is resized to size / crop_pct and its centre is cropped.
+    """
+
+    size: tuple[int, int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str = "bicubic"
+    crop_pct: float = 1.0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a host model takes: a Hugging Face tokenizer, or images of one kind."""
+
+    tokenizer: Any = None
+    image: ImageInput | None = None
+
+
+@dataclass(kw_only=True)
+class Task(ABC):
+    """A classification task.
+
+    name: also the folder under the data root.
+    root: the data root; null falls back to the environment variable CGF_DATA_ROOT, then to the hub.
+    seed: fixes the validation part, `limit` and augmentation. It is not the training seed: runs that differ
+        in their training seed share their splits.
+    limit: rows to keep by split ({train: 300, val: 60}), chosen by class shares and fixed by `seed`.
+
+    Raises UserError for a `limit` that is not a positive count of a known split.
+    """
+
+    kind: ClassVar[str]
+    name: str
+    root: str | None = None
+    seed: int = 42
+    limit: Mapping[str, int | None] | None = None
+
+    def __post_init__(self) -> None:
+        for split, count in (self.limit or {}).items():
+            self.check_split(split)
+            if count is not None and (not isinstance(count, int) or count < 1):
+                raise UserError(f"task.limit.{split} needs a count of at least 1, and it is {count!r}")
+
+    @property
+    @abstractmethod
+    def class_names(self) -> list[str]:
+        """The classes, in the order of their labels. Reads the data on first use."""
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; labels are 0 .. num_classes - 1."""
+        return len(self.class_names)
+
+    @abstractmethod
+    def dataset(self, split: str, inputs: Inputs) -> Dataset:
+        """The items of 'train', 'val' or 'test', with `__len__`, `__getitem__(i) -> dict`, `set_epoch`.
+
+        Raises UserError for an unknown split, inputs of the wrong kind, and data that cannot be used.
+        """
+
+    @abstractmethod
+    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+        """A function from a list of items to one batch (a dict of tensors); it can be pickled."""
+
+    @abstractmethod
+    def revision(self) -> dict[str, str]:
+        """What was read: data file -> sha256, or hub dataset -> commit."""
+
+    def data_root(self) -> Path | None:
+        """The folder that holds `<name>/`, or None where the hub is meant. UserError if it does not exist."""
+        value = self.root or os.environ.get(ROOT_VARIABLE)
+        if not value:
+            return None
+        path = Path(value).expanduser()
+        if not path.is_dir():
+            origin = "data.root" if self.root else ROOT_VARIABLE
+            raise UserError(
+                f"task {self.name} needs its data under {origin}={value}, and there is no such folder"
+            )
+        return path
+
+    def check_split(self, split: str) -> None:
+        """UserError unless `split` is one of train, val, test."""
+        if split not in SPLITS:
+            raise UserError(
+                f"task {self.name} has the splits {', '.join(SPLITS)}, and {split!r} was asked for"
+            )
+
+    def limited(self, split: str, keys: Sequence[str], labels: Sequence[int]) -> list[int]:
+        """Indices of the rows that `limit` keeps of a split, in their order; all of them without a limit."""
+        count = (self.limit or {}).get(split)
+        if count is None or count >= len(keys):
+            return list(range(len(keys)))
+        # Another salt than the validation cut: the two choices must not follow the same order.
+        return choose(keys, labels, count, f"limit {self.seed}")
+
+
+def choose(keys: Sequence[str], labels: Sequence[Any], count: int, salt: Any) -> list[int]:
+    """Indices, ascending, of a fixed stratified choice of about `count` rows.
+
+    keys: (N,) text that names a row. Rows of equal key go together (so that no sentence ends up on both
+    sides), which is why the count may be passed by the few rows that repeat a chosen key.
+    labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder.
+    """
+    stratum: dict[str, Any] = {}
+    for key, label in zip(keys, labels, strict=True):
+        stratum.setdefault(key, label)
+    members: dict[Any, list[str]] = {}
+    for key, label in stratum.items():
+        members.setdefault(label, []).append(key)
+    quota = _quotas({label: len(rows) for label, rows in members.items()}, count, salt)
+    chosen: set[str] = set()
+    for label, rows in members.items():
+        chosen.update(sorted(rows, key=lambda key: _hash(salt, key))[: quota[label]])
+    return [i for i, key in enumerate(keys) if key in chosen]
+
+
+def _quotas(sizes: dict[Any, int], count: int, salt: Any) -> dict[Any, int]:
+    total = sum(sizes.values())
+    count = min(count, total)
+    quota = {label: size * count // total for label, size in sizes.items()}
+    # Ties go by hash: by name, a small choice would always hold the first classes of the alphabet.
+    order = sorted(sizes, key=lambda label: (-(sizes[label] * count % total), _hash(salt, str(label))))
+    for label in order[: count - sum(quota.values())]:
+        quota[label] += 1
+    return quota
+
+
+def _hash(salt: Any, key: str) -> bytes:
+    return hashlib.sha256(f"{salt}\0{key}".encode()).digest()

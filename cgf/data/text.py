@@ -1,0 +1,260 @@
+"""Text classification: one class a file format, one yaml a task.
+
+Rows from files and rows from the hub are (text, label name) from the first step on, and go through the same
+labels, the same validation part and the same limit. Test rows take no part in any of these choices.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
+from cgf.data.hub import hub_rows, load_hub
+from cgf.data.items import TextDataset, collate_text
+from cgf.data.task import SPLITS, Inputs, Task, choose
+from cgf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows by split (val only where the source has one), what each split was read from, and its revision."""
+
+    rows: dict[str, list[Row]]
+    origin: dict[str, str]
+    revision: dict[str, str]
+
+
+@dataclass(kw_only=True)
+class TextTask(Task):
+    """A text task; the subclasses read one file format each.
+
+    max_length: tokens a text is truncated to, special tokens included.
+    val_fraction: the share of train that becomes val where the source has no val of its own.
+    hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
+    hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
+    """
+
+    kind: ClassVar[str] = "text"
+    max_length: int = 128
+    val_fraction: float = 0.1
+    hub: str | None = None
+    hub_config: str | None = None
+    hub_revision: str | None = None
+    hub_text: str = "text"
+    hub_label: str = "label"
+    hub_splits: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.val_fraction < 1:
+            raise UserError(f"task.val_fraction needs to lie between 0 and 1, and it is {self.val_fraction}")
+        if self.max_length < 1:
+            raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
+
+    @abstractmethod
+    def read_local(self, root: Path) -> Source:
+        """Rows of the local files. UserError for a file that is missing or wrong."""
+
+    @abstractmethod
+    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        """Label as the source writes it -> class name; the values, in order, are the classes."""
+
+    @property
+    def class_names(self) -> list[str]:
+        return list(dict.fromkeys(self._names.values()))
+
+    def dataset(self, split: str, inputs: Inputs) -> TextDataset:
+        """Items {'input_ids': list[int], 'label': int}, tokenised at once.
+
+        UserError without a tokenizer, for an unknown split, and for data that cannot be used.
+        """
+        self.check_split(split)
+        tokenizer = self._tokenizer(inputs)
+        texts, labels = self._splits[split]
+        keep = self.limited(split, texts, labels)
+        encoded = tokenizer(
+            [texts[i] for i in keep], truncation=True, max_length=self.max_length, padding=False
+        )
+        return TextDataset(encoded["input_ids"], [labels[i] for i in keep])
+
+    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+        """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""
+        pad = self._tokenizer(inputs).pad_token_id
+        if pad is None:
+            raise UserError(
+                f"task {self.name} needs a tokenizer with a pad token to batch texts, and "
+                f"{type(inputs.tokenizer).__name__} has none"
+            )
+        return partial(collate_text, pad_id=int(pad))
+
+    def revision(self) -> dict[str, str]:
+        return dict(self._source.revision)
+
+    def read_hub(self) -> Source:
+        """Rows of the hub dataset. UserError if there is none, or it cannot be loaded."""
+        if not self.hub:
+            raise UserError(
+                f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT) or a hub dataset "
+                "(task.hub), and there is neither"
+            )
+        data = load_hub(
+            self.name, self.hub, self.hub_config, list(self.hub_splits.values()), self.hub_revision
+        )
+        rows = {
+            split: hub_rows(self.name, self.hub, data.splits[name], self.hub_text, self.hub_label)
+            for split, name in self.hub_splits.items()
+        }
+        origin = {split: f"hub dataset {self.hub}, split {name}" for split, name in self.hub_splits.items()}
+        key = f"{self.hub}/{self.hub_config}" if self.hub_config else self.hub
+        return Source(rows, origin, {key: data.commit})
+
+    def in_scope(self, label: str) -> bool:
+        """Whether rows of this label take part."""
+        return True
+
+    @cached_property
+    def _source(self) -> Source:
+        root = self.data_root()
+        return self.read_hub() if root is None else self.read_local(root)
+
+    @cached_property
+    def _rows(self) -> dict[str, list[Row]]:
+        return {k: [row for row in rows if self.in_scope(row[1])] for k, rows in self._source.rows.items()}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return self.label_names(self._rows["train"])
+
+    @cached_property
+    def _splits(self) -> dict[str, tuple[list[str], list[int]]]:
+        splits = {split: self._encode(split, rows) for split, rows in self._rows.items()}
+        if "val" not in splits:
+            texts, labels = splits["train"]
+            val = set(choose(texts, labels, round(self.val_fraction * len(texts)), self.seed))
+            for split, inside in (("train", False), ("val", True)):
+                keep = [i for i in range(len(texts)) if (i in val) == inside]
+                splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+        for split in SPLITS:
+            if not splits[split][0]:
+                raise UserError(
+                    f"task {self.name} needs rows in {split}, and {self._source.origin} leaves none"
+                )
+        return splits
+
+    def _encode(self, split: str, rows: list[Row]) -> tuple[list[str], list[int]]:
+        number = {name: i for i, name in enumerate(self.class_names)}
+        labels = []
+        for i, (_, label) in enumerate(rows):
+            index = number.get(self._names.get(label, label))
+            if index is None:
+                raise UserError(
+                    f"{self._source.origin[split]} needs labels out of the {len(number)} classes of task "
+                    f"{self.name}, and row {i + 1} has {label!r}"
+                )
+            labels.append(index)
+        return [text for text, _ in rows], labels
+
+    def _tokenizer(self, inputs: Inputs) -> Any:
+        if inputs.tokenizer is None:
+            raise UserError(
+                f"task {self.name} is text and needs a model with a tokenizer, and this model has none"
+            )
+        return inputs.tokenizer
+
+
+@dataclass(kw_only=True)
+class IntentsTask(TextTask):
+    """CLINC150's layout: one JSON file with train, val, test and out-of-scope rows.
+
+    variant: full, small, oos_plus or imbalanced (the file data_<variant>.json). oos: out-of-scope rows form
+    one more class, the last, named `oos_name`; without it they are left out. The hub has no 'full': its
+    'plus' holds the same in-scope rows, so it serves where oos is false.
+    """
+
+    variant: str = "full"
+    oos: bool = False
+    oos_name: str = "oos"
+    hub_splits: Mapping[str, str] = field(
+        default_factory=lambda: {"train": "train", "val": "validation", "test": "test"}
+    )
+
+    VARIANTS: ClassVar[dict[str, str]] = {
+        "full": "plus", "oos_plus": "plus", "small": "small", "imbalanced": "imbalanced"
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.variant not in self.VARIANTS:
+            raise UserError(
+                f"task.variant needs to be one of {', '.join(self.VARIANTS)}, and it is {self.variant!r}"
+            )
+
+    def read_local(self, root: Path) -> Source:
+        name = f"{self.name}/data_{self.variant}.json"
+        path = find_file(root, name, self.name)
+        rows = read_intents(path, self.oos_name)
+        return Source(
+            rows, {split: f"{path} ({split})" for split in rows}, {f"{self.name}/{path.name}": sha256(path)}
+        )
+
+    def read_hub(self) -> Source:
+        if self.variant == "full" and self.oos:
+            raise UserError(
+                "task.oos=true needs task.variant=oos_plus, small or imbalanced from the hub, and it is "
+                "'full', whose out-of-scope rows the hub does not have"
+            )
+        if self.hub_config is None:
+            self.hub_config = self.VARIANTS[self.variant]
+        return super().read_hub()
+
+    def in_scope(self, label: str) -> bool:
+        return self.oos or label != self.oos_name
+
+    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        names = sorted({label for _, label in train} - {self.oos_name}) + (
+            [self.oos_name] if self.oos else []
+        )
+        return {name: name for name in names}
+
+
+@dataclass(kw_only=True)
+class TableTask(TextTask):
+    """One .csv or .tsv file a split, each with a text and a label column.
+
+    files: split -> file under <root>/<name>/ (train and test; val is optional), also found with .gz.
+    text, label: the columns. classes: label as written -> class name, in order; null takes the sorted list
+    in `class_file` if that exists, else the sorted labels of train.
+    """
+
+    files: Mapping[str, str]
+    text: str
+    label: str
+    classes: Mapping[Any, str] | None = None
+    class_file: str | None = None
+
+    def read_local(self, root: Path) -> Source:
+        paths = {
+            split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()
+        }
+        rows = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
+        revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
+        return Source(rows, {split: str(path) for split, path in paths.items()}, revision)
+
+    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        if self.classes:
+            return {str(raw): str(name) for raw, name in self.classes.items()}
+        names = self._class_file() or {label for _, label in train}
+        return {name: name for name in sorted(names)}
+
+    def _class_file(self) -> list[str] | None:
+        root = self.data_root()
+        path = root / self.name / self.class_file if root and self.class_file else None
+        if path is None or not path.is_file():
+            return None
+        names = read_json(path)
+        if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+            raise UserError(f"{path} needs to be a list of class names, and it is not")
+        return names

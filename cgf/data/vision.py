@@ -1,0 +1,260 @@
+"""Image classification: scikit-learn's digits, and folders of images (plain, zipped, or on the hub)."""
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from cgf.data.hub import HubData, check_columns, load_hub
+from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, small_affine
+from cgf.data.items import ImageDataset, Images, collate_images
+from cgf.data.task import ImageInput, Inputs, Task, choose
+from cgf.errors import UserError
+
+
+class VisionTask(Task):
+    """An image task; the subclasses say where images come from."""
+
+    kind: ClassVar[str] = "vision"
+    # Whether evaluation may cut the border off (`ImageInput.crop_pct`).
+    crops: ClassVar[bool] = True
+
+    @abstractmethod
+    def read(self, split: str) -> tuple[Images, list[int]]:
+        """The images a split is part of, and the indices of its own."""
+
+    @abstractmethod
+    def augmentation(self) -> Augment | None:
+        """What training images go through, or None."""
+
+    def dataset(self, split: str, inputs: Inputs) -> ImageDataset:
+        """Items {'pixel_values': (C, H, W) float32, 'label': int}; only 'train' is augmented.
+
+        UserError without an image input, for an unknown split, and for data that cannot be used.
+        """
+        self.check_split(split)
+        want = self._image(inputs)
+        source, own = self.read(split)
+        if not own:
+            raise UserError(f"task {self.name} needs images in {split}, and there are none")
+        keep = self.limited(split, [source.keys[i] for i in own], [source.labels[i] for i in own])
+        augment = self.augmentation() if split == "train" else None
+        return ImageDataset(source, [own[i] for i in keep], want, augment, self.seed, self.crops)
+
+    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+        """See `collate_images`. UserError without an image input."""
+        self._image(inputs)
+        return collate_images
+
+    def _image(self, inputs: Inputs) -> ImageInput:
+        if inputs.image is None:
+            raise UserError(
+                f"task {self.name} is vision and needs a model that takes images, and this one does not"
+            )
+        if inputs.image.size[0] not in (1, 3):
+            raise UserError(
+                f"task {self.name} needs a model of 1 or 3 channels, and this one has {inputs.image.size[0]}"
+            )
+        return inputs.image
+
+
+@dataclass(kw_only=True)
+class DigitsTask(VisionTask):
+    """scikit-learn's 1797 handwritten digits, (1, 8, 8) in [0, 1]: 70 / 10 / 20 %, stratified.
+
+    augment: a small random rotation, shift and scale in training.
+    """
+
+    name: str = "digits"
+    augment: bool = True
+    crops: ClassVar[bool] = False
+
+    @property
+    def class_names(self) -> list[str]:
+        return [str(digit) for digit in range(10)]
+
+    def augmentation(self) -> Augment | None:
+        return small_affine if self.augment else None
+
+    def read(self, split: str) -> tuple[Images, list[int]]:
+        return self._digits, self._parts[split]
+
+    def revision(self) -> dict[str, str]:
+        pixels = self._digits.images.numpy().tobytes() + bytes(self._digits.labels)
+        return {"sklearn.datasets.load_digits": hashlib.sha256(pixels).hexdigest()}
+
+    @cached_property
+    def _digits(self) -> Images:
+        from sklearn.datasets import load_digits
+
+        data = load_digits()
+        pixels = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+        return Images(pixels, [str(i) for i in range(len(pixels))], [int(label) for label in data.target])
+
+    @cached_property
+    def _parts(self) -> dict[str, list[int]]:
+        keys, labels = self._digits.keys, self._digits.labels
+        test = choose(keys, labels, round(0.2 * len(keys)), self.seed)
+        rest = sorted(set(range(len(keys))) - set(test))
+        picked = choose([keys[i] for i in rest], [labels[i] for i in rest], round(0.1 * len(keys)), self.seed)
+        val = [rest[i] for i in picked]
+        return {"train": sorted(set(rest) - set(val)), "val": val, "test": test}
+
+
+@dataclass(kw_only=True)
+class ImageFolderTask(VisionTask):
+    """Images as <root>/<name>/<folder>/<class>/<file>, or the same inside one zip archive, or on the hub.
+
+    archive: the zip file under <root>/<name>/; null for plain folders. folders: split -> folder, for train
+    and test, and val where there is one; else `val_fraction` of train, stratified, becomes val. Labels follow
+    the sorted class folders. classes: the number of classes there must be, or null.
+    augment: resized_crop, pad_crop, small_affine or null. hub*: as for text, with an image column.
+    """
+
+    folders: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
+    archive: str | None = None
+    classes: int | None = None
+    val_fraction: float = 0.1
+    augment: str | None = None
+    hub: str | None = None
+    hub_config: str | None = None
+    hub_revision: str | None = None
+    hub_image: str = "image"
+    hub_label: str = "label"
+    hub_splits: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.val_fraction < 1:
+            raise UserError(f"task.val_fraction needs to lie between 0 and 1, and it is {self.val_fraction}")
+        if self.augment is not None and self.augment not in AUGMENTS:
+            raise UserError(
+                f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {self.augment!r}"
+            )
+        self._read: dict[str, Images] = {}
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        if self._local is None:
+            feature = self._hub.splits[self.hub_splits["train"]].features.get(self.hub_label)
+            names = list(getattr(feature, "names", None) or [])
+        else:
+            names = self._folder_names()
+        if not names:
+            raise UserError(f"task {self.name} needs class names, and {self._where} has none")
+        if self.classes is not None and len(names) != self.classes:
+            raise UserError(
+                f"task {self.name} needs {self.classes} classes, and {self._where} has {len(names)}"
+            )
+        return names
+
+    def augmentation(self) -> Augment | None:
+        return AUGMENTS[self.augment] if self.augment else None
+
+    def read(self, split: str) -> tuple[Images, list[int]]:
+        if split in self._parts_of:
+            images = self._load(split)
+            return images, list(range(len(images.keys)))
+        images = self._load("train")
+        val = self._val
+        return images, [i for i in range(len(images.keys)) if (i in val) == (split == "val")]
+
+    def revision(self) -> dict[str, str]:
+        if self._local is None:
+            return {str(self.hub): self._hub.commit}
+        if self.archive:
+            return {f"{self.name}/{self.archive}": self._local.revision("")}
+        return {
+            f"{self.name}/{folder} (names and sizes)": self._local.revision(folder)
+            for folder in self.folders.values()
+        }
+
+    @property
+    def _where(self) -> str:
+        return f"hub dataset {self.hub}" if self._local is None else str(self._local.path)
+
+    @property
+    def _parts_of(self) -> set[str]:
+        # Splits that the source gives whole: all that have a folder, but train only where val has its own.
+        have = set(self.hub_splits if self._local is None else self.folders)
+        return have if "val" in have else have - {"train"}
+
+    @cached_property
+    def _local(self) -> Folder | None:
+        root = self.data_root()
+        if root is None:
+            if self.hub is None:
+                raise UserError(
+                    f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none"
+                )
+            return None
+        path: Path = root / self.name / (self.archive or "")
+        if not (path.is_file() if self.archive else path.is_dir()):
+            raise UserError(
+                f"task {self.name} needs {path}, and there is no such {'file' if self.archive else 'folder'}"
+            )
+        return Archive(path) if self.archive else Folder(path)
+
+    @cached_property
+    def _hub(self) -> HubData:
+        data = load_hub(
+            self.name, str(self.hub), self.hub_config, list(self.hub_splits.values()), self.hub_revision
+        )
+        for split in data.splits.values():
+            check_columns(self.name, str(self.hub), split, (self.hub_image, self.hub_label))
+        return data
+
+    def _folder_names(self) -> list[str]:
+        assert self._local is not None
+        names: list[str] = []
+        for folder in self.folders.values():
+            found = self._local.classes(folder)
+            if not found:
+                raise UserError(
+                    f"task {self.name} needs class folders in {self._where}/{folder}, and there are none"
+                )
+            if names and found != names:
+                odd = sorted(set(found) ^ set(names))
+                raise UserError(
+                    f"task {self.name} needs the same classes in every folder of {self._where}, and "
+                    f"{folder} differs in {len(odd)}, {odd[0]} for one"
+                )
+            names = found
+        return names
+
+    @cached_property
+    def _val(self) -> set[int]:
+        train = self._load("train")
+        return set(choose(train.keys, train.labels, round(self.val_fraction * len(train.keys)), self.seed))
+
+    def _load(self, split: str) -> Images:
+        if split not in self._read:
+            self._read[split] = self._load_hub(split) if self._local is None else self._load_local(split)
+        return self._read[split]
+
+    def _load_local(self, split: str) -> Images:
+        assert self._local is not None
+        number = {name: i for i, name in enumerate(self.class_names)}
+        names = self._local.names(self.folders[split])
+        labels = [number[name.split("/")[-2]] for name in names]
+        empty = sorted(set(number) - {self.class_names[label] for label in set(labels)})
+        if empty:
+            raise UserError(
+                f"{self._where}/{self.folders[split]} needs images in every class, and {empty[0]} has none"
+            )
+        return Images(EncodedImages(self._local, names), names, labels)
+
+    def _load_hub(self, split: str) -> Images:
+        data = self._hub.splits[self.hub_splits[split]]
+        labels = [int(label) for label in data[self.hub_label]]
+        wrong = [label for label in labels if not 0 <= label < self.num_classes]
+        if wrong:
+            raise UserError(
+                f"{self._where} needs labels 0 to {self.num_classes - 1}, and {split} has {wrong[0]}"
+            )
+        return Images(HubImages(data, self.hub_image), [str(i) for i in range(len(labels))], labels)

@@ -1,0 +1,181 @@
+"""Checkpoint folders: complete or absent, self-contained, and free of pickles."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cgf.errors import UserError
+from cgf.results import read_json, write_json
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import softmax_from_json
+
+PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint folder. run is run.json; softmax and layers describe what was installed."""
+
+    path: Path
+    run: dict[str, Any]
+    softmax: Softmax
+    layers: int
+
+    def weights(self) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
+        """(host tensors by the host's own key names, measured tensors of each layer's softmax)."""
+        try:
+            tensors = load_file(self.path / "model.safetensors")
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{self.path / 'model.safetensors'} cannot be read: {error}") from None
+        layers: list[dict[str, Tensor]] = [{} for _ in range(self.layers)]
+        for key in [k for k in tensors if k.startswith(PREFIX)]:
+            layer, name = key[len(PREFIX) :].split(".", 1)
+            layers[int(layer)][name] = tensors.pop(key)
+        return tensors, layers
+
+
+def resolve(path: str | Path) -> Path:
+    """A checkpoint folder, or the best (else the newest) one of a run folder. UserError if there is none."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        raise UserError(f"ckpt needs a checkpoint or run folder, and there is no folder {path}")
+    if (path / "run.json").is_file():
+        return path
+    if (path / "best.json").is_file():
+        return resolve(path / str(read_json(path / "best.json")["checkpoint"]))
+    complete = complete_checkpoints(path)
+    if complete:
+        return complete[-1]
+    raise UserError(f"{path} holds no complete checkpoint: a checkpoint has run.json, which is written last")
+
+
+def complete_checkpoints(run: Path) -> list[Path]:
+    """Complete checkpoints of a run folder, oldest first."""
+    found = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
+    return sorted(found, key=lambda p: int(p.name[5:]))
+
+
+def read(path: str | Path) -> Checkpoint:
+    """Opens a checkpoint; UserError if it is missing, half-written or not one of ours."""
+    folder = resolve(path)
+    missing = [f for f in ("model.safetensors", "softmax.json") if not (folder / f).is_file()]
+    if missing:
+        raise UserError(f"checkpoint {folder} lacks {' and '.join(missing)}")
+    run, described = read_json(folder / "run.json"), read_json(folder / "softmax.json")
+    for key in ("model", "task", "num_classes", "family"):
+        if key not in run:
+            raise UserError(f"{folder / 'run.json'} lacks '{key}': it is not a checkpoint of this project")
+    return Checkpoint(folder, run, softmax_from_json(described["softmax"]), int(described["layers"]))
+
+
+def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: dict[str, Any],
+         surroundings: Any = None, state: TrainingState | None = None) -> Path:
+    """Writes a checkpoint under a temporary name and renames it; run.json comes last.
+
+    host          the model's state dict, host's own keys
+    surroundings  function that writes the host's configuration and tokenizer into a folder
+    """
+    draft = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        tensors = dict(host)
+        for layer, softmax in enumerate(softmaxes):
+            tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
+        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / "model.safetensors")
+        write_json(draft / "softmax.json", {"softmax": softmaxes[0].to_json(), "layers": len(softmaxes)})
+        if surroundings is not None:
+            surroundings(draft / "host")
+        if state is not None:
+            state.write(draft / "state")
+        write_json(draft / "run.json", run)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(draft, folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return folder
+
+
+@dataclass
+class TrainingState:
+    """What a resumed run needs beside the weights: optimizer, place in the data, random numbers.
+
+    progress   json values: step, epoch, position in the epoch, best so far
+    tensors    flat tensors: the optimizer's as '<index>.<name>', rng.*, trainable.* (adapters)
+    groups     the optimizer's param_groups without their parameters
+    """
+
+    progress: dict[str, Any]
+    tensors: dict[str, Tensor]
+    groups: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, progress: dict[str, Any], optimizer: torch.optim.Optimizer,
+           trainable: dict[str, Tensor] | None = None) -> TrainingState:
+        packed = optimizer.state_dict()
+        tensors = {f"optimizer.{i}.{k}": v for i, s in packed["state"].items() for k, v in s.items()}
+        tensors["rng.torch"] = torch.get_rng_state()
+        for i, s in enumerate(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []):
+            tensors[f"rng.cuda.{i}"] = s
+        tensors.update({f"trainable.{k}": v for k, v in (trainable or {}).items()})
+        groups = [{k: v for k, v in g.items() if k != "params"} | {"count": len(g["params"])}
+                  for g in packed["param_groups"]]
+        name, keys, *rest = np.random.get_state()  # noqa: NPY002  (libraries draw from the global state)
+        version, internal, gauss = random.getstate()
+        randoms = {"numpy": [name, np.asarray(keys).tolist(), *rest], "python": [version, list(internal), gauss]}
+        return cls({**progress, "random": randoms}, tensors, groups)
+
+    def restore(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """Puts optimizer and random numbers back; returns the progress."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in self.tensors.items():
+            if key.startswith("optimizer."):
+                _, index, name = key.split(".", 2)
+                state.setdefault(int(index), {})[name] = value
+        groups, first = [], 0
+        for g in self.groups:
+            rest = {k: v for k, v in g.items() if k != "count"}
+            rest = {k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}
+            groups.append({**rest, "params": list(range(first, first + g["count"]))})
+            first += g["count"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+        torch.set_rng_state(self.tensors["rng.torch"])
+        if torch.cuda.is_available():
+            states = [v for k, v in sorted(self.tensors.items()) if k.startswith("rng.cuda.")]
+            torch.cuda.set_rng_state_all(states[: torch.cuda.device_count()])
+        randoms = self.progress["random"]
+        name, keys, *rest = randoms["numpy"]
+        np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
+        version, internal, gauss = randoms["python"]
+        random.setstate((version, tuple(internal), gauss))
+        return self.progress
+
+    def trainable(self) -> dict[str, Tensor]:
+        return {k[len("trainable.") :]: v for k, v in self.tensors.items() if k.startswith("trainable.")}
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        save_file({k: v.detach().cpu().contiguous() for k, v in self.tensors.items()}, folder / "tensors.safetensors")
+        (folder / "progress.json").write_text(json.dumps({"progress": self.progress, "groups": self.groups}))
+
+    @classmethod
+    def read(cls, folder: Path) -> TrainingState:
+        try:
+            described = read_json(folder / "progress.json")
+            return cls(described["progress"], load_file(folder / "tensors.safetensors"), described["groups"])
+        except (SafetensorError, OSError, KeyError) as error:
+            raise UserError(f"{folder} cannot be resumed from: {error}") from None

@@ -1,0 +1,311 @@
+"""The training loop: fine-tuning or distillation, stopped and resumed at will."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from cgf.distill.checkpoint import TrainingState, complete_checkpoints
+from cgf.distill.losses import DistillationLoss
+from cgf.distill.penalty import RangePenalty
+from cgf.errors import UserError
+from cgf.evaluate import Outcome, batches_by_length, evaluate
+from cgf.results import append_line, read_lines, write_json
+
+SCHEDULES = ("linear", "cosine", "constant")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The `train` node of the configuration; see configs/train.yaml for each field."""
+
+    epochs: int = 3
+    max_steps: int | None = None
+    batch_size: int = 32
+    eval_batch_size: int = 128
+    lr: float = 1e-4
+    weight_decay: float = 0.01
+    warmup: float = 0.05
+    schedule: str = "linear"
+    grad_norm: float = 1.0
+    label_smoothing: float = 0.0
+    patience: int | None = None
+    save_every: int | None = None
+    log_every: int = 20
+    precision: str = "auto"
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
+        if self.precision not in ("auto", "no", "bf16", "fp16"):
+            raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
+        for name in ("epochs", "batch_size", "eval_batch_size", "log_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"train.{name} must be at least 1, and {getattr(self, name)} was given")
+        if not self.lr > 0:
+            raise UserError(f"train.lr must be above 0, and {self.lr} was given")
+
+    def mixed_precision(self) -> str:
+        if self.precision != "auto":
+            return self.precision
+        return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
+
+    def lr_at(self, step: int, total: int) -> float:
+        """Learning rate of the given step (from 0) of ``total``; a function of the step alone."""
+        warm = max(1, round(self.warmup * total)) if self.warmup else 0
+        if step < warm:
+            return self.lr * (step + 1) / warm
+        left = 1 - (step - warm) / max(1, total - warm)
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * (left if self.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left)))
+
+
+def epoch_batches(dataset: Any, size: int, seed: int, epoch: int) -> list[list[int]]:
+    """Shuffled batches of an epoch, the same for the same seed and epoch; similar lengths together."""
+    generator = torch.Generator().manual_seed(seed * 100_003 + epoch)
+    order = torch.randperm(len(dataset), generator=generator).tolist()
+    lengths = getattr(dataset, "lengths", None)
+    if lengths is not None:  # sorted only within pools of 50 batches, so that batches still differ by epoch
+        pool = 50 * size
+        order = [i for p in range(0, len(order), pool) for i in sorted(order[p : p + pool], key=lambda i: lengths[i])]
+    batches = [order[i : i + size] for i in range(0, len(order), size)]
+    shuffled = torch.randperm(len(batches), generator=generator).tolist()
+    return [batches[i] for i in shuffled]
+
+
+class Classifier(nn.Module):
+    """The host's forward as a module of its own, so that accelerate can wrap it."""
+
+    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
+        super().__init__()
+        self.model, self._forward = model, forward
+
+    def forward(self, **batch: Tensor) -> Tensor:
+        return self._forward(self.model, batch)
+
+
+@dataclass
+class Progress:
+    """Where a run is; everything here goes into a checkpoint."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0  # batches of the epoch that are done
+    best: float = -1.0
+    best_step: int = 0
+    since_best: int = 0
+    finished: bool = False
+
+
+@dataclass
+class Trainer:
+    """Trains a host model.
+
+    host, teacher   objects with model, forward(model, batch) -> logits (models.host.Host)
+    softmaxes       what is installed in the host, by layer
+    save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
+    folder          of the run: metrics.jsonl, ckpt-<step>/, best.json
+    """
+
+    host: Any
+    softmaxes: list[Any]
+    train_set: Any
+    val_set: Any
+    collate: Callable[[list[Any]], dict[str, Tensor]]
+    settings: Settings
+    loss: DistillationLoss
+    penalty: RangePenalty
+    folder: Path
+    seed: int
+    save: Callable[[Path, dict[str, Any], TrainingState], Any]
+    teacher: Any = None
+    tracker: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    say: Callable[[str], None] = print
+
+    def __post_init__(self) -> None:
+        use_wandb = self.tracker.get("name") == "wandb"
+        self.accelerator = Accelerator(
+            mixed_precision=self.settings.mixed_precision(), log_with="wandb" if use_wandb else None
+        )
+        self.progress = Progress()
+        self.penalty.watch(self.softmaxes)
+        trained = [p for p in self.host.model.parameters() if p.requires_grad]
+        decay = [p for p in trained if p.dim() > 1]
+        rest = [p for p in trained if p.dim() <= 1]
+        optimizer = torch.optim.AdamW(
+            [{"params": decay, "weight_decay": self.settings.weight_decay}, {"params": rest, "weight_decay": 0.0}],
+            lr=self.settings.lr,
+        )
+        classifier = Classifier(self.host.model, self.host.forward)
+        self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
+        if self.teacher is not None:
+            self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
+        self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
+        total = self.batches_per_epoch * self.settings.epochs
+        self.total_steps = min(total, self.settings.max_steps or total)
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def fit(self) -> Progress:
+        """Trains until the last epoch, step, or early stop; returns the progress with the best accuracy."""
+        if self.tracker.get("name") == "wandb":
+            self._start_wandb()
+        self._clock, self._since = time.perf_counter(), self.progress.step
+        p = self.progress
+        while not p.finished:
+            for batch in self._batches():
+                loss, penalty = self._step(batch)
+                p.step, p.position = p.step + 1, p.position + 1
+                self._log(loss, penalty)
+                over = p.step >= self.total_steps
+                if self.settings.save_every and p.step % self.settings.save_every == 0 and not over:
+                    self._save()
+                if over:
+                    break
+            self._end_epoch()
+        self.accelerator.end_training()
+        return p
+
+    def _batches(self) -> Iterator[dict[str, Tensor]]:
+        p = self.progress
+        self.train_set.set_epoch(p.epoch)
+        batches = epoch_batches(self.train_set, self.settings.batch_size, self.seed, p.epoch)[p.position :]
+        # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
+        # would see other dropout masks than an unbroken one
+        loader = DataLoader(self.train_set, batch_sampler=batches, collate_fn=self.collate,
+                            num_workers=self.settings.workers, generator=torch.Generator())
+        yield from self.accelerator.prepare_data_loader(loader)
+
+    def _step(self, batch: dict[str, Tensor]) -> tuple[float, float | None]:
+        self.classifier.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.lr_at(self.progress.step, self.total_steps)
+        labels = batch.pop("labels")
+        teacher = None
+        with self.accelerator.autocast():
+            if self.teacher is not None:
+                with torch.no_grad():
+                    teacher = self.teacher.forward(self.teacher.model, batch)
+            student = self.classifier(**batch)
+        loss = self.loss(student, labels, teacher)
+        extra = self.penalty.take()
+        whole = loss if extra is None else loss + extra.to(loss.dtype)
+        if not bool(torch.isfinite(whole)):
+            raise UserError(f"the loss is {float(whole):g} at step {self.progress.step + 1}: lower train.lr "
+                            f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
+                            "checkpoint is untouched")
+        self.accelerator.backward(whole)
+        if self.settings.grad_norm:
+            self.accelerator.clip_grad_norm_(self.classifier.parameters(), self.settings.grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(loss.detach()), None if extra is None else float(extra.detach())
+
+    def _end_epoch(self) -> None:
+        p = self.progress
+        outcome = self.validate()
+        better = outcome.accuracy > p.best
+        if better:
+            p.best, p.best_step, p.since_best = outcome.accuracy, p.step, 0
+        else:
+            p.since_best += 1
+        done = p.position >= self.batches_per_epoch
+        if done:
+            p.epoch, p.position = p.epoch + 1, 0
+        stop = self.settings.patience is not None and p.since_best >= self.settings.patience
+        p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
+        self._write({"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy,
+                     "val_loss": outcome.loss})
+        self._save()
+        if better and self.accelerator.is_main_process:
+            write_json(self.folder / "best.json", {"checkpoint": f"ckpt-{p.step}", "step": p.step,
+                                                   "val_accuracy": p.best})
+        self._prune()
+        self.say(f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
+                 f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))
+
+    def validate(self) -> Outcome:
+        """Validation outcome with the model as it is."""
+        model = self.accelerator.unwrap_model(self.classifier).model
+        return evaluate(model, self.host.logits, self.val_set, self.collate,
+                        batches_by_length(self.val_set, self.settings.eval_batch_size))
+
+    # -- what is written ---------------------------------------------------------------------------
+
+    def _epochs_done(self) -> float:
+        return self.progress.epoch + self.progress.position / self.batches_per_epoch
+
+    def _log(self, loss: float, penalty: float | None) -> None:
+        p = self.progress
+        row = {"step": p.step, "epoch": self._epochs_done(), "loss": loss,
+               "lr": self.optimizer.param_groups[0]["lr"]}
+        if penalty is not None:
+            row["penalty"] = penalty
+        self._write(row)
+        if p.step % self.settings.log_every == 0:
+            rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
+            left = (self.total_steps - p.step) / max(1e-9, rate)
+            self.say(f"step {p.step}/{self.total_steps}  loss {loss:.4f}"
+                     + (f"  penalty {penalty:.4f}" if penalty is not None else "")
+                     + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left")
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        append_line(self.folder / "metrics.jsonl", row)
+        if self.tracker.get("name") == "wandb":
+            self.accelerator.log({k: v for k, v in row.items() if k != "step"}, step=row["step"])
+
+    def _start_wandb(self) -> None:
+        options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
+        try:
+            self.accelerator.init_trackers(self.tracker.get("project", "cgf-softmax"),
+                                           config=json.loads(json.dumps(self.config)), init_kwargs={"wandb": options})
+        except Exception as error:  # wandb raises many kinds; all mean that it cannot log
+            raise UserError(f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
+                            "log in, or use tracker.mode=offline or tracker.name=none") from None
+
+    def _save(self) -> None:
+        self.accelerator.wait_for_everyone()
+        if not self.accelerator.is_main_process:
+            return
+        trainable = {n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()}
+        partial = trainable if any("lora_" in n for n in trainable) else None
+        state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
+        self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
+
+    def _prune(self) -> None:
+        """Keeps the best and the newest checkpoint; optimizer state only in the newest."""
+        if not self.accelerator.is_main_process:
+            return
+        for old in complete_checkpoints(self.folder)[:-1]:
+            if old.name == f"ckpt-{self.progress.best_step}":
+                shutil.rmtree(old / "state", ignore_errors=True)
+            else:
+                shutil.rmtree(old)
+
+    # -- resuming ----------------------------------------------------------------------------------
+
+    def resume(self, state: TrainingState) -> None:
+        """Goes on from a checkpoint's state; the weights are loaded already."""
+        restored = state.restore(self.optimizer.optimizer)
+        self.progress = Progress(**{k: v for k, v in restored.items() if k != "random"})
+        log = self.folder / "metrics.jsonl"
+        kept = [row for row in read_lines(log) if row["step"] <= self.progress.step]
+        draft = log.with_suffix(".part")
+        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        draft.replace(log)

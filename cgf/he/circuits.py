@@ -1,0 +1,148 @@
+"""CGF-softmax on packed rows, at the fewest levels, and Algorithm 1 as the paper writes it.
+
+A circuit may scale what is encrypted and what was decrypted by public constants; everything between is
+arithmetic on ciphertexts. Softmaxes without a circuit of their own run their ``formula`` as it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cgf.approx.chain import SquareChain
+from cgf.approx.exponential import Exponential
+from cgf.approx.poly import Polynomial
+from cgf.errors import UserError
+from cgf.he.packed import Packed, Rows
+
+STYLES = ("folded", "paper")
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """run takes scores * input_scale and returns weights / output_scale; both scales are public."""
+
+    name: str
+    run: Callable[[Packed], Packed]
+    input_scale: float = 1.0
+    output_scale: float = 1.0
+
+
+def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
+    """The circuit of a softmax on rows; padded: the layout has padding columns.
+
+    Raises UserError for a softmax that cannot run on ciphertexts, or that still has the true exponential.
+    """
+    if style not in STYLES:
+        raise UserError(f"he.circuit must be one of {', '.join(STYLES)}, and {style!r} was given")
+    if not softmax.encryptable:
+        raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
+    if not softmax.uses_exponential:
+        return Circuit("formula", softmax.formula)
+    exponential = softmax.exponential
+    if exponential is None:
+        raise UserError(f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
+                        "approx=plan, chebyshev, limit or chain")
+    if getattr(softmax, "order", None) != 2:
+        return Circuit("formula", softmax.formula)
+    if rows.valid is not None or padded or rows.uniform is None:
+        return masked(exponential, rows)
+    return folded(exponential, rows.uniform) if style == "folded" else algorithm_1(exponential, rows.uniform)
+
+
+def algorithm_1(e: Exponential, n: int) -> Circuit:
+    """Algorithm 1 of the CGF-softmax paper on full rows: levels 1 (variance) + 1 (scaling) + core.
+
+    Scores enter as x / n, so that x - mean = n (x / n) - rowsum(x / n) takes an integer product, no level.
+    """
+
+    def run(x: Packed) -> Packed:
+        centred = x * n - x.row_sum()
+        variance_term = centred.square().row_sum().relinearized() * (e.a / (2 * n))
+        return e.core(centred * e.a - variance_term + (e.b - e.a * math.log(n)))
+
+    return Circuit("algorithm-1", run, input_scale=1.0 / n)
+
+
+def folded(e: Exponential, n: int) -> Circuit:
+    """Full rows of one count n: the statistics and the affine map in one level, the square.
+
+    With integers M1, M2: C = n X - rowsum(X), S = rowsum(C^2), and M1 C - M2 S + const = p (a y + b) for
+    X = x a' / (M1 n), a' = M1^2 / (2 n M2), p = a' / a. The public factor p is near 1 and moves through
+    the core into its constants (``rescaled``). Levels: 1 + core. Error: that of e, nothing is added.
+    """
+    m1, m2, p = fold_integers(e, n)
+    core, output_scale = rescaled(e, p)
+    constant = p * (e.b - e.a * math.log(n))
+
+    def run(x: Packed) -> Packed:
+        centred = x * n - x.row_sum()
+        squares = centred.square().row_sum().relinearized()
+        return core.core(centred * m1 - squares * m2 + constant)
+
+    return Circuit("folded", run, input_scale=p * e.a / (m1 * n), output_scale=output_scale)
+
+
+def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) -> tuple[int, int, float]:
+    """(M1, M2, p) with M1^2 / (2 n M2) = p a and |ln p| * degree of the core at most ``slack`` if possible.
+
+    M2 multiplies the noise of S, so the smallest that serves is taken.
+    """
+    degree = 2**e.levels
+    best = (1, 1, math.inf)
+    for m2 in range(1, most + 1):
+        m1 = max(1, round(math.sqrt(2 * n * m2 * e.a)))
+        p = m1 * m1 / (2 * n * m2) / e.a
+        if not math.isfinite(best[2]) or abs(math.log(p)) < abs(math.log(best[2])):
+            best = (m1, m2, p)
+        if degree * abs(math.log(best[2])) <= slack:
+            break
+    return best
+
+
+def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
+    """(e', s) with s * e'.core(p u) = e.core(u): a public factor moved through the core, exactly."""
+    if isinstance(e, SquareChain):
+        constants = tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(e.constants))
+        return replace(e, constants=constants), p ** -(2 ** len(e.constants))
+    if isinstance(e, Polynomial):
+        return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
+    raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
+
+
+def masked(e: Exponential, rows: Rows) -> Circuit:
+    """Rows with entries that do not count (causal, padding, padding columns): 2 levels + core.
+
+    With X = x / N zero where it does not count, s1 = rowsum(X), s2 = rowsum(X^2) and the row's n:
+    a y + b = a N X - (a N / n) s1 - (a N^2 / 2n) s2 + (a N^2 / 2n^2) s1^2 - a ln n + b. The mask rides in
+    the vectors that carry 1 / n, so entries that do not count enter the core at exactly b (y = 0).
+    N, the longest row, only keeps intermediates small. The variance is E[x^2] - mean^2, because the
+    centred one needs a mask, and with it a level, in between; it loses about log2(mean^2 / variance) bits.
+    """
+    longest = float(rows.counts.max())
+
+    def run(x: Packed) -> Packed:
+        n, layout = rows.counts, x.layout
+        masks = x.mask()
+        s1 = x.row_sum().relinearized()
+        s2 = x.square().row_sum().relinearized()
+        s1_squared = s1.square().relinearized()
+        if rows.uniform is not None:  # n s2 - s1^2 takes an integer product: one vector for both
+            terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]
+        else:
+            terms = [(s1, longest / n), (s2, longest**2 / (2 * n)), (s1_squared, -(longest**2) / (2 * n**2))]
+        vectors = [(term.cts[0], layout.spread(e.a * factor)) for term, factor in terms]
+        offset = layout.spread(-e.a * np.log(n))
+        cts = []
+        for ct, mask in zip(x.cts, masks, strict=True):
+            u = x.engine.mul(ct, e.a * longest)
+            for term, vector in vectors:
+                u = x.engine.sub(u, x.engine.mul(term, vector * mask))
+            cts.append(x.engine.add(u, offset * mask + e.b))
+        return e.core(replace(x, cts=tuple(cts)))
+
+    return Circuit("masked", run, input_scale=1.0 / longest)

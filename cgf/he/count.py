@@ -1,0 +1,65 @@
+"""A wrapper that counts what a circuit asks of an engine; no second truth about depth or operations."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize")
+
+
+class Counting:
+    """An engine around another one: operations and seconds by kind, rotation steps, lowest level met.
+
+    add          sums and differences, with ciphertexts and with public numbers
+    pmult        products with a float or a vector (one level)
+    imult        products with an integer (no level)
+    cmult        products of ciphertexts, squares included, before relinearization
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.slots, self.max_level = engine, engine.slots, engine.max_level
+        self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+        self.seconds: Counter[str] = Counter(dict.fromkeys(KINDS, 0.0))  # type: ignore[arg-type]
+        self.rotations: set[int] = set()
+        self.lowest = engine.max_level
+
+    def _run(self, kind: str, operation: Any, *operands: Any) -> Any:
+        start = time.perf_counter()
+        result = operation(*operands)
+        self.seconds[kind] += time.perf_counter() - start  # type: ignore[assignment]
+        self.ops[kind] += 1
+        self.lowest = min(self.lowest, self.engine.level(result))
+        return result
+
+    def level(self, ct: Any) -> int:
+        return self.engine.level(ct)
+
+    def polynomials(self, ct: Any) -> int:
+        return self.engine.polynomials(ct)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self._run("add", self.engine.add, a, b)
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self._run("add", self.engine.sub, a, b)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        if isinstance(b, int):
+            kind = "imult"
+        else:
+            kind = "pmult" if isinstance(b, float | np.ndarray | np.floating) else "cmult"
+        return self._run(kind, self.engine.mul, a, b)
+
+    def square(self, a: Any) -> Any:
+        return self._run("cmult", self.engine.square, a)
+
+    def relinearize(self, a: Any) -> Any:
+        return self._run("relinearize", self.engine.relinearize, a)
+
+    def rotate(self, a: Any, step: int) -> Any:
+        self.rotations.add(step % self.slots)
+        return self._run("rotate", self.engine.rotate, a, step)

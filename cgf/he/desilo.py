@@ -1,0 +1,133 @@
+"""desilofhe as an engine. The only file that imports it.
+
+This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engine import OutOfLevels, ring_for
+
+VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
+
+
+def _library() -> Any:
+    try:
+        import desilofhe
+    except ImportError:
+        raise UserError(f"he=desilo needs the package desilofhe=={VERSION}, and it is not installed") from None
+    for name in ("desilofhe", "desilofhe-cu130", "desilofhe-cu132", "desilofhe-cu134"):
+        try:
+            have = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if have != VERSION:
+            raise UserError(f"he=desilo needs {name}=={VERSION}, and {have} is installed")
+    return desilofhe
+
+
+def build_engine(max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0) -> Any:
+    """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'."""
+    ring_for(max_level)
+    if mode not in ("cpu", "parallel", "gpu"):
+        raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
+    options: dict[str, Any] = {"max_level": max_level, "mode": mode}
+    if mode == "parallel":
+        options["thread_count"] = threads or len(os.sched_getaffinity(0))
+    if mode == "gpu":
+        options["device_id"] = device_id
+    try:
+        return _library().Engine(**options)
+    except RuntimeError as error:
+        raise UserError(f"desilofhe could not build an engine of {max_level} levels in mode {mode}: {error}") from None
+
+
+class DesiloOwner:
+    """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
+
+    def __init__(self, max_level: int, mode: str = "parallel", threads: int | None = None,
+                 device_id: int = 0) -> None:
+        self._engine = build_engine(max_level, mode, threads, device_id)
+        self.max_level, self.slots = max_level, int(self._engine.slot_count)
+        self._secret = self._engine.create_secret_key()
+        self._public = self._engine.create_public_key(self._secret)
+        self._relinearization = self._engine.create_relinearization_key(self._secret)
+        self._rotations: dict[int, Any] = {}
+        self._check_rotation_sign()
+
+    def encrypt(self, values: np.ndarray, level: int) -> Any:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
+
+    def decrypt(self, ct: Any) -> np.ndarray:
+        return np.asarray(self._engine.decrypt(ct, self._secret), dtype=np.float64)
+
+    def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
+        keys = {step: self._rotation_key(step) for step in sorted(rotations)}
+        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys)
+
+    def _rotation_key(self, step: int) -> Any:
+        if step not in self._rotations:
+            signed = step if step <= self.slots // 2 else step - self.slots
+            self._rotations[step] = self._engine.create_fixed_rotation_key(self._secret, signed)
+        return self._rotations[step]
+
+    def _check_rotation_sign(self) -> None:
+        """One rotation by an asymmetric vector: a library that rolls the other way gives wrong row sums."""
+        probe = np.arange(self.slots, dtype=np.float64) / self.slots
+        key = self._engine.create_fixed_rotation_key(self._secret, 1)
+        turned = self.decrypt(self._engine.rotate(self.encrypt(probe, min(self.max_level, 1)), key))
+        if np.abs(turned - np.roll(probe, -1)).max() > 1e-3:
+            raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in desilofhe {VERSION}, and it does not")
+        self._rotations[1] = key
+
+
+class DesiloEngine:
+    """Engine over desilofhe; holds evaluation keys only."""
+
+    def __init__(self, engine: Any, max_level: int, relinearization: Any, rotations: dict[int, Any]) -> None:
+        self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
+        self._relinearization, self._rotations = relinearization, rotations
+
+    def level(self, ct: Any) -> int:
+        return int(ct.level)
+
+    def polynomials(self, ct: Any) -> int:
+        return int(ct.polynomial_count)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self._engine.add(a, b)
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self._engine.subtract(a, b)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        if not isinstance(b, int):
+            self._need_level(a)
+            if isinstance(b, float | np.floating):
+                b = float(b)
+        return self._engine.multiply(a, b)
+
+    def square(self, a: Any) -> Any:
+        self._need_level(a)
+        return self._engine.square(a)
+
+    def relinearize(self, a: Any) -> Any:
+        return self._engine.relinearize(a, self._relinearization)
+
+    def rotate(self, a: Any, step: int) -> Any:
+        key = self._rotations.get(step % self.slots)
+        if key is None:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
+        return self._engine.rotate(a, key)
+
+    def _need_level(self, ct: Any) -> None:
+        if int(ct.level) < 1:
+            raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {self.max_level} left")

@@ -1,0 +1,75 @@
+"""What a circuit needs, read off the circuit itself: levels, operations, rotation keys, ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.circuits import Circuit, circuit_for
+from cgf.he.count import Counting
+from cgf.he.engine import RINGS, OutOfLevels
+from cgf.he.layout import Layout, choose_layout
+from cgf.he.packed import Packed, Rows
+from cgf.he.sim import SimEngine, SimOwner
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Levels from encryption to the result, the engine size that holds them, and the operations."""
+
+    layout: Layout
+    circuit: Circuit
+    max_level: int  # of the engine; above `levels` where the first operation is a key switch at the top
+    levels: int
+    ops: dict[str, int]
+    rotations: frozenset[int]
+
+
+def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None) -> Needs:
+    """The needs of a softmax on such rows in the smallest ring that holds it.
+
+    The circuit runs on the simulator, on zeros: levels and operations do not depend on the data.
+    max_level fixes the engine. Raises UserError with need and have if the levels do not suffice.
+    """
+    if max_level is not None:
+        needs = _try(softmax, rows, columns, style, max_level)
+        if needs is None:
+            least = dry_run(softmax, rows, columns, style).max_level
+            raise UserError(f"the circuit needs an engine of {least} levels, and he.max_level={max_level}")
+        return needs
+    for ring in RINGS:
+        needs = _try(softmax, rows, columns, style, ring.max_level)
+        if needs is None:
+            continue
+        for level in range(needs.levels, ring.max_level):
+            if level > _below(ring.max_level) and (smaller := _try(softmax, rows, columns, style, level)):
+                return smaller
+        return needs
+    raise UserError(f"the circuit needs more levels than the largest ring holds ({RINGS[-1].max_level})")
+
+
+def _below(max_level: int) -> int:
+    """The most levels of the next smaller ring (0 for the smallest)."""
+    return max([r.max_level for r in RINGS if r.max_level < max_level], default=0)
+
+
+def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int) -> Needs | None:
+    owner = SimOwner(max_level)
+    if len(rows.counts) > owner.slots:
+        return None
+    masked = rows.valid is not None or rows.uniform is None
+    layout = choose_layout(len(rows.counts), columns, owner.slots, masked)
+    circuit = circuit_for(softmax, rows, layout.padding_columns > 0, style)
+    engine = Counting(SimEngine(max_level))
+    zeros = np.zeros((layout.rows, layout.columns))
+    cts = tuple(owner.encrypt(vector, max_level) for vector in layout.pack(zeros))
+    try:
+        result = circuit.run(Packed(engine, layout, rows, cts)).relinearized()
+    except OutOfLevels:
+        return None
+    levels = max_level - result.level
+    return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations))
+
+

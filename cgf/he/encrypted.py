@@ -1,0 +1,162 @@
+"""A softmax whose weights come back from CKKS: pack, encrypt, circuit, decrypt, unpack.
+
+The one file of this package that knows torch. The side that holds the scores in this evaluation stands
+in for a server that would have them only encrypted: before encryption nothing but public constants is
+applied, and the weights that go on into the model come from decryption alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgf.errors import UserError
+from cgf.he.count import Counting
+from cgf.he.dryrun import Needs, dry_run
+from cgf.he.engine import RINGS, Owner
+from cgf.he.layout import row_blocks
+from cgf.he.packed import Packed, Rows
+from cgf.softmax.base import Softmax
+from cgf.softmax.tensor import TensorRows
+
+
+@dataclass
+class LayerRecord:
+    """What was seen in one attention layer, over all its softmaxes so far."""
+
+    entries: int = 0
+    max_error: float = 0.0
+    sum_error: float = 0.0
+    outside: int = 0
+    beyond: int = 0
+    low: float = float("inf")
+    high: float = float("-inf")
+    levels: int = 0
+    levels_counted: int = 0
+    slots: set[int] = field(default_factory=set)
+    ops: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
+
+
+class Session:
+    """Engines, keys and dry runs of one evaluation, made when first needed and kept.
+
+    make_owner  max_level -> Owner, the party with the secret key
+    max_level   fixes the engine's levels; None: as many as each circuit needs
+    style       'folded' or 'paper', see cgf.he.circuits
+    """
+
+    def __init__(self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded") -> None:
+        self._make_owner, self.max_level, self.style = make_owner, max_level, style
+        self._owners: dict[int, Owner] = {}
+        self._rotations: dict[int, frozenset[int]] = {}
+        self._needs: dict[Any, Needs] = {}
+
+    def needs(self, softmax: Softmax, rows: Rows, columns: int) -> Needs:
+        # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
+        # and row counts, so rows that differ there have runs of their own
+        masks = None if rows.valid is None else rows.valid.tobytes()
+        key = (id(softmax), columns, rows.shape, rows.first, masks, rows.counts.tobytes())
+        if key not in self._needs:
+            self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level)
+        return self._needs[key]
+
+    def owner(self, max_level: int) -> Owner:
+        if max_level not in self._owners:
+            self._owners[max_level] = self._make_owner(max_level=max_level)
+        return self._owners[max_level]
+
+    def evaluate(self, softmax: Softmax, matrix: np.ndarray, rows: Rows, record: LayerRecord) -> np.ndarray:
+        """Weights (R, N) of scores (R, N) through ciphertexts; the record takes levels, ops and seconds."""
+        needs = self.needs(softmax, rows, matrix.shape[1])
+        owner = self.owner(needs.max_level)
+        layout = needs.layout
+        if owner.slots != layout.slots:
+            raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
+        granted = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
+        self._rotations[needs.max_level] = granted
+        engine = Counting(owner.evaluator(granted))
+        start = time.perf_counter()
+        vectors = layout.pack(matrix * needs.circuit.input_scale)
+        cts = tuple(owner.encrypt(vector, needs.max_level) for vector in vectors)
+        encrypted = time.perf_counter()
+        result = needs.circuit.run(Packed(engine, layout, rows, cts)).relinearized()
+        computed = time.perf_counter()
+        weights = layout.unpack([owner.decrypt(ct) for ct in result.cts]) * needs.circuit.output_scale
+        decrypted = time.perf_counter()
+        record.levels = max(record.levels, needs.max_level - result.level)
+        record.levels_counted = max(record.levels_counted, needs.levels)
+        record.slots.add(layout.slots)
+        record.ops.update(engine.ops)
+        record.seconds.update({**engine.seconds, "encrypt": encrypted - start, "circuit": computed - encrypted,
+                               "decrypt": decrypted - computed})
+        return weights
+
+
+class Encrypted:
+    """Stands in for a layer's softmax in the model: same scores and masks in, decrypted weights out."""
+
+    def __init__(self, softmax: Softmax, session: Session) -> None:
+        self.softmax, self.session, self.record = softmax, session, LayerRecord()
+        self.name, self.layer, self.training = softmax.name, softmax.layer, False
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        return self.softmax.scores(query, key, scaling)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As Softmax.weights, for scores (B, H, Q, K), through ciphertexts."""
+        matrix, mask, counts, shape = flatten(scores, valid)
+        slots = self._slots(mask, counts, shape, matrix.shape[1])
+        result = np.zeros_like(matrix)
+        for block in row_blocks(len(matrix), slots):
+            rows = Rows(shape, block.start, None if mask is None else mask[block], counts[block])
+            result[block] = self.session.evaluate(self.softmax, matrix[block], rows, self.record)
+        if mask is not None:
+            result = np.where(mask, result, 0.0)
+        weights = torch.from_numpy(result.reshape(shape)).to(scores.device)
+        self._compare(scores, valid, weights)
+        return weights.to(torch.promote_types(scores.dtype, torch.float32))
+
+    def _slots(self, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
+        """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
+        first = slice(0, min(len(counts), RINGS[0].slots))
+        rows = Rows(shape, 0, None if mask is None else mask[first], counts[first])
+        return self.session.needs(self.softmax, rows, columns).layout.slots
+
+    def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor) -> None:
+        """Error against the same polynomial in the clear, and where its argument lay; diagnosis only."""
+        double = scores.double()
+        reference = self.softmax.weights(double, valid)
+        record, keep = self.record, torch.ones_like(double, dtype=torch.bool)
+        if valid is not None:
+            keep = valid.expand(double.shape)
+        error = (weights - reference).abs()[keep]
+        record.entries += int(keep.sum())
+        record.max_error = max(record.max_error, float(error.max()))
+        record.sum_error += float(error.sum())
+        e = self.softmax.exponential
+        if e is None or e.fit is None or not hasattr(self.softmax, "exponent"):
+            return
+        y = self.softmax.exponent(TensorRows.of(double, valid)).data[keep]
+        record.low, record.high = min(record.low, float(y.min())), max(record.high, float(y.max()))
+        record.outside += int(((y < e.fit.domain[0]) | (y > e.fit.domain[1])).sum())
+        record.beyond += int(((y < e.fit.guard[0]) | (y > e.fit.guard[1])).sum())
+
+
+def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
+    """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
+    if scores.dim() != 4:
+        raise UserError(f"an encrypted softmax needs scores (B, H, Q, K), and got {scores.dim()} dimensions")
+    shape = tuple(scores.shape)
+    matrix = scores.detach().double().cpu().numpy().reshape(-1, shape[-1])
+    if valid is None or bool(valid.all()):
+        return matrix, None, np.full(len(matrix), float(shape[-1])), shape
+    mask = valid.expand(shape).cpu().numpy().reshape(-1, shape[-1])
+    return np.where(mask, matrix, 0.0), mask, np.maximum(mask.sum(1), 1).astype(np.float64), shape

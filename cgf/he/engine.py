@@ -1,0 +1,83 @@
+"""What a circuit may ask of a CKKS engine, and the two parties that an evaluation has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from cgf.errors import UserError
+
+Ciphertext = Any
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Slots of a ciphertext, the most levels the ring holds, and up to which level keys can switch.
+
+    Above ``key_switch_level`` a rotation or relinearization works but its result drops to that level.
+    """
+
+    slots: int
+    max_level: int
+    key_switch_level: int
+
+
+# desilofhe 2.0.0, measured with Engine(max_level=1..36): the ring follows from the levels alone
+RINGS = (Ring(4096, 2, 2), Ring(8192, 7, 6), Ring(16384, 17, 16), Ring(32768, 36, 35))
+
+
+def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
+    """The smallest ring that holds so many levels; UserError if none does."""
+    for ring in rings:
+        if levels <= ring.max_level:
+            return ring
+    raise UserError(f"the circuit needs {levels} levels, and the largest ring holds {rings[-1].max_level}")
+
+
+class OutOfLevels(UserError):
+    """A multiplication met a ciphertext at level 0."""
+
+
+class Engine(Protocol):
+    """The party that evaluates: public, relinearization and rotation keys, never the secret key.
+
+    Levels: a fresh ciphertext has at most ``max_level``; a product with a ciphertext, a float or a vector
+    takes one, with an int none; operands of different levels meet at the lower one. mul of two
+    ciphertexts and square leave three polynomials: relinearize before the next product or rotation.
+    rotate(ct, step) moves slot i + step to slot i, cyclically, and step may be negative.
+    """
+
+    slots: int
+    max_level: int
+
+    def level(self, ct: Ciphertext) -> int: ...
+
+    def polynomials(self, ct: Ciphertext) -> int: ...
+
+    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+
+    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+
+    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext: ...
+
+    def square(self, a: Ciphertext) -> Ciphertext: ...
+
+    def relinearize(self, a: Ciphertext) -> Ciphertext: ...
+
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+
+
+class Owner(Protocol):
+    """The party that owns the secret key: encrypts, decrypts, and makes the keys that it grants."""
+
+    slots: int
+    max_level: int
+
+    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
+
+    def decrypt(self, ct: Ciphertext) -> np.ndarray: ...
+
+    def evaluator(self, rotations: frozenset[int]) -> Engine:
+        """An engine with the keys for exactly these rotation steps."""

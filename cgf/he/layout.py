@@ -1,0 +1,92 @@
+"""Where the entry of row r and column c lies: the paper's column-major packing with a gap."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cgf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows (R, N) in ceil(N / columns_per_ct) ciphertexts; entries of one row stand ``gap`` slots apart.
+
+    Entry (r, c) is slot r + (c mod columns_per_ct) * gap of ciphertext c // columns_per_ct, with
+    columns_per_ct = slots / gap. gap and slots are powers of two and R <= gap <= slots. At gap = slots a
+    ciphertext is one column: row sums are additions of ciphertexts, no rotation and no padding column.
+    Source: CGF-softmax paper, appendix 'Packing Strategy'.
+    """
+
+    rows: int
+    columns: int
+    slots: int
+    gap: int
+
+    def __post_init__(self) -> None:
+        if self.gap & (self.gap - 1) or self.slots % self.gap or not 1 <= self.rows <= self.gap:
+            raise UserError(f"a layout needs 1 <= rows <= gap, gap a power of two dividing {self.slots} slots, "
+                            f"and has {self.rows} rows and a gap of {self.gap}")
+        if self.columns < 1:
+            raise UserError(f"a layout needs at least one column, and has {self.columns}")
+
+    @property
+    def columns_per_ct(self) -> int:
+        return self.slots // self.gap
+
+    @property
+    def ciphertexts(self) -> int:
+        return -(-self.columns // self.columns_per_ct)
+
+    @property
+    def padding_columns(self) -> int:
+        return self.ciphertexts * self.columns_per_ct - self.columns
+
+    @property
+    def rotations(self) -> list[int]:
+        """Steps that sum the columns inside a ciphertext, by doubling."""
+        return [self.gap << j for j in range(int(math.log2(self.columns_per_ct)))]
+
+    def pack(self, matrix: np.ndarray) -> list[np.ndarray]:
+        """(R, N) -> one vector of slots a ciphertext; slots without an entry are zero."""
+        padded = np.zeros((self.ciphertexts * self.columns_per_ct, self.gap))
+        padded[: self.columns, : self.rows] = np.asarray(matrix, dtype=np.float64).T
+        return list(padded.reshape(self.ciphertexts, self.slots))
+
+    def unpack(self, vectors: list[np.ndarray]) -> np.ndarray:
+        """The inverse of pack: (R, N)."""
+        padded = np.stack(vectors).reshape(self.ciphertexts * self.columns_per_ct, self.gap)
+        return padded[: self.columns, : self.rows].T.copy()
+
+    def spread(self, row_values: np.ndarray) -> np.ndarray:
+        """(R,) -> (slots,): the row's number at every column of the row; zero at rows that are not there."""
+        one = np.zeros(self.gap)
+        one[: self.rows] = row_values
+        return np.tile(one, self.columns_per_ct)
+
+
+def choose_layout(rows: int, columns: int, slots: int, masked: bool) -> Layout:
+    """The layout of fewest ciphertexts; for full rows one without padding columns if it costs little.
+
+    Rows are at most ``slots``. Padding columns cost full rows the folding of their statistics (one level
+    and four vector products a ciphertext), so up to twice the ciphertexts are accepted to avoid them.
+    """
+    if rows > slots:
+        raise UserError(f"a set of ciphertexts takes at most {slots} rows, and {rows} were given")
+    smallest = 1 << max(0, rows - 1).bit_length()
+    # a gap beyond slots / (columns rounded up) only adds ciphertexts; a smaller one only adds rotations
+    smallest = max(smallest, slots // (1 << max(0, columns - 1).bit_length()))
+    gaps = [g for g in (smallest << j for j in range(slots.bit_length())) if g <= slots]
+    layouts = [Layout(rows, columns, slots, gap) for gap in gaps]
+    dense = layouts[0]
+    if masked or dense.padding_columns == 0:
+        return dense
+    exact = next(layout for layout in layouts if layout.padding_columns == 0)
+    return exact if exact.ciphertexts <= 2 * dense.ciphertexts else dense
+
+
+def row_blocks(rows: int, slots: int) -> list[slice]:
+    """Rows in as few sets of ciphertexts as hold them: full ones first, then the rest."""
+    return [slice(start, min(start + slots, rows)) for start in range(0, rows, slots)]

@@ -1,0 +1,178 @@
+"""Rows of scores in ciphertexts, with the operators that a softmax formula uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engine import Ciphertext, Engine
+from cgf.he.layout import Layout
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Public facts about a set of rows.
+
+    shape   (B, H, Q, K) of the scores that the rows come from, in C order over (B, H, Q)
+    first   index of the first of these rows among the B*H*Q
+    valid   (R, K) bool, or None: every entry counts
+    counts  (R,) float: valid entries of each row, at least 1
+    """
+
+    shape: tuple[int, int, int, int]
+    first: int
+    valid: np.ndarray | None
+    counts: np.ndarray
+
+    @property
+    def uniform(self) -> int | None:
+        """The common count of all rows, or None."""
+        n = int(self.counts[0])
+        return n if bool((self.counts == n).all()) else None
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A value of cgf.softmax.value.Value over ciphertexts.
+
+    cts     the ciphertexts of the entries; one ciphertext, equal along each row, for a row value
+    dirty   entries that do not count may be other than zero (after an addition, say): row_sum masks them
+            first, at the price of a level
+
+    Ciphertexts stay unrelinearized (three polynomials) until something needs two, so that sums of
+    squares relinearize once. Levels: a product costs one, with an int none, an addition none.
+    """
+
+    engine: Engine
+    layout: Layout
+    rows: Rows
+    cts: tuple[Ciphertext, ...]
+    is_row: bool = False
+    dirty: bool = False
+
+    @property
+    def queries(self) -> int:
+        return self.rows.shape[2]
+
+    @property
+    def has_invalid(self) -> bool:
+        return self.rows.valid is not None or self.layout.padding_columns > 0
+
+    @property
+    def level(self) -> int:
+        return min(self.engine.level(ct) for ct in self.cts)
+
+    # -- additions ---------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Packed:
+        return self._sum(other, self.engine.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Packed:
+        if isinstance(other, Packed) and self.is_row and not other.is_row:
+            return other * -1 + self
+        return self._sum(other, self.engine.sub)
+
+    def _sum(self, other: Any, operation: Any) -> Packed:
+        if not isinstance(other, Packed):
+            if isinstance(other, int | float) and other == 0:
+                return self
+            cts = tuple(operation(ct, float(other)) for ct in self.cts)
+            return self._entries(cts, dirty=True)
+        if self.is_row and not other.is_row:
+            return other._sum(self, operation)  # only reached for add: sub turned round above
+        seconds = other.cts * len(self.cts) if other.is_row else other.cts
+        cts = tuple(operation(a, b) for a, b in zip(self.cts, seconds, strict=True))
+        return self._entries(cts, dirty=self.dirty or other.dirty or (other.is_row and not self.is_row))
+
+    def add_vector(self, vectors: list[np.ndarray]) -> Packed:
+        """Sum with public vectors, one a ciphertext."""
+        return self._entries(tuple(map(self.engine.add, self.cts, vectors)), dirty=True)
+
+    def _entries(self, cts: tuple[Ciphertext, ...], dirty: bool) -> Packed:
+        return replace(self, cts=cts, dirty=dirty and self.has_invalid and not self.is_row)
+
+    # -- products ----------------------------------------------------------------------------------
+
+    def relinearized(self) -> Packed:
+        cts = tuple(ct if self.engine.polynomials(ct) == 2 else self.engine.relinearize(ct) for ct in self.cts)
+        return replace(self, cts=cts)
+
+    def __mul__(self, other: Any) -> Packed:
+        if isinstance(other, Packed):
+            if self.is_row and not other.is_row:
+                return other * self
+            a, b = self.relinearized(), other.relinearized()
+            seconds = b.cts * len(a.cts) if b.is_row else b.cts
+            cts = tuple(self.engine.mul(x, y) for x, y in zip(a.cts, seconds, strict=True))
+            return replace(self, cts=cts, dirty=a.dirty and b.dirty if not b.is_row else a.dirty)
+        number = other if isinstance(other, int) else float(other)
+        if number == 1:
+            return self
+        return replace(self, cts=tuple(self.engine.mul(ct, number) for ct in self.cts))
+
+    __rmul__ = __mul__
+
+    def times_vector(self, vectors: list[np.ndarray], clean: bool = False) -> Packed:
+        """Product with public vectors, one a ciphertext; clean: they are zero where entries do not count."""
+        cts = tuple(map(self.engine.mul, self.cts, vectors))
+        return replace(self, cts=cts, dirty=self.dirty and not clean)
+
+    def square(self) -> Packed:
+        two = self.relinearized()
+        return replace(self, cts=tuple(map(self.engine.square, two.cts)))
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def mask(self) -> list[np.ndarray]:
+        """1 where an entry counts, 0 elsewhere, one vector a ciphertext."""
+        valid = self.rows.valid
+        ones = np.ones((self.layout.rows, self.layout.columns)) if valid is None else valid
+        return self.layout.pack(ones)
+
+    def row_sum(self) -> Packed:
+        entries = self.times_vector(self.mask(), clean=True) if self.dirty else self
+        total = entries.cts[0]
+        for ct in entries.cts[1:]:
+            total = self.engine.add(total, ct)
+        if self.layout.rotations and self.engine.polynomials(total) != 2:
+            total = self.engine.relinearize(total)
+        for step in self.layout.rotations:
+            total = self.engine.add(total, self.engine.rotate(total, step))
+        return replace(self, cts=(total,), is_row=True, dirty=False)
+
+    def row_mean(self) -> Packed:
+        total = self.row_sum()
+        if self.rows.uniform is not None:
+            return total * (1.0 / self.rows.uniform)
+        return total.times_vector([self.layout.spread(1.0 / self.rows.counts)])
+
+    def minus_log_count(self) -> Packed:
+        if self.rows.uniform is not None:
+            return self - float(np.log(self.rows.uniform))
+        vector = -self.layout.spread(np.log(self.rows.counts))
+        return self.add_vector([vector] * len(self.cts))
+
+    def at_invalid(self, point: float) -> Packed:
+        if not self.has_invalid or self.is_row or (point == 0 and not self.dirty):
+            return self
+        clean = self.times_vector(self.mask(), clean=True) if self.dirty else self
+        return clean if point == 0 else clean.add_vector([point * (1.0 - m) for m in self.mask()])
+
+    def times_public(self, array: Any) -> Packed:
+        """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
+        array = np.asarray(array, dtype=np.float64)
+        _, heads, queries, keys = self.rows.shape
+        if array.ndim == 0 and not self.has_invalid:
+            return self * float(array)
+        full = np.broadcast_to(array, (self.rows.shape[0], heads, queries, keys)).reshape(-1, keys)
+        part = full[self.rows.first : self.rows.first + self.layout.rows]
+        valid = self.rows.valid
+        return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
+
+    def exp(self) -> Packed:
+        raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

@@ -1,0 +1,113 @@
+"""The simulator: float64 slots with the levels, polynomials and key switching of the real thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engine import OutOfLevels, ring_for
+
+
+@dataclass(frozen=True)
+class SimCiphertext:
+    values: np.ndarray  # (slots,) float64
+    level: int
+    polynomials: int = 2
+
+
+class SimEngine:
+    """Engine on float64 slots.
+
+    bound    largest absolute slot value that a real ciphertext would survive (about 2^20 at level 0)
+    outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
+    """
+
+    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
+                 rotations: frozenset[int] | None = None) -> None:
+        if outside not in ("raise", "record"):
+            raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
+        ring = ring_for(max_level)
+        self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
+        self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
+
+    def level(self, ct: SimCiphertext) -> int:
+        return ct.level
+
+    def polynomials(self, ct: SimCiphertext) -> int:
+        return ct.polynomials
+
+    def _result(self, values: np.ndarray, level: int, polynomials: int) -> SimCiphertext:
+        beyond = int((np.abs(values) > self.bound).sum() + np.isnan(values).sum())
+        if beyond and self.outside == "raise":
+            worst = float(np.nanmax(np.abs(values)))
+            raise UserError(f"{beyond} slots reach {worst:.3g}, and a ciphertext holds at most {self.bound:.3g}")
+        self.beyond += beyond
+        return SimCiphertext(values, level, polynomials)
+
+    def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
+        return self._result(a.values + sign * np.asarray(b, dtype=np.float64), a.level, a.polynomials)
+
+    def add(self, a, b):
+        if not isinstance(b, SimCiphertext):
+            return self._plain(a, b, 1)
+        return self._result(a.values + b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
+
+    def sub(self, a, b):
+        if not isinstance(b, SimCiphertext):
+            return self._plain(a, b, -1)
+        return self._result(a.values - b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
+
+    def mul(self, a, b):
+        if isinstance(b, SimCiphertext):
+            self._two(a, "a product")
+            self._two(b, "a product")
+            return self._result(a.values * b.values, self._down(min(a.level, b.level)), 3)
+        if isinstance(b, int):  # a product with an integer is a sum of copies: no level
+            return self._result(a.values * b, a.level, a.polynomials)
+        return self._result(a.values * np.asarray(b, dtype=np.float64), self._down(a.level), a.polynomials)
+
+    def square(self, a):
+        self._two(a, "a square")
+        return self._result(a.values * a.values, self._down(a.level), 3)
+
+    def relinearize(self, a):
+        return SimCiphertext(a.values, min(a.level, self.key_switch_level), 2)
+
+    def rotate(self, a, step):
+        self._two(a, "a rotation")
+        if self.rotations is not None and step % self.slots not in self.rotations:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
+        return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
+
+    @staticmethod
+    def _two(a: SimCiphertext, what: str) -> None:
+        if a.polynomials != 2:
+            raise UserError(f"{what} needs a ciphertext of 2 polynomials, and this one has {a.polynomials}")
+
+    def _down(self, level: int) -> int:
+        if level < 1:
+            raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {self.max_level} left")
+        return level - 1
+
+
+class SimOwner:
+    """Owner of the simulator: there is no secret, but the interface is the same."""
+
+    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record") -> None:
+        self.max_level, self.slots = max_level, ring_for(max_level).slots
+        self._settings = (bound, outside)
+
+    def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        slots = np.zeros(self.slots)
+        slots[: len(values)] = values
+        return SimCiphertext(slots, level)
+
+    def decrypt(self, ct: SimCiphertext) -> np.ndarray:
+        return ct.values.copy()
+
+    def evaluator(self, rotations: frozenset[int]) -> SimEngine:
+        return SimEngine(self.max_level, *self._settings, rotations=rotations)

@@ -1,0 +1,1 @@
+"""Tables, plots and one HTML page from result files; never touches a model."""

@@ -1,0 +1,54 @@
+"""Everything a report shows, gathered from the files under one folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cgf.errors import UserError
+from cgf.results import find_results, read_json, read_lines
+
+CHECKPOINT = "_checkpoint"
+
+
+@dataclass
+class Found:
+    """What lies under a folder; every key of a dict is a path relative to it."""
+
+    name: str
+    results: list[dict] = field(default_factory=list)
+    """Result files; `_path` and `_checkpoint` (the folder that holds eval/) are relative to the folder."""
+    curves: dict[str, list[dict]] = field(default_factory=dict)
+    """Training run -> the rows of its metrics.jsonl."""
+    plans: dict[str, dict] = field(default_factory=dict)
+    """Checkpoint -> its plan.json."""
+
+
+def collect(root: str | os.PathLike) -> Found:
+    """Read all results, training curves and plans under `root`.
+
+    UserError if `root` is no folder, holds neither results nor curves, or has a file that cannot be read.
+    """
+    root = Path(root)
+    found = Found(name=root.resolve().name, results=[_relative(row, root) for row in find_results(root)])
+    for path in sorted(root.rglob("metrics.jsonl")):
+        found.curves[_name(path.parent, root)] = read_lines(path)
+    for path in sorted(root.rglob("plan.json")):
+        found.plans[_name(path.parent, root)] = read_json(path)
+    if not found.results and not any(found.curves.values()):
+        raise UserError(
+            f"a report needs eval/*.json or metrics.jsonl, and {root} holds neither; train or evaluate first"
+        )
+    return found
+
+
+def _relative(row: dict, root: Path) -> dict:
+    path = Path(row["_path"])
+    return {**row, "_path": _name(path, root), CHECKPOINT: _name(path.parent.parent, root)}
+
+
+def _name(path: Path, root: Path) -> str:
+    """`path` as seen from `root`, or the root's own name: a page must not show where it was made."""
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return root.resolve().name if name == "." else name

@@ -1,0 +1,235 @@
+"""One HTML page that holds a whole folder's results: tables, plots and where they came from.
+
+The page refers to nothing outside itself, so that it can be sent or archived as a single file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from cgf.report import plots, tables
+from cgf.report.collect import Found
+from cgf.results import write_text
+
+SCOPE = "Softmax under CKKS, all else in the clear."
+LICENCE = "This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)"
+
+STYLE = """
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5b6675;
+  --line: #dfe3e8; --accent: #0b6bb8; }
+@media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1a2029; --ink: #e4e8ee;
+  --soft: #98a3b3; --line: #2d3642; --accent: #6db7f2; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 2.5rem 1.25rem 3rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; }
+h2 { font-size: 1.1rem; margin: 0 0 .8rem; }
+.lead { margin: 0 0 1.6rem; color: var(--soft); }
+.lead strong { color: var(--accent); font-weight: 600; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  padding: 1.2rem 1.4rem; margin: 0 0 1.2rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .42rem .55rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
+td { white-space: nowrap; }
+tr:last-child td { border-bottom: 0; }
+.number { text-align: right; }
+.wrap td { white-space: normal; overflow-wrap: anywhere; }
+.key { color: var(--soft); width: 11rem; }
+ul.notes { margin: .9rem 0 0; padding-left: 1.1rem; color: var(--soft); font-size: .83rem; }
+figure { margin: 0; }
+figure img { display: block; width: 100%; max-width: 980px; height: auto; background: #fff;
+  border-radius: 6px; }
+figcaption { color: var(--soft); font-size: .85rem; margin-top: .6rem; }
+details { margin-top: .8rem; }
+summary { cursor: pointer; color: var(--accent); }
+pre { font-size: .78rem; overflow-x: auto; margin: .5rem 0 0; }
+footer { color: var(--soft); font-size: .85rem; margin-top: 1.6rem; }
+"""
+
+
+def write_page(found: Found, path: str | os.PathLike) -> Path:
+    """Write the page of what `collect` found to `path`, whole or not at all; returns the path."""
+    write_text(path, page(found))
+    return Path(path)
+
+
+def page(found: Found) -> str:
+    """The HTML text. Every value that comes from a file is escaped."""
+    kinds = [row.get("kind") for row in found.results]
+    lead = (
+        f"{_several(len(found.curves), 'training run')}, "
+        f"{_several(kinds.count(tables.PLAIN), 'evaluation')} in the clear, "
+        f"{_several(kinds.count(tables.CKKS), 'evaluation')} of the encrypted circuit."
+    )
+    title = f"CGF-softmax results: {found.name}"
+    parts = [_summary(found), *_figures(found), *_details(found), _provenance(found.results)]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{escape(title)}</h1>\n"
+        f'<p class="lead"><strong>{escape(SCOPE)}</strong> {escape(lead)}</p>\n'
+        + "\n".join(part for part in parts if part)
+        + f"\n<footer>{escape(LICENCE)}</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+# ---------------------------------------------------------------- sections
+
+
+def _summary(found: Found) -> str:
+    rows = tables.rows(found.results)
+    if not rows:
+        return ""
+    titles = [column.title for column in tables.COLUMNS]
+    left = {"model", "task", "softmax", "exponential", "engine"}
+    numeric = [column.key not in left for column in tables.COLUMNS]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in tables.NOTES)
+    table = _table(titles, [tables.cells(row) for row in rows], numeric)
+    return _section(f"Results{_of(found.results)}", table + f'<ul class="notes">{notes}</ul>')
+
+
+def _figures(found: Found) -> list[str]:
+    encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
+    drawn = (
+        ("Accuracy" + _of(found.results), plots.accuracy_bars(found.results),
+         "Bars of one group are of the same samples. Exact: the formula of that softmax without a polynomial."),
+        ("Training", plots.training_curves(found.curves),
+         "Left: loss on training batches. Right: accuracy on the validation split."),
+        ("Error by layer" + _of(encrypted), plots.error_by_layer(found.results),
+         "Of the softmax weights, against the same polynomial in the clear. An error of 0 is not drawn."),
+        ("Seconds by operation" + _of(encrypted), plots.seconds_by_operation(found.results),
+         "Stages of the encrypted softmax, and the operations that its circuit is made of."),
+    )  # fmt: skip
+    return [_section(title, _image(png, title, caption)) for title, png, caption in drawn if png]
+
+
+def _of(results: list[dict]) -> str:
+    """', test split, 20 to 360 samples': what a title must say about the rows below it."""
+    results = [row for row in results if row.get("kind") in (tables.PLAIN, tables.CKKS)]
+    splits = sorted({str(row["split"]) for row in results if row.get("split")})
+    counts = sorted({row["samples"] for row in results if tables.is_number(row.get("samples"))})
+    text = f", {' and '.join(splits)} split" + ("s" if len(splits) > 1 else "") if splits else ""
+    if counts:
+        few, many = tables.plain(counts[0]), tables.plain(counts[-1])
+        text += f", {many} samples" if few == many else f", {few} to {many} samples"
+    return text
+
+
+def _details(found: Found) -> list[str]:
+    encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
+    listed = (
+        ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(found.results), _side_by_side),
+        ("Layers" + _of(encrypted), tables.layer_rows(found.results), _dict_table),
+        ("Plans, from training or validation data", tables.plan_rows(found.plans), _dict_table),
+        ("Other results", tables.other_rows(found.results), _dict_table),
+    )
+    return [_section(title, draw(rows)) for title, rows, draw in listed if rows]
+
+
+def _provenance(results: list[dict]) -> str:
+    """Which command, commit, versions and hardware gave each file; results of one set-up share a table."""
+    groups: dict[str, list[dict]] = {}
+    for row in results:
+        run = row["run"] if isinstance(row.get("run"), dict) else {}
+        shared = {key: run.get(key) for key in ("git", "versions", "hardware")}
+        groups.setdefault(json.dumps(shared, sort_keys=True), []).append(row)
+    setups = [_setup(json.loads(key), rows) for key, rows in groups.items()]
+    return "\n".join(_section("Run information", setup) for setup in setups)
+
+
+def _setup(shared: dict, results: list[dict]) -> str:
+    pairs = [("commit", _commit(shared["git"]))]
+    pairs += [(key, _pairs(shared[key])) for key in ("hardware", "versions")]
+    files = [
+        {"result": row.get("_path")} | {key: run.get(name) for key, name in COMMAND.items()} | _revisions(run)
+        for row in results
+        for run in [row["run"] if isinstance(row.get("run"), dict) else {}]
+    ]
+    configs = "".join(
+        f"<details><summary>Configuration of {escape(str(row.get('_path')))}</summary>"
+        f"<pre>{escape(json.dumps(row['run']['config'], indent=2, ensure_ascii=False))}</pre></details>"
+        for row in results
+        if isinstance(row.get("run"), dict) and row["run"].get("config")
+    )
+    body = "".join(f'<tr><td class="key">{escape(k)}</td><td>{escape(v)}</td></tr>' for k, v in pairs)
+    return f'<table class="wrap">{body}</table>' + _dict_table(files, "wrap") + configs
+
+
+COMMAND = {"time (UTC)": "time_utc", "seed": "seed", "command": "command"}
+
+
+def _revisions(run: dict) -> dict:
+    return {key: _pairs(run[key]) for key in ("data", "model") if run.get(key)}
+
+
+def _commit(git: Any) -> str:
+    if not isinstance(git, dict) or not git.get("commit"):
+        return "not recorded"
+    return str(git["commit"]) + (" with uncommitted changes" if git.get("dirty") else "")
+
+
+def _pairs(value: Any) -> str:
+    if not isinstance(value, dict):
+        return tables.plain(value)
+    return ", ".join(f"{key} {tables.plain(item)}" for key, item in value.items() if item is not None)
+
+
+# ---------------------------------------------------------------- pieces of HTML
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
+
+
+def _image(png: bytes, title: str, caption: str) -> str:
+    source = "data:image/png;base64," + base64.b64encode(png).decode()
+    image = f'<img src="{source}" alt="{escape(title)}">'
+    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _dict_table(rows: list[dict], style: str = "") -> str:
+    """A table of dicts whose keys may differ; a column of numbers only is set to the right."""
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    values = [[row.get(key) for key in keys] for row in rows]
+    numeric = [all(v is None or tables.is_number(v) for v in column) for column in zip(*values, strict=True)]
+    texts = [[_text(key, value) for key, value in zip(keys, line, strict=True)] for line in values]
+    return _table(keys, texts, numeric, style)
+
+
+def _side_by_side(rows: list[dict]) -> str:
+    """The same with a column a dict, headed by its first value: for few dicts of many keys."""
+    name, *keys = dict.fromkeys(key for row in rows for key in row)
+    lines = [[key, *(_text(key, row.get(key)) for row in rows)] for key in keys]
+    return _table([name, *(str(row.get(name)) for row in rows)], lines, [False] + [True] * len(rows))
+
+
+def _text(key: str, value: Any) -> str:
+    if key == "command" and isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    return tables.error(value) if key.endswith("error") else tables.plain(value)
+
+
+def _table(titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "") -> str:
+    def cell(tag: str, text: str, right: bool) -> str:
+        return f"<{tag}{' class=number' if right else ''}>{escape(text)}</{tag}>"
+
+    def line(tag: str, texts: list[str]) -> str:
+        return "<tr>" + "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True)) + "</tr>"
+
+    body = "\n".join(line("td", texts) for texts in lines)
+    head = line("th", titles)
+    table = f'<table class="{style}">\n<thead>{head}</thead>\n<tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'

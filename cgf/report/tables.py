@@ -1,0 +1,221 @@
+"""Result rows as tables: plain dicts first, then the same cells for the terminal, markdown and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeGuard
+
+from rich.table import Table
+
+MISSING = "–"
+PLAIN, CKKS = "eval_plain", "eval_he"
+
+
+class Column(NamedTuple):
+    key: str
+    title: str
+    text: Callable[[Any], str]
+
+
+# ---------------------------------------------------------------- values as text
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def plain(value: Any) -> str:
+    """Any value in short: a count with its thousands set apart, a measure to four digits, an interval."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(plain(item) for item in value) + "]"
+    return str(value)
+
+
+def percent(value: Any) -> str:
+    """A share in [0, 1] as a percentage; one that is not 0 or 1 is never rounded to it."""
+    if not is_number(value):
+        return plain(value)
+    if 0 < value < 5e-5:
+        return "<0.01 %"
+    if 0.99995 < value < 1:
+        return ">99.99 %"
+    return f"{100 * value:.2f} %"
+
+
+def error(value: Any) -> str:
+    return f"{value:.2e}" if is_number(value) and value else plain(value)
+
+
+def rate(value: Any) -> str:
+    return f"{value:,.0f}" if is_number(value) and value >= 100 else plain(value)
+
+
+# ---------------------------------------------------------------- the main table
+
+COLUMNS = (
+    Column("model", "model", plain),
+    Column("task", "task", plain),
+    Column("softmax", "softmax", plain),
+    Column("exponential", "exponential", plain),
+    Column("engine", "engine", plain),
+    Column("levels", "levels", plain),
+    Column("accuracy", "accuracy", percent),
+    Column("accuracy_ckks", "accuracy under CKKS", percent),
+    Column("agreement", "agreement", percent),
+    Column("max_error", "max error", error),
+    Column("entries_per_s", "entries/s", rate),
+    Column("outside_domain", "outside domain", percent),
+    Column("samples", "samples", plain),
+)
+NOTES = (
+    "accuracy: in the clear, on the samples of that row, with the row's exponential.",
+    "agreement: share of samples with the same prediction as in the clear; max error: largest difference of "
+    "a softmax weight from the same polynomial in the clear.",
+    "entries/s: softmax entries by the whole time of the evaluation, encryption and decryption included.",
+    "outside domain: share of entries outside the interval on which the polynomial's accuracy is stated.",
+    "engine: 'clear' is plain arithmetic, 'simulator' the circuit of CKKS on plain numbers (no encryption, "
+    "so no accuracy under CKKS).",
+)
+
+
+def rows(results: list[dict]) -> list[dict]:
+    """One dict of raw values for each evaluation, keys as in COLUMNS; None where a file says nothing."""
+    known = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
+    return [_row(result) for result in sorted(known, key=_order)]
+
+
+def _order(result: dict) -> tuple:
+    """Task and model together; the exact softmax first, then the clear before CKKS, exact before others."""
+    softmax, approx = str(result.get("softmax")), str(result.get("approx"))
+    names = (str(result.get("task")), str(result.get("model")), softmax != "exact", softmax)
+    return (*names, result["kind"] == CKKS, approx != "exact", approx, str(result.get("_path")))
+
+
+def engine_name(result: dict) -> str:
+    if result.get("kind") == PLAIN:
+        return "clear"
+    return "simulator" if result.get("engine") == "sim" else f"CKKS ({result.get('engine', 'unnamed')})"
+
+
+def under_ckks(result: dict) -> bool:
+    """True for a result of real encryption; the simulator's is not one and must not be shown as one."""
+    return result.get("kind") == CKKS and result.get("engine") != "sim"
+
+
+def _row(result: dict) -> dict:
+    shared = ("model", "task", "softmax", "levels", "outside_domain")
+    row = {column.key: None for column in COLUMNS} | {key: result.get(key) for key in shared}
+    row |= {"exponential": result.get("approx"), "engine": engine_name(result), "samples": samples(result)}
+    if result["kind"] == PLAIN:
+        return row | {"accuracy": result.get("accuracy")}
+    row |= {key: result.get(key) for key in ("agreement", "max_error")}
+    row |= {"accuracy": result.get("accuracy_plain"), "entries_per_s": _rate(result)}
+    return row | {"accuracy_ckks": result.get("accuracy") if under_ckks(result) else None}
+
+
+def samples(result: dict) -> str | None:
+    """'360 (test)': how many samples, and of which split."""
+    if result.get("samples") is None:
+        return None
+    return plain(result["samples"]) + (f" ({result['split']})" if result.get("split") else "")
+
+
+def _rate(result: dict) -> float | None:
+    seconds = result.get("seconds")
+    total = seconds.get("total") if isinstance(seconds, dict) else seconds
+    entries = result.get("entries")
+    return entries / total if is_number(entries) and is_number(total) and total > 0 else None
+
+
+# ---------------------------------------------------------------- further tables, as lists of dicts
+
+
+def circuit_rows(results: list[dict]) -> list[dict]:
+    """What each encrypted evaluation cost: ring, levels read off and counted, operations by kind, seconds."""
+    found = []
+    for result in (result for result in results if result.get("kind") == CKKS):
+        row = {"result": result.get("_path"), "engine": engine_name(result)}
+        names = ("ring_slots", "levels", "levels_counted", "mean_error", "beyond_guard", "entries")
+        row |= {name.replace("_", " "): result.get(name) for name in names}
+        row |= {f"{name} (count)": count for name, count in _dict(result.get("ops")).items()}
+        row |= {f"{name} (s)": time for name, time in _dict(result.get("seconds")).items()}
+        found.append(row)
+    return found
+
+
+def layer_rows(results: list[dict]) -> list[dict]:
+    return [
+        {"result": result.get("_path")} | {str(key).replace("_", " "): value for key, value in layer.items()}
+        for result in results
+        if result.get("kind") == CKKS
+        for layer in result.get("layers") or []
+    ]
+
+
+def plan_rows(plans: dict[str, dict]) -> list[dict]:
+    """The scalar and interval fields of every plan, coefficients left to the file itself."""
+    return [{"checkpoint": name} | _short(plan) for name, plan in plans.items()]
+
+
+def other_rows(results: list[dict]) -> list[dict]:
+    """Results of a kind this report has no table for: name, kind and scalar fields."""
+    return [
+        {"result": result.get("_path"), "kind": result.get("kind")} | _scalars(result)
+        for result in results
+        if result.get("kind") not in (PLAIN, CKKS)
+    ]
+
+
+def _scalars(data: dict) -> dict:
+    return {
+        key: value
+        for key, value in data.items()
+        if not key.startswith("_") and (value is None or isinstance(value, str | int | float))
+    }
+
+
+def _short(plan: Any) -> dict:
+    def pair(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
+
+    intervals = {key: value for key, value in _dict(plan).items() if pair(value)}
+    return _scalars(_dict(plan)) | intervals
+
+
+def _dict(value: Any) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+# ---------------------------------------------------------------- the same cells, three ways
+
+
+def cells(row: dict) -> list[str]:
+    """The texts of a main row, in the order of COLUMNS."""
+    return [column.text(row.get(column.key)) for column in COLUMNS]
+
+
+def terminal(main: list[dict], title: str = "") -> Table:
+    """A rich table of `rows()`. Columns that no row fills are left out: a terminal is narrow."""
+    table = Table(title=title or None, title_justify="left", caption_justify="left")
+    used = [column for column in COLUMNS if any(row.get(column.key) is not None for row in main)]
+    for column in used:
+        numeric = not any(isinstance(row.get(column.key), str) for row in main) or column.key == "samples"
+        table.add_column(column.title, justify="right" if numeric else "left", overflow="fold")
+    for row in main:
+        table.add_row(*(column.text(row.get(column.key)).replace("[", r"\[") for column in used))
+    return table
+
+
+def markdown(main: list[dict]) -> str:
+    """A markdown table of `rows()`, all columns, for a README."""
+    head = [column.title for column in COLUMNS]
+    lines = [head, ["---"] * len(head), *(cells(row) for row in main)]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)

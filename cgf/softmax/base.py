@@ -1,0 +1,103 @@
+"""The contract of a softmax: one definition that training, simulation and CKKS all read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cgf.errors import UserError
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:  # the definitions themselves need no torch
+    from torch import Tensor
+
+    from cgf.approx.exponential import Exponential
+
+# receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
+Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
+
+
+@dataclass(eq=False)
+class Softmax:
+    """Base of every softmax; a subclass gives ``formula`` and becomes usable in all four readings.
+
+    The public fields of the dataclass are its hyper-parameters: they come from the yaml and go into
+    softmax.json. ``tensors`` are what training measured beside the host's weights (BPMax's denominator).
+    """
+
+    name: ClassVar[str] = "softmax"
+    encryptable: ClassVar[bool] = True
+    why_not_encryptable: ClassVar[str] = ""
+    uses_exponential: ClassVar[bool] = False
+
+    exponential: Exponential | None = field(default=None, init=False, repr=False)
+    layer: int = field(default=0, init=False, repr=False)
+    training: bool = field(default=False, init=False, repr=False)
+    observers: list[Observer] = field(default_factory=list, init=False, repr=False)
+
+    def formula(self, x: Value) -> Value:
+        """Weights of the rows x (already scaled scores); written with Value's operations alone."""
+        raise NotImplementedError(f"{type(self).__name__} has no formula of operators")
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D): the scaled dot product."""
+        return (query @ key.transpose(-2, -1)) * scaling
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Attention weights of scaled scores, in the clear.
+
+        scores (..., Q, K) of any float dtype, valid a boolean tensor that broadcasts to it (True: may be
+        attended; None: all). Returns weights of the same shape in float32, or in float64 if the scores
+        are float64; zero where not valid. Computed in float32 or better whatever the scores' dtype.
+        """
+        from cgf.softmax.tensor import TensorRows
+
+        return self.formula(TensorRows.of(scores, valid)).at_invalid(0.0).data  # type: ignore[attr-defined]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Measured state, by name, saved beside the host's weights under this layer's own prefix."""
+        return {}
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        if tensors:
+            raise UserError(f"{self.name} keeps no tensors, and the checkpoint has {sorted(tensors)}")
+
+    def params(self) -> dict[str, Any]:
+        """Hyper-parameters as plain json values."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+    def to_json(self) -> dict[str, Any]:
+        cls = type(self)
+        return {"_target_": f"{cls.__module__}.{cls.__qualname__}", "variant": self.name, **self.params()}
+
+
+@dataclass(eq=False)
+class ExponentialSoftmax(Softmax):
+    """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped."""
+
+    uses_exponential: ClassVar[bool] = True
+
+    def exponent(self, x: Value) -> Value:
+        """y, with weights = exp(y)."""
+        raise NotImplementedError
+
+    def formula(self, x: Value) -> Value:
+        return self.apply_exponential(self.exponent(x).at_invalid(0.0))
+
+    def apply_exponential(self, y: Value) -> Value:
+        return y.exp() if self.exponential is None else self.exponential(y)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        # squarings multiply a relative rounding error by 2^k: a stand-in for exp is read in float64
+        dtype = None if self.exponential is None else torch.float64
+        y = self.exponent(TensorRows.of(scores, valid, dtype)).at_invalid(0.0)
+        weights = self.apply_exponential(y).at_invalid(0.0).data  # type: ignore[attr-defined]
+        weights = weights.to(torch.promote_types(scores.dtype, torch.float32))
+        for observer in self.observers:
+            observer(self, y.data, weights, valid)  # type: ignore[attr-defined]
+        return weights

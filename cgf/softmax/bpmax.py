@@ -1,0 +1,144 @@
+"""BPMax: a shifted odd power over a denominator that is a public constant by the time of encryption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cgf.errors import UserError
+from cgf.softmax.base import Softmax
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EPSILON = 1e-10  # the definition's own guard against a zero denominator
+
+
+def power(value: Any, p: int) -> Any:
+    """value^p for p >= 1 by squaring: ceil(log2 p) levels."""
+    result, base = None, value
+    while p:
+        if p & 1:
+            result = base if result is None else result * base
+        p >>= 1
+        base = base.square() if p else base
+    return result
+
+
+@dataclass(eq=False)
+class BPMax(Softmax):
+    """P = (x + c)^p;  weights = P / R, with R[h, q] = max over the batch of sum_k P[b, h, q, k].
+
+    As defined for Powerformer (Park et al., ACL 2025): p odd, the sum runs over all keys, those that may
+    not be attended included; in training R comes from the batch and the gradient flows through it; the
+    buffer keeps the last training batch's value, and evaluation uses it. Query positions that no training
+    batch reached keep R = 1. Encrypted, 1/R and the mask are one public vector: levels ceil(log2 p) for
+    odd p >= 3. Weights are zero where not valid; x + c < 0 gives negative weights.
+    """
+
+    name: ClassVar[str] = "bpmax"
+    p: int = 5
+    c: float = 5.0
+    denominator: Tensor | None = field(default=None, init=False, repr=False)  # (H, Q, 1)
+
+    def __post_init__(self) -> None:
+        if self.p < 1 or self.p % 2 == 0:
+            raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
+
+    def formula(self, x: Value) -> Value:
+        """The frozen form: the denominator is public. 1/R joins one factor, which saves a level."""
+        shifted = x + self.c
+        scaled = shifted.times_public(self._inverse(x))
+        return scaled if self.p == 1 else scaled * power(shifted, self.p - 1)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        if scores.dim() < 3:
+            raise UserError(f"{self.name} needs scores (..., H, Q, K), and got {scores.dim()} dimensions")
+        dense = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if self.training:
+            powers = power(dense + self.c, self.p)
+            denominator = self.measure(powers, valid)
+            weights = powers / (denominator + EPSILON)
+            return weights if valid is None else torch.where(valid, weights, weights.new_zeros(()))
+        rows = TensorRows(dense, valid, 1.0)  # at_invalid(0) comes last: the power needs no mask
+        return self.formula(rows).at_invalid(0.0).data  # type: ignore[attr-defined]
+
+    def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
+        """Denominator (H, Q, 1) of this batch of powers (..., H, Q, K), kept for evaluation."""
+        sums = powers.sum(-1, keepdim=True)
+        batch_max = sums.reshape(-1, *sums.shape[-3:]).amax(0)
+        self._keep(batch_max.detach())
+        return batch_max
+
+    def _keep(self, measured: Tensor) -> None:
+        heads, queries, _ = measured.shape
+        old = self.denominator
+        if old is None:
+            old = measured.new_ones(heads, 0, 1)
+        if old.shape[1] < queries:
+            grown = measured.new_ones(heads, queries, 1)
+            grown[:, : old.shape[1]] = old.to(measured.device)
+            old = grown
+        old = old.to(measured.device).clone()
+        old[:, :queries] = measured
+        self.denominator = old
+
+    def _inverse(self, x: Any) -> Any:
+        """1 / (R + eps) as (H, Q, 1), or 1 where nothing was measured yet."""
+        if self.denominator is None:
+            return 1.0 / (1.0 + EPSILON)
+        queries = x.data.shape[-2] if hasattr(x, "data") else x.queries
+        kept = self.denominator
+        if kept.shape[1] < queries:
+            kept = kept.new_ones(kept.shape[0], queries, 1)
+            kept[:, : self.denominator.shape[1]] = self.denominator
+        return 1.0 / (kept[:, :queries].double() + EPSILON)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {} if self.denominator is None else {"denominator": self.denominator}
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        unknown = set(tensors) - {"denominator"}
+        if unknown:
+            raise UserError(f"{self.name} keeps the tensor 'denominator', and the checkpoint has {sorted(unknown)}")
+        self.denominator = tensors.get("denominator")
+
+
+@dataclass(eq=False)
+class CalibratedBPMax(BPMax):
+    """BPMax whose denominator is a running mean of the row sums over valid keys; our variant, not theirs.
+
+    R[h, q] <- momentum R[h, q] + (1 - momentum) mean over the batch of sum over valid k of P[b, h, q, k];
+    no gradient flows through it, and training uses the same number that evaluation will, so a model does
+    not depend on its last batch. Rows sum to about 1. Positions not reached yet start at the batch's own.
+    """
+
+    name: ClassVar[str] = "bpmax_calibrated"
+    momentum: float = 0.95
+
+    def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
+        import torch
+
+        powers = powers.detach()
+        if valid is None:
+            sums, present = powers.sum(-1, keepdim=True), None
+        else:
+            sums = torch.where(valid, powers, powers.new_zeros(())).sum(-1, keepdim=True)
+            present = valid.any(-1, keepdim=True).expand(sums.shape).to(sums.dtype)
+        sums = sums.reshape(-1, *sums.shape[-3:])
+        if present is None:
+            mean = sums.mean(0)
+        else:
+            present = present.reshape(sums.shape)
+            mean = (sums * present).sum(0) / present.sum(0).clamp(min=1.0)
+        known = 0 if self.denominator is None else min(self.denominator.shape[1], mean.shape[1])
+        if known and self.denominator is not None:
+            old = self.denominator[:, :known].to(mean.device)
+            mean[:, :known] = self.momentum * old + (1 - self.momentum) * mean[:, :known]
+        self._keep(mean)
+        return mean

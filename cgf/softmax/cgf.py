@@ -1,0 +1,50 @@
+"""CGF-softmax: the denominator as a cumulant generating function, so that no division is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cgf.errors import UserError
+from cgf.softmax.base import ExponentialSoftmax
+from cgf.softmax.value import Value
+
+
+def cumulants_at_one(x: Value, order: int) -> tuple[Value, Value]:
+    """(x - mean, K - mean) of each row, with K = sum over j <= order of kappa_j / j!.
+
+    K is the cumulant generating function K_X(1) truncated after ``order`` cumulants of the row's own
+    entries (population moments): kappa_1 mean, kappa_2 variance, kappa_3 = m_3, kappa_4 = m_4 - 3 m_2^2.
+    Source: CGF-softmax paper, Eq. (4) and section 'Second-Order Cumulant Approximation'.
+    """
+    centred = x - x.row_mean()
+    squared = centred.square()
+    m2 = squared.row_mean()
+    shift = m2 * (1 / 2)
+    if order >= 3:
+        shift = shift + (squared * centred).row_mean() * (1 / 6)
+    if order >= 4:
+        shift = shift + (squared.square().row_mean() - m2.square() * 3) * (1 / 24)
+    return centred, shift
+
+
+@dataclass(eq=False)
+class CGF(ExponentialSoftmax):
+    """softmax_CGF(x)_i = exp(x_i - K - ln n), K = mean + variance / 2 (+ kappa_3 / 6 + kappa_4 / 24).
+
+    scores (..., Q, K) -> weights (..., Q, K), positive, not normalised: a row sums to 1 only where K is
+    the true log mean exponential. n, mean and variance are those of the row's own valid entries.
+    Keeps the order and the pairwise ratios of the exact softmax, and does not change under a shift.
+    Source: CGF-softmax paper, Eq. (3) and (4). Raises UserError for an order other than 2, 3, 4.
+    """
+
+    name: ClassVar[str] = "cgf"
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        if self.order not in (2, 3, 4):
+            raise UserError(f"CGF-softmax takes cumulants up to order 2, 3 or 4, and order={self.order} was given")
+
+    def exponent(self, x: Value) -> Value:
+        centred, shift = cumulants_at_one(x, self.order)
+        return (centred - shift).minus_log_count()

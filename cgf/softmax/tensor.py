@@ -1,0 +1,78 @@
+"""The reading of a softmax formula on torch tensors: differentiable, batched over (..., Q, K)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TensorRows:
+    """Scores (..., Q, K), the boolean places that count (broadcasts to them; None: all), and row counts.
+
+    data    (..., Q, K) for entries, (..., Q, 1) for row values; float32 or float64
+    valid   bool, broadcasts to (..., Q, K), or None
+    counts  (..., Q, 1) or a number: n_i, at least 1 so that a row without any valid entry stays finite
+    """
+
+    data: Tensor
+    valid: Tensor | None
+    counts: Tensor | float
+
+    @classmethod
+    def of(cls, scores: Tensor, valid: Tensor | None, dtype: torch.dtype | None = None) -> TensorRows:
+        """Scores in float32 or better, zero where not valid."""
+        data = scores.to(dtype or torch.promote_types(scores.dtype, torch.float32))
+        if valid is None:
+            return cls(data, None, float(scores.shape[-1]))
+        valid = valid.to(data.device)
+        counts = valid.expand(*valid.shape[:-1], scores.shape[-1]).sum(-1, keepdim=True)
+        counts = counts.clamp(min=1).to(data.dtype)
+        return cls(torch.where(valid, data, data.new_zeros(())), valid, counts)
+
+    def _with(self, data: Tensor) -> TensorRows:
+        return replace(self, data=data)
+
+    def __add__(self, other: Any) -> TensorRows:
+        return self._with(self.data + _raw(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> TensorRows:
+        return self._with(self.data - _raw(other))
+
+    def __mul__(self, other: Any) -> TensorRows:
+        return self._with(self.data * _raw(other))
+
+    __rmul__ = __mul__
+
+    def square(self) -> TensorRows:
+        return self._with(self.data.square())
+
+    def row_sum(self) -> TensorRows:
+        return self._with(self.at_invalid(0.0).data.sum(-1, keepdim=True))
+
+    def row_mean(self) -> TensorRows:
+        return self._with(self.row_sum().data / self.counts)
+
+    def minus_log_count(self) -> TensorRows:
+        counts = torch.as_tensor(self.counts, dtype=self.data.dtype, device=self.data.device)
+        return self._with(self.data - counts.log())
+
+    def at_invalid(self, point: float) -> TensorRows:
+        if self.valid is None:
+            return self
+        return self._with(torch.where(self.valid, self.data, self.data.new_full((), point)))
+
+    def times_public(self, array: Any) -> TensorRows:
+        return self._with(self.data * torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device))
+
+    def exp(self) -> TensorRows:
+        return self._with(self.data.exp())
+
+
+def _raw(other: Any) -> Any:
+    return other.data if isinstance(other, TensorRows) else other

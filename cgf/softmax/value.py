@@ -1,0 +1,45 @@
+"""What a softmax formula may do with its scores: the four operators and two row operations.
+
+The same formula runs on ``TensorRows`` (tensor.py; autograd, any batch shape) and on ``Packed``
+(cgf/he/packed.py; ciphertexts). This file imports nothing, so that formulas can be read without torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Value(Protocol):
+    """Rows of scores, or one number a row, as a value with operators.
+
+    A row has n_i valid entries; n_i and the place of the valid entries are public. ``entries`` carry one
+    number for each valid entry, ``row values`` (what row_sum returns) one number a row; they combine by
+    broadcasting along the row. What stands at invalid entries is unspecified after an addition: row_sum
+    leaves it out, and at_invalid fixes it.
+    """
+
+    def __add__(self, other: Any) -> Value: ...
+
+    def __sub__(self, other: Any) -> Value: ...
+
+    def __mul__(self, other: Any) -> Value: ...
+
+    def square(self) -> Value: ...
+
+    def row_sum(self) -> Value:
+        """Sum of the row's valid entries, as a row value."""
+
+    def row_mean(self) -> Value:
+        """row_sum divided by the row's own count n_i."""
+
+    def minus_log_count(self) -> Value:
+        """self - ln n_i."""
+
+    def at_invalid(self, point: float) -> Value:
+        """The same entries with ``point`` at the invalid ones: a safe place to enter a polynomial."""
+
+    def times_public(self, array: Any) -> Value:
+        """Product with public numbers that broadcast to (..., heads, queries, keys)."""
+
+    def exp(self) -> Value:
+        """The true exponential; only readings in the clear have it."""

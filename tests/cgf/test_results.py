@@ -1,0 +1,181 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cgf import results
+from cgf.errors import UserError
+from cgf.results import append_line, find_results, read_json, read_lines, run_info, write_json
+
+
+def test_numpy_values_come_back_as_plain_ones(tmp_path):
+    path = tmp_path / "new" / "eval" / "a.json"
+    write_json(path, {"accuracy": np.float32(0.5), "n": np.int64(3), "range": np.array([1.0, 2.0]), "ok": np.True_})
+    assert read_json(path) == {"accuracy": 0.5, "n": 3, "range": [1.0, 2.0], "ok": True}
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("stage", ["replace", "fsync"])
+def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch, stage):
+    path = tmp_path / "a.json"
+    write_json(path, {"accuracy": 0.5})
+
+    def crash(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, stage, crash)
+    with pytest.raises(OSError, match="no space left"):
+        write_json(path, {"accuracy": 0.6})
+    monkeypatch.undo()
+    assert read_json(path) == {"accuracy": 0.5}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
+    (tmp_path / "eval").mkdir()
+    path = tmp_path / "eval" / "a.json"
+    write_json(path, {"accuracy": 0.5})
+    code = (
+        "import os, signal, cgf.results as r; os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL);"
+        f"r.write_json({str(path)!r}, {{'accuracy': 0.6}})"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], cwd=os.path.dirname(os.path.dirname(results.__file__)))
+    assert killed.returncode == -9
+    assert [row["accuracy"] for row in find_results(tmp_path)] == [0.5]  # what the kill left is no result
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32("-inf"), np.array(np.nan)])
+def test_numbers_that_are_not_finite_are_refused_by_name(tmp_path, bad):
+    path = tmp_path / "a.json"
+    with pytest.raises(ValueError, match=r"seconds\.circuit"):
+        write_json(path, {"seconds": {"circuit": bad}})
+    with pytest.raises(ValueError, match=r"range\[1\]"):
+        append_line(path, {"range": [0.0, bad]})
+    assert not path.exists()
+
+
+def test_what_json_cannot_hold_is_refused_by_name(tmp_path):
+    with pytest.raises(TypeError, match=r"layers\[0\]\.names is a set"):
+        write_json(tmp_path / "a.json", {"layers": [{"names": {"x"}}]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_torn_last_line_is_dropped_and_cut_off_before_the_next(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert read_lines(path) == []
+    append_line(path, {"step": 1})
+    append_line(path, {"step": 2})
+    with open(path, "ab") as file:
+        file.write(b'{"step": 3, "lo')
+    assert read_lines(path) == [{"step": 1}, {"step": 2}]
+    append_line(path, {"step": 3})
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
+
+
+def test_a_file_that_is_one_torn_line_starts_anew(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1')
+    assert read_lines(path) == []
+    append_line(path, {"step": 1})
+    assert read_lines(path) == [{"step": 1}]
+
+
+def test_damage_elsewhere_in_a_log_is_named_by_line(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    with pytest.raises(UserError, match=r"metrics\.jsonl .* line 2"):
+        read_lines(path)
+
+
+def test_reading_what_is_missing_or_damaged_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match=r"none\.json is needed"):
+        read_json(tmp_path / "none.json")
+    for text in ('{"accuracy": 0.', "", '{"accuracy": NaN}', "\x00\x00"):
+        (tmp_path / "half.json").write_text(text)
+        with pytest.raises(UserError, match=r"half\.json should be a JSON file"):
+            read_json(tmp_path / "half.json")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_json(tmp_path)
+
+
+def test_results_are_found_at_any_depth_and_only_in_eval(tmp_path):
+    write_json(tmp_path / "run" / "ckpt-8" / "eval" / "b.json", {"kind": "eval_he"})
+    write_json(tmp_path / "run" / "ckpt-8" / "plan.json", {"method": "chain"})
+    append_line(tmp_path / "run" / "ckpt-8" / "eval" / "b.jsonl", {"sample": 0})
+    write_json(tmp_path / "eval" / "a.json", {"kind": "eval_plain"})
+    found = find_results(tmp_path)
+    assert [(row["kind"], row["_path"]) for row in found] == [
+        ("eval_plain", str(tmp_path / "eval" / "a.json")),
+        ("eval_he", str(tmp_path / "run" / "ckpt-8" / "eval" / "b.json")),
+    ]
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    write_json(tmp_path / "eval" / "good.json", {"kind": "eval_plain"})
+    (tmp_path / "eval" / "torn.json").write_text('{"kind": "ev')
+    with pytest.raises(UserError, match=r"torn\.json"):
+        find_results(tmp_path)
+    write_json(tmp_path / "eval" / "torn.json", [1])
+    with pytest.raises(UserError, match=r"torn\.json should hold one JSON object"):
+        find_results(tmp_path)
+    with pytest.raises(UserError, match="nowhere"):
+        find_results(tmp_path / "nowhere")
+
+
+def test_run_info_says_where_a_number_comes_from(tmp_path):
+    config = {"softmax": {"order": 2}}
+    info = run_info(config, seed=42, data={"digits": "1.9"}, model={"vit": None})
+    assert (info["config"], info["seed"], info["data"], info["model"]) == (
+        config,
+        42,
+        {"digits": "1.9"},
+        {"vit": None},
+    )
+    assert info["versions"]["numpy"] == np.__version__
+    assert info["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert info["hardware"]["cores"] > 0
+    assert info["hardware"]["memory_gib"] > 0
+    assert info["time_utc"].endswith("+00:00")
+    write_json(tmp_path / "run.json", info)
+    assert read_json(tmp_path / "run.json") == info
+
+
+def test_run_info_cuts_home_and_working_directory(tmp_path, monkeypatch):
+    work = tmp_path / "me" / "work"
+    work.mkdir(parents=True)
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    home = str(tmp_path / "me")
+    monkeypatch.setattr(sys, "argv", [f"{work}/train.py", f"ckpt={work}/out", f"data.root={home}/data", f"a={work}"])
+    info = run_info(config={"root": [f"{home}/data", f"{home}2/data", f"/mnt{home}/x"]})
+    assert info["command"] == ["train.py", "ckpt=out", "data.root=~/data", "a=."]
+    assert info["config"] == {"root": ["~/data", f"{home}2/data", f"/mnt{home}/x"]}
+
+
+def test_git_reads_commit_and_dirty_flag(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert results._git(tmp_path) == {"commit": None, "dirty": None}
+
+    def git(*args):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *args], check=True)
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    clean = results._git(tmp_path)
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+    (tmp_path / "new.py").touch()
+    assert results._git(tmp_path) == {"commit": clean["commit"], "dirty": True}
+
+
+def test_importing_results_and_report_loads_no_model_library():
+    code = (
+        "import sys, cgf.results, cgf.report.page; cgf.results.run_info();"
+        "print([m for m in ('torch', 'hydra', 'transformers', 'timm', 'desilofhe') if m in sys.modules])"
+    )
+    root = os.path.dirname(os.path.dirname(results.__file__))
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert json.loads(out.stdout.replace("'", '"')) == []

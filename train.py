@@ -1,0 +1,45 @@
+"""Fine-tunes or distils a model with a softmax of your choice: python train.py model=llama task=clinc150"""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig
+
+from cgf.config import build, entry, resolved, run_name
+
+
+@entry("train")
+def main(cfg: DictConfig) -> None:
+    from cgf.distill.losses import DistillationLoss
+    from cgf.distill.penalty import RangePenalty
+    from cgf.distill.run import RunFolder
+    from cgf.distill.trainer import Settings, Trainer
+    from models.start import seed_everything, start, teacher_of
+
+    settings, config = Settings(**cfg.train), resolved(cfg)
+    loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
+    penalty = RangePenalty(**cfg.penalty)
+    task, softmax = build(cfg.task), build(cfg.softmax)
+    run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
+    if run.finished:
+        print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
+        return
+    seed_everything(cfg.seed)
+    host, softmaxes, state = start(
+        lambda: build(cfg.model, num_classes=task.num_classes), cfg.ckpt, task, softmax, config["tune"], run
+    )
+    teacher = teacher_of(cfg.distill.teacher, cfg.ckpt, host)
+    train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
+    trainer = Trainer(
+        host, softmaxes, train_set, val_set, task.collate(host.inputs), settings, loss, penalty, run.path, cfg.seed,
+        save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
+        config=config,
+    )  # fmt: skip
+    if state is not None:
+        trainer.resume(state)
+        print(f"resumed {run.path} at step {trainer.progress.step}")
+    progress = trainer.fit()
+    print(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
+
+
+if __name__ == "__main__":
+    main()
