@@ -62,9 +62,10 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             override = OverridesParser.create().parse_override(text)
         except HydraException:
             raise UserError(f"an override reads key=value, and {text!r} was given") from None
-        values = override.value()
+        value: Any = override.value()
         swept = override.is_sweep_override()
-        choices = [str(v) for v in (values.list if swept else [values])] if override.key_or_group in groups else []
+        values = getattr(value, "list", [value])  # a sweep over choices has a list of them
+        choices = [str(v) for v in values] if override.key_or_group in groups else []
         for choice in choices:
             _check_choice(override.key_or_group, choice)
         if not override.is_hydra_override():
@@ -134,7 +135,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     """The config as plain containers, interpolations filled in."""
     plain = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(plain, dict)
-    return plain
+    return {str(k): v for k, v in plain.items()}
 
 
 def run_name(cfg: DictConfig) -> str:

@@ -81,5 +81,5 @@ def configured_layers(model: nn.Module) -> int | None:
     config = getattr(model, "config", None)
     layers = getattr(config, "num_hidden_layers", None)
     if layers is None and hasattr(model, "blocks"):
-        layers = len(model.blocks)
+        layers = len(list(model.blocks.children()))  # type: ignore[union-attr]
     return layers

@@ -22,9 +22,11 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     ids, mask = batch["input_ids"], batch["attention_mask"]
     if bool((mask[:, 1:] > mask[:, :-1]).any()):
         raise UserError("a LLaMA host needs right padding, and the batch is padded on the left")
-    hidden = model.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    hidden = model.model(  # type: ignore[operator]
+        input_ids=ids, attention_mask=mask, use_cache=False
+    ).last_hidden_state
     last = mask.sum(1) - 1
-    return model.score(hidden[torch.arange(len(ids), device=ids.device), last])
+    return model.score(hidden[torch.arange(len(ids), device=ids.device), last])  # type: ignore[operator]
 
 
 def set_padding(model: nn.Module, tokenizer: Any) -> None:

@@ -56,7 +56,8 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
     if family == "vit":
         source = run["source"]
         model = timm.create_model(source["timm"], num_classes=run["num_classes"], **source["options"])
-        image = ImageInput(**{k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()})
+        facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()}
+        image = ImageInput(**facts)
         return vit.host(model, image, *about)
     if family not in TEXT:
         raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")

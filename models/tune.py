@@ -9,7 +9,7 @@ HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
 MODES = ("full", "attention", "lora")
 
 
-def tune(host: Host, mode: str = "full", rank: int = 16, scale: float = 32, dropout: float = 0.0) -> int:
+def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropout: float = 0.0) -> int:
     """Freezes what is not trained, adds adapters where asked; returns the number of trained parameters.
 
     lora: peft adapters of the given rank on host.lora_targets. The classification head is always trained.

@@ -20,6 +20,16 @@ class SwappedAttention(nn.Module):
     So the state-dict keys stay, and the original can be put back as it was, with its trained weights.
     """
 
+    qkv: nn.Module
+    q_norm: nn.Module
+    k_norm: nn.Module
+    norm: nn.Module
+    proj: nn.Module
+    attn_drop: nn.Module
+    proj_drop: nn.Module
+    original: Attention
+    softmax: Any
+
     def __init__(self, original: Attention, softmax: Any) -> None:
         super().__init__()
         for name, child in original.named_children():
@@ -72,8 +82,8 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
 def restore(model: nn.Module) -> int:
     swapped = [(name, m) for name, m in model.named_modules() if isinstance(m, SwappedAttention)]
     for name, module in swapped:
-        module.original.train(module.training)  # type: ignore[union-attr]
-        _put(model, name, module.original)  # type: ignore[arg-type]
+        module.original.train(module.training)
+        _put(model, name, module.original)
     return len(swapped)
 
 
@@ -95,8 +105,9 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
 
     with fetching(f"timm/{timm_name}", "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
         model = timm.create_model(timm_name, pretrained=pretrained, num_classes=num_classes, **(options or {}))
-    own_head = pretrained and model.pretrained_cfg.get("num_classes") == num_classes
-    source = {"timm": timm_name, "pretrained": pretrained, "options": dict(options or {})}
+    pretrained_cfg: Any = model.pretrained_cfg
+    own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
+    source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": dict(options or {})}
     return host(model, image_input(model, source["options"]), name, num_classes, own_head, source)
 
 

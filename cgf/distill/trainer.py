@@ -182,13 +182,14 @@ class Trainer:
 
     def _batches(self) -> Iterator[dict[str, Tensor]]:
         p = self.progress
-        self.train_set.set_epoch(p.epoch)
         batches = epoch_batches(self.train_set, self.settings.batch_size, self.seed, p.epoch)[p.position :]
         # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
         # would see other dropout masks than an unbroken one
         loader = DataLoader(self.train_set, batch_sampler=batches, collate_fn=self.collate,
                             num_workers=self.settings.workers, generator=torch.Generator())
-        yield from self.accelerator.prepare_data_loader(loader)
+        prepared = self.accelerator.prepare_data_loader(loader)
+        prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
+        yield from prepared
 
     def _step(self, batch: dict[str, Tensor]) -> tuple[float, float | None]:
         self.classifier.train()

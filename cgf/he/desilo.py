@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import OutOfLevels, ring_for
+from cgf.he.engine import check_fits, need_level, need_polynomials, ring_for
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
 
@@ -64,9 +64,12 @@ class DesiloOwner:
     def encrypt(self, values: np.ndarray, level: int) -> Any:
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        check_fits(values, self.slots)
         return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
 
     def decrypt(self, ct: Any) -> np.ndarray:
+        if ct.polynomial_count != 2:  # decrypting three polynomials ruins them for a later relinearization
+            ct = self._engine.clone(ct)
         return np.asarray(self._engine.decrypt(ct, self._secret), dtype=np.float64)
 
     def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
@@ -110,24 +113,27 @@ class DesiloEngine:
 
     def mul(self, a: Any, b: Any) -> Any:
         if not isinstance(b, int):
-            self._need_level(a)
+            need_level(self.level(a), self.max_level)
             if isinstance(b, float | np.floating):
                 b = float(b)
+            elif not isinstance(b, np.ndarray):
+                need_level(self.level(b), self.max_level)
+                need_polynomials(self.polynomials(a), 2, "a product")
+                need_polynomials(self.polynomials(b), 2, "a product")
         return self._engine.multiply(a, b)
 
     def square(self, a: Any) -> Any:
-        self._need_level(a)
+        need_polynomials(self.polynomials(a), 2, "a square")
+        need_level(self.level(a), self.max_level)
         return self._engine.square(a)
 
     def relinearize(self, a: Any) -> Any:
+        need_polynomials(self.polynomials(a), 3, "a relinearization")
         return self._engine.relinearize(a, self._relinearization)
 
     def rotate(self, a: Any, step: int) -> Any:
+        need_polynomials(self.polynomials(a), 2, "a rotation")
         key = self._rotations.get(step % self.slots)
         if key is None:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
         return self._engine.rotate(a, key)
-
-    def _need_level(self, ct: Any) -> None:
-        if int(ct.level) < 1:
-            raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {self.max_level} left")

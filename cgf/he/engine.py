@@ -40,6 +40,21 @@ class OutOfLevels(UserError):
     """A multiplication met a ciphertext at level 0."""
 
 
+def need_level(level: int, max_level: int) -> None:
+    if level < 1:
+        raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
+
+
+def need_polynomials(have: int, need: int, what: str) -> None:
+    if have != need:
+        raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
+
+
+def check_fits(values: np.ndarray, slots: int) -> None:
+    if len(values) > slots:
+        raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
+
+
 class Engine(Protocol):
     """The party that evaluates: public, relinearization and rotation keys, never the secret key.
 

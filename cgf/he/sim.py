@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import OutOfLevels, ring_for
+from cgf.he.engine import check_fits, need_level, need_polynomials, ring_for
 
 
 @dataclass(frozen=True)
@@ -61,34 +61,29 @@ class SimEngine:
 
     def mul(self, a, b):
         if isinstance(b, SimCiphertext):
-            self._two(a, "a product")
-            self._two(b, "a product")
+            need_polynomials(a.polynomials, 2, "a product")
+            need_polynomials(b.polynomials, 2, "a product")
             return self._result(a.values * b.values, self._down(min(a.level, b.level)), 3)
         if isinstance(b, int):  # a product with an integer is a sum of copies: no level
             return self._result(a.values * b, a.level, a.polynomials)
         return self._result(a.values * np.asarray(b, dtype=np.float64), self._down(a.level), a.polynomials)
 
     def square(self, a):
-        self._two(a, "a square")
+        need_polynomials(a.polynomials, 2, "a square")
         return self._result(a.values * a.values, self._down(a.level), 3)
 
     def relinearize(self, a):
+        need_polynomials(a.polynomials, 3, "a relinearization")
         return SimCiphertext(a.values, min(a.level, self.key_switch_level), 2)
 
     def rotate(self, a, step):
-        self._two(a, "a rotation")
+        need_polynomials(a.polynomials, 2, "a rotation")
         if self.rotations is not None and step % self.slots not in self.rotations:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
         return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
 
-    @staticmethod
-    def _two(a: SimCiphertext, what: str) -> None:
-        if a.polynomials != 2:
-            raise UserError(f"{what} needs a ciphertext of 2 polynomials, and this one has {a.polynomials}")
-
     def _down(self, level: int) -> int:
-        if level < 1:
-            raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {self.max_level} left")
+        need_level(level, self.max_level)
         return level - 1
 
 
@@ -102,6 +97,7 @@ class SimOwner:
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        check_fits(values, self.slots)
         slots = np.zeros(self.slots)
         slots[: len(values)] = values
         return SimCiphertext(slots, level)

@@ -1,0 +1,21 @@
+# Sourced by demo.sh and test.sh: a virtual environment in the checkout with the given requirements files.
+# Usage: source scripts/setup.sh requirements.txt [requirements-dev.txt ...]
+# Sets PY. Installs again only when a requirements file has changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+python3.11 -c '' 2>/dev/null && base=python3.11 || base=python3
+"$base" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {
+    echo "error: Python 3.11 is needed, and $base is $("$base" --version 2>&1)" >&2
+    exit 2
+}
+PY=.venv/bin/python
+[ -x "$PY" ] || "$base" -m venv .venv
+for file in "$@"; do
+    stamp=".venv/.installed-$file"
+    if ! cmp -s <(cat requirements.txt "$file") "$stamp"; then
+        echo "installing $file (once; minutes)"
+        "$PY" -m pip install --quiet --disable-pip-version-check -r "$file"
+        cat requirements.txt "$file" > "$stamp"
+    fi
+done

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Lint, types and tests in an environment of the checkout's own. Data sets are found by CGF_DATA_ROOT, or in
+# ../shared/data beside the checkout; tests that need them are skipped, with a reason, where there are none.
+set -euo pipefail
+source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
+
+"$PY" -m ruff check .
+"$PY" -m mypy
+"$PY" -m pytest -n "${TEST_WORKERS:-2}" --durations=10 "$@"
