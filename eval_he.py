@@ -25,7 +25,7 @@ def main(cfg: DictConfig) -> None:
     session = Session(build(cfg.he.owner), cfg.he.max_level, cfg.he.circuit)
     evaluation = EncryptedEvaluation(
         opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
-        opened.lines(path, plan, resolved(cfg)), cfg.he.batch,
+        *opened.lines(path, plan, resolved(cfg), indices), cfg.he.batch, opened.rows() == "masked",
     )  # fmt: skip
     plain = evaluation.clear()
     outcome = evaluation.run()
@@ -39,10 +39,12 @@ def main(cfg: DictConfig) -> None:
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip
     write_json(path, result)
-    print(f"accuracy {outcome.accuracy:.4f} under CKKS ({cfg.he.engine}), {plain.accuracy:.4f} in the clear with the "
-          f"same polynomial, {exact.accuracy:.4f} with the true exponential; agreement {result['agreement']:.4f}")
-    print(f"largest error {metrics['max_error']:.2e}, levels {metrics['levels']} ({metrics['levels_counted']} counted), "
-          f"{metrics['entries'] / metrics['seconds']['total']:.0f} entries/s; softmax under CKKS, all else in the clear")
+    rate = metrics["entries"] / metrics["seconds"]["total"]
+    print(f"accuracy {outcome.accuracy:.4f} under CKKS ({cfg.he.engine}), {plain.accuracy:.4f} in the clear with "
+          f"the same polynomial, {exact.accuracy:.4f} with the true exponential; agreement "
+          f"{result['agreement']:.4f}")
+    print(f"largest error {metrics['max_error']:.2e}, levels {metrics['levels']} ({metrics['levels_counted']} "
+          f"counted), {rate:.0f} entries/s; softmax under CKKS, all else in the clear")
     print(path)
     if metrics["beyond_guard"]:
         sys.exit(f"error: {metrics['beyond_guard']} entries lay beyond the plan's guard, so their ciphertexts may be "

@@ -71,7 +71,21 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         if not override.is_hydra_override():
             plain.append(f"{override.get_key_element()}={choices[0]}" if swept and choices else text)
     unswept = [p for p in plain if not OverridesParser.create().parse_override(p).is_sweep_override()]
-    compose(config_name, unswept)
+    given, groups_only = compose(config_name, unswept), [p for p in unswept if p.split("=")[0] in groups]
+    defaults = compose(config_name, groups_only)
+    for text in unswept:
+        key = text.split("=")[0].lstrip("+~")
+        if key not in groups:
+            _check_type(key, OmegaConf.select(defaults, key), OmegaConf.select(given, key))
+
+
+def _check_type(key: str, default: Any, value: Any) -> None:
+    """A setting whose default is a number or a truth value takes no other kind, but null."""
+    kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
+    what, kind = kinds.get(type(default), ("", object))
+    if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool
+                                                              and kind is not object)):
+        raise UserError(f"{key} must be {what}, and {value!r} was given")
 
 
 def _check_choice(group: str, choice: str) -> None:
@@ -145,7 +159,7 @@ def run_name(cfg: DictConfig) -> str:
     hydra_cfg = HydraConfig.get()
     choices, groups = hydra_cfg.runtime.choices, ("model", "task", "softmax", "distill", "tune")
     parts = [str(choices[g]) for g in groups if str(choices[g]) not in ("none", "full")]
-    known = {*groups, "resume", "overwrite", "data.root", "experiment"}
+    known = {*groups, "resume", "overwrite", "outputs", "data.root", "experiment", "ckpt"}
     for text in hydra_cfg.overrides.task:
         key, _, value = text.partition("=")
         if key.lstrip("+") not in known:

@@ -42,6 +42,7 @@ class Outcome:
 
 def batches_by_length(dataset: Any, size: int, indices: Sequence[int] | None = None) -> list[list[int]]:
     """Batches of at most ``size`` indices; texts of similar length together, so that padding is small."""
+    _check_size(size)
     chosen = list(range(len(dataset))) if indices is None else list(indices)
     lengths = getattr(dataset, "lengths", None)
     if lengths is not None:
@@ -51,6 +52,7 @@ def batches_by_length(dataset: Any, size: int, indices: Sequence[int] | None = N
 
 def batches_of_one_length(dataset: Any, size: int, indices: Sequence[int]) -> list[list[int]]:
     """Batches whose texts all have the same length: no padding, so encrypted rows are full."""
+    _check_size(size)
     lengths = getattr(dataset, "lengths", None)
     if lengths is None:
         return batches_by_length(dataset, size, indices)
@@ -58,6 +60,11 @@ def batches_of_one_length(dataset: Any, size: int, indices: Sequence[int]) -> li
     for i in sorted(indices, key=lambda i: (lengths[i], i)):
         groups.setdefault(lengths[i], []).append(i)
     return [g[i : i + size] for g in groups.values() for i in range(0, len(g), size)]
+
+
+def _check_size(size: int) -> None:
+    if not (isinstance(size, int) and size >= 1):
+        raise UserError(f"a batch must hold a whole number of samples, at least 1, and {size!r} was given")
 
 
 @torch.inference_mode()

@@ -21,8 +21,8 @@ from cgf.softmax.base import Softmax
 
 def chosen_samples(total: int, count: int | None, seed: int) -> list[int]:
     """The first ``count`` of a fixed permutation of the split, so that fewer samples are a subset of more."""
-    if count is not None and count < 1:
-        raise UserError(f"he.samples must be at least 1, and {count} was given")
+    if count is not None and not (isinstance(count, int) and count >= 1):
+        raise UserError(f"samples must be a whole number of at least 1, and {count!r} was given")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed)).tolist()
     return sorted(order[: total if count is None else min(count, total)])
 
@@ -53,6 +53,7 @@ class EncryptedEvaluation:
     host       models.host.Host;  softmaxes: the host's own, with the polynomial in place
     installed  context manager (model, layer -> slot) that swaps the attention's softmax
     dataset, collate, indices: the samples;  lines: JSON lines of finished batches, to go on from
+    digest     of all that the lines depend on: lines of another are not gone on with
     """
 
     host: Any
@@ -63,7 +64,9 @@ class EncryptedEvaluation:
     collate: Any
     indices: list[int]
     lines: Path
+    digest: str = ""
     batch: int | None = None
+    masked: bool = False  # rows have masks anyway (causal), so texts of different lengths share ciphertexts
     say: Callable[[str], None] = print
 
     def clear(self) -> Outcome:
@@ -74,11 +77,13 @@ class EncryptedEvaluation:
     def run(self) -> Outcome:
         """Evaluates what the lines file does not hold yet; the outcome covers all samples."""
         # a line holds its batch whole, so what a kill tears is one batch, dropped by read_lines
-        done = {i for line in read_lines(self.lines) for i in line["index"]}
+        done = {i for line in self._lines() for i in line["index"]}
         left = [i for i in self.indices if i not in done]
         if done:
             self.say(f"{len(done)} samples are done already ({self.lines})")
         batches = self._batches(left) if left else []
+        if not done:  # none, or another evaluation's
+            self.lines.unlink(missing_ok=True)
         start, finished = time.perf_counter(), 0
         for chosen in batches:
             slots: list[Encrypted] = []
@@ -91,7 +96,8 @@ class EncryptedEvaluation:
             with self.installed(self.host.model, make):
                 outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [chosen])
             finished += len(chosen)
-            append_line(self.lines, _line(outcome, [s.record for s in slots], time.perf_counter() - began))
+            line = _line(outcome, [s.record for s in slots], time.perf_counter() - began)
+            append_line(self.lines, {**line, "digest": self.digest})
             rate = finished / (time.perf_counter() - start)
             self.say(f"{len(done) + finished}/{len(self.indices)} samples under CKKS, {rate:.2f} samples/s, "
                      f"{(len(left) - finished) / rate:.0f} s left")
@@ -99,23 +105,41 @@ class EncryptedEvaluation:
 
     def outcome(self) -> Outcome:
         """Predictions of the finished batches."""
-        lines = read_lines(self.lines)
+        lines = self._lines()
         index = torch.tensor([i for line in lines for i in line["index"]])
         order = index.argsort()
         logits = torch.tensor([row for line in lines for row in line["logits"]])
         labels = torch.tensor([x for line in lines for x in line["label"]])
         return Outcome(logits[order], labels[order], index[order])
 
+    def _lines(self) -> list[dict[str, Any]]:
+        return [line for line in read_lines(self.lines) if line.get("digest") == self.digest]
+
     def _batches(self, left: list[int]) -> list[list[int]]:
-        """Batches that fill the slots of a set of ciphertexts, texts of one length together."""
+        """Batches that fill the slots of a set of ciphertexts.
+
+        Full rows: texts of one length together, which saves the mask's level. Rows with masks: texts of
+        similar length, padded to the longest.
+        """
+        grouped = batches_by_length if self.masked else batches_of_one_length
         if self.batch is not None:
-            return batches_of_one_length(self.dataset, self.batch, left)
+            return grouped(self.dataset, self.batch, left)
         batches: list[list[int]] = []
-        for group in batches_of_one_length(self.dataset, len(left), left):
-            heads, queries, slots = self._probe(group[0])
-            size = max(1, slots // (heads * queries))
-            batches += [group[i : i + size] for i in range(0, len(group), size)]
+        for group in grouped(self.dataset, len(left), left):
+            while group:  # from the longest on: it decides how many fit
+                heads, queries, slots = self._probe(group[-1])
+                size = min(max(1, slots // (heads * queries)), self._alike(group))
+                batches.append(group[-size:])
+                group = group[:-size]
         return batches
+
+    def _alike(self, group: list[int]) -> int:
+        """How many at the end of a group sorted by length are at least 3/4 as long as the last: the cost of
+        a batch grows with rows times columns, and more padding than that costs more than another batch."""
+        lengths = getattr(self.dataset, "lengths", None)
+        if lengths is None:
+            return len(group)
+        return sum(1 for i in group if 4 * lengths[i] >= 3 * lengths[group[-1]])
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear."""
@@ -133,7 +157,7 @@ class EncryptedEvaluation:
 
     def metrics(self) -> dict[str, Any]:
         """Levels, operations, seconds and errors over all finished batches and layers."""
-        lines = read_lines(self.lines)
+        lines = self._lines()
         records = [row for line in lines for row in line["layers"]]
         ops, seconds = Counter(), Counter()  # type: ignore[var-annotated]
         for row in records:

@@ -14,7 +14,6 @@ from cgf.approx.select import select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
 from cgf.evaluate_he import chosen_samples
-from cgf.results import read_json
 from cgf.softmax.base import Softmax
 from models.host import Host
 from models.load import from_checkpoint
@@ -70,17 +69,13 @@ class Opened:
     def result_path(self, out: str | None, name: str) -> Path:
         return Path(out).expanduser() if out else self.checkpoint.path / "eval" / f"{name}.json"
 
-    def lines(self, result: Path, plan: Plan | None, config: dict[str, Any]) -> Path:
-        """JSON lines beside a result; a stopped run goes on with its own, another configuration starts anew."""
+    def lines(self, result: Path, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> tuple[Path, str]:
+        """(JSON lines beside a result, digest of what they depend on): a stopped run goes on with its own alone."""
         he = {k: v for k, v in config["he"].items() if k not in ("samples", "batch")}
-        facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"]}
-        path, about = result.with_suffix(".jsonl"), result.with_suffix(".lines.json")
+        facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
+                 "samples": indices, "checkpoint": self.checkpoint.run}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
-        if path.exists() and not (about.exists() and read_json(about).get("digest") == digest):
-            path.unlink()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        about.write_text(json.dumps({"digest": digest}))
-        return path
+        return result.with_suffix(".jsonl"), digest
 
 
 def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:

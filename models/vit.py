@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import timm
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from models.host import Host
+from models.hub import fetching
 
 
 class SwappedAttention(nn.Module):
@@ -101,10 +103,13 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     """
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
-    from models.hub import fetching
-
-    with fetching(f"timm/{timm_name}", "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
-        model = timm.create_model(timm_name, pretrained=pretrained, num_classes=num_classes, **(options or {}))
+    make = partial(timm.create_model, timm_name, num_classes=num_classes, **(options or {}))
+    if pretrained:
+        wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
+        with fetching(wanted, "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
+            model = make(pretrained=True)
+    else:
+        model = make(pretrained=False)
     pretrained_cfg: Any = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": dict(options or {})}

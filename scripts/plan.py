@@ -7,9 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from omegaconf import DictConfig  # noqa: E402
+from omegaconf import DictConfig
 
-from cgf.config import entry, resolved, task_maker  # noqa: E402
+from cgf.config import entry, resolved, task_maker
 
 
 @entry("plan")

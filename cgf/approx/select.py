@@ -31,14 +31,20 @@ def select(approx: dict[str, Any], folder: Path, rows: str) -> Plan | None:
         return None
     if method == "plan":
         if plan is None:
-            raise UserError(f"approx=plan needs {folder / FILE}, and there is none: python scripts/plan.py ckpt={folder}")
+            raise UserError(f"approx=plan needs {folder / FILE}, and there is none: "
+                            f"python scripts/plan.py ckpt={folder}")
         return plan
     k = approx.get("k")
+    if k is not None and not isinstance(k, int):
+        raise UserError(f"approx.k must be a whole number, and {k!r} was given")
     interval = approx.get("range") or (plan.range if plan is not None else None)
     if interval is None:
         if method == "auto" or k is None:
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
         interval = (-8.0 * 2**k, 0.0)
-    lo, hi = float(interval[0]), float(interval[1])
+    try:
+        lo, hi = (float(end) for end in interval)
+    except (TypeError, ValueError):
+        raise UserError(f"approx.range must be two numbers [LO,HI], and {interval!r} was given") from None
     options = {"degree": approx["degree"]} if approx.get("degree") is not None else {}
     return choose((lo, hi), (lo, hi), rows=rows, method=method, k=k, **options)

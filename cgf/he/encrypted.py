@@ -54,6 +54,8 @@ class Session:
     """
 
     def __init__(self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded") -> None:
+        if max_level is not None and not isinstance(max_level, int):
+            raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         self._make_owner, self.max_level, self.style = make_owner, max_level, style
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
@@ -61,9 +63,10 @@ class Session:
 
     def needs(self, softmax: Softmax, rows: Rows, columns: int) -> Needs:
         # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
-        # and row counts, so rows that differ there have runs of their own
+        # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
+        # an id comes back once its object is gone)
         masks = None if rows.valid is None else rows.valid.tobytes()
-        key = (id(softmax), columns, rows.shape, rows.first, masks, rows.counts.tobytes())
+        key = (softmax, softmax.exponential, columns, rows.shape, rows.first, masks, rows.counts.tobytes())
         if key not in self._needs:
             self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level)
         return self._needs[key]
@@ -138,6 +141,10 @@ class Encrypted:
         if valid is not None:
             keep = valid.expand(double.shape)
         error = (weights - reference).abs()[keep]
+        if not bool(error.isfinite().all()):
+            raise UserError(f"the weights of layer {self.layer} are not finite: entries lay so far beyond the domain of "
+                            "the polynomial that their ciphertexts are ruined; plan on more samples, or train with a "
+                            "range penalty")
         record.entries += int(keep.sum())
         record.max_error = max(record.max_error, float(error.max()))
         record.sum_error += float(error.sum())

@@ -1,0 +1,51 @@
+"""Gathers the evaluations of a host's runs into one file below results/, and prints the README's table.
+
+python scripts/collect.py outputs/results digits results/digits.json
+python scripts/collect.py --table results
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from cgf.errors import UserError
+from cgf.report.tables import markdown, rows
+from cgf.results import find_results, read_json, write_json
+
+
+def gather(outputs: Path, host: str) -> list[dict]:
+    """Every evaluation of the runs '<host>-*', each named by its run."""
+    found = []
+    for run in sorted(outputs.glob(f"{host}-*")):
+        for result in find_results(run):
+            result.pop("_path")
+            found.append({"name": run.name, **result})
+    if not found:
+        raise UserError(f"{outputs} holds no evaluation of a run named {host}-*: bash scripts/results.sh {host}")
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) == 2 and arguments[0] == "--table":
+        files = sorted(Path(arguments[1]).glob("*.json"))
+        results = [r for f in files for r in read_json(f).get("evaluations", [])]
+        if not results:
+            raise UserError(f"{arguments[1]} holds no evaluations: bash scripts/results.sh digits")
+        print(markdown(rows(results)))
+        return
+    if len(arguments) != 3:
+        raise UserError(f"usage: {__doc__.splitlines()[2]}")
+    outputs, host, target = arguments
+    write_json(Path(target), {"evaluations": gather(Path(outputs), host)})
+    print(target)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

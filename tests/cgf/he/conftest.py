@@ -1,0 +1,24 @@
+import functools
+import importlib.util
+
+import pytest
+
+from cgf.he.desilo import DesiloOwner
+from cgf.he.sim import SimOwner
+
+ENGINES = ("sim", "desilo")
+
+
+@functools.cache
+def make_owner(engine: str, max_level: int):
+    """One owner, and so one set of keys, for each engine and size in the whole test run."""
+    if engine == "sim":
+        return SimOwner(max_level)
+    if importlib.util.find_spec("desilofhe") is None:
+        pytest.skip("desilofhe is not installed")
+    return DesiloOwner(max_level, mode="cpu")
+
+
+@pytest.fixture(scope="session")
+def owner_of():
+    return make_owner

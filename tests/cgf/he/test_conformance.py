@@ -1,0 +1,334 @@
+"""One list of checks that every engine passes: what a circuit may rely on, whatever runs it."""
+
+import gc
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cgf.errors import UserError
+from cgf.he.check import Checking, Divergence
+from cgf.he.count import Counting
+from cgf.he.engine import OutOfLevels, ring_for
+from cgf.he.sim import SimEngine, SimOwner
+
+STEPS = (1, 37, -3)
+SMALL, LARGE = 3, 8
+SLOTS = {3: 8192, 7: 8192, 8: 16384}  # of the library, as measured
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(params=[(e, level) for e in ("sim", "desilo") for level in (SMALL, LARGE)],
+                ids=lambda p: f"{p[0]}-{p[1]}", scope="module")
+def party(request, owner_of):
+    """An owner, an evaluator with the keys of STEPS, and two vectors in [-1, 1], one of them asymmetric."""
+    name, level = request.param
+    owner = owner_of(name, level)
+    engine = owner.evaluator(frozenset(step % owner.slots for step in STEPS))
+    x = np.random.default_rng(0).uniform(-1, 1, owner.slots)
+    return SimpleNamespace(name=name, top=level, owner=owner, engine=engine, x=x,
+                           y=np.linspace(-1, 0.5, owner.slots))
+
+
+def holds(party, ct, expected, level, polynomials=2):
+    assert (party.engine.level(ct), party.engine.polynomials(ct)) == (level, polynomials)
+    np.testing.assert_allclose(party.owner.decrypt(ct), expected, rtol=0, atol=TOLERANCE)
+
+
+def fresh(party, level=None):
+    level = party.top if level is None else level
+    return party.owner.encrypt(party.x, level), party.owner.encrypt(party.y, level)
+
+
+def test_slots_follow_from_levels(party):
+    assert party.owner.slots == party.engine.slots == SLOTS[party.top] == ring_for(party.top).slots
+    assert party.owner.max_level == party.engine.max_level == party.top
+
+
+def test_encrypt_at_every_level(party):
+    for level in (0, 1, party.top):
+        holds(party, party.owner.encrypt(party.x, level), party.x, level)
+
+
+def test_encrypt_fills_up_with_zeros(party):
+    holds(party, party.owner.encrypt(party.x[:5], 1), np.r_[party.x[:5], np.zeros(party.owner.slots - 5)], 1)
+
+
+def test_encrypt_refuses_what_does_not_fit(party):
+    for level in (-1, party.top + 1):
+        with pytest.raises(UserError, match=rf"0 to {party.top}, and {level} was asked"):
+            party.owner.encrypt(party.x, level)
+    with pytest.raises(UserError, match=f"at most {party.owner.slots} values, and {party.owner.slots + 1}"):
+        party.owner.encrypt(np.ones(party.owner.slots + 1), 1)
+
+
+@pytest.mark.parametrize("name, sign", [("add", 1), ("sub", -1)])
+def test_sums(party, name, sign):
+    operation = getattr(party.engine, name)
+    a, b = fresh(party)
+    holds(party, operation(a, b), party.x + sign * party.y, party.top)
+    holds(party, operation(a, 0.75), party.x + sign * 0.75, party.top)
+    holds(party, operation(a, party.y), party.x + sign * party.y, party.top)
+
+
+def test_sums_of_different_levels_meet_at_the_lower(party):
+    high, low = party.owner.encrypt(party.x, party.top), party.owner.encrypt(party.y, 1)
+    holds(party, party.engine.add(high, low), party.x + party.y, 1)
+    holds(party, party.engine.sub(low, high), party.y - party.x, 1)
+    holds(party, high, party.x, party.top)  # operands stay as they were
+
+
+def test_products_of_different_levels_meet_at_the_lower(party):
+    high, low = party.owner.encrypt(party.x, party.top), party.owner.encrypt(party.y, 2)
+    holds(party, party.engine.mul(low, high), party.x * party.y, 1, polynomials=3)
+    holds(party, high, party.x, party.top)
+
+
+@pytest.mark.parametrize("factor", [3, -7, 1])
+def test_integer_products_take_no_level(party, factor):
+    a, _ = fresh(party)
+    holds(party, party.engine.mul(a, factor), factor * party.x, party.top)
+    holds(party, party.engine.mul(party.owner.encrypt(party.x, 0), factor), factor * party.x, 0)
+
+
+def test_float_and_vector_products_take_a_level(party):
+    a, _ = fresh(party)
+    holds(party, party.engine.mul(a, 0.3), 0.3 * party.x, party.top - 1)
+    holds(party, party.engine.mul(a, 2.0), 2.0 * party.x, party.top - 1)
+    holds(party, party.engine.mul(a, np.float64(-1.5)), -1.5 * party.x, party.top - 1)
+    holds(party, party.engine.mul(a, party.y), party.y * party.x, party.top - 1)
+
+
+def test_ciphertext_products_leave_three_polynomials(party):
+    a, b = fresh(party)
+    holds(party, party.engine.mul(a, b), party.x * party.y, party.top - 1, polynomials=3)
+    holds(party, party.engine.square(a), party.x**2, party.top - 1, polynomials=3)
+    holds(party, a, party.x, party.top)
+
+
+def test_relinearize(party):
+    a, b = fresh(party)
+    holds(party, party.engine.relinearize(party.engine.mul(a, b)), party.x * party.y, party.top - 1)
+
+
+def test_decryption_leaves_a_product_as_it_was(party):
+    product = party.engine.square(fresh(party)[0])
+    party.owner.decrypt(product)
+    holds(party, party.engine.relinearize(product), party.x**2, party.top - 1)
+
+
+def test_lazy_relinearization(party):
+    """Sums of products of three polynomials, of other ciphertexts and numbers, then one relinearization."""
+    e, (a, b) = party.engine, fresh(party)
+    total = e.sub(e.add(e.square(a), e.mul(a, b)), e.square(b))
+    total = e.add(e.add(e.mul(total, 2), b), 0.25)
+    assert e.polynomials(total) == 3
+    expected = 2 * (party.x**2 + party.x * party.y - party.y**2) + party.y + 0.25
+    holds(party, e.relinearize(total), expected, party.top - 1)
+
+
+def test_lazy_sums_of_different_levels(party):
+    high, low = (party.engine.square(party.owner.encrypt(v, n)) for v, n in ((party.x, party.top), (party.y, 2)))
+    holds(party, party.engine.relinearize(party.engine.add(high, low)), party.x**2 + party.y**2, 1)
+
+
+@pytest.mark.parametrize("operation", ["square", "mul", "rotate"])
+def test_three_polynomials_are_refused_until_relinearized(party, operation):
+    product, more = party.engine.square(fresh(party)[0]), {"mul": (fresh(party)[0],), "rotate": (1,)}
+    with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+        getattr(party.engine, operation)(product, *more.get(operation, ()))
+
+
+def test_relinearization_needs_three_polynomials(party):
+    with pytest.raises(UserError, match="3 polynomials, and this one has 2"):
+        party.engine.relinearize(fresh(party)[0])
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_rotations(party, step):
+    """Slot i + step moves to slot i, cyclically; a key of step -3 is the key of slots - 3."""
+    expected = party.x[(np.arange(party.owner.slots) + step) % party.owner.slots]
+    for same in (step, step % party.owner.slots):
+        holds(party, party.engine.rotate(fresh(party)[0], same), expected, party.top)
+
+
+@pytest.mark.parametrize("step", [2, 3, -1, -37])
+def test_a_rotation_needs_its_key(party, step):
+    with pytest.raises(UserError, match=f"rotation by {step} needs its key"):
+        party.engine.rotate(fresh(party)[0], step)
+
+
+def test_levels_run_out(party):
+    e, ct = party.engine, fresh(party)[0]
+    for left in reversed(range(party.top)):
+        ct = e.mul(ct, 1.0)
+        assert e.level(ct) == left
+    for operation in (lambda: e.mul(ct, 0.5), lambda: e.mul(ct, party.y), lambda: e.square(ct),
+                      lambda: e.mul(ct, ct), lambda: e.mul(fresh(party)[0], ct), lambda: e.mul(ct, fresh(party)[0])):
+        with pytest.raises(OutOfLevels, match=rf"none of {party.top} left"):
+            operation()
+    holds(party, e.add(e.rotate(ct, 1), 0.5), np.roll(party.x, -1) + 0.5, 0)  # these need none
+
+
+@pytest.mark.parametrize("name", ["sim", "desilo"])
+def test_key_switching_at_the_top_of_the_ring(owner_of, name):
+    """A ring's last level cannot switch keys: a rotation there drops to 6, a relinearization below it does not."""
+    owner = owner_of(name, 7)
+    engine, x = owner.evaluator(frozenset({1})), np.linspace(-1, 1, owner.slots)
+    rotated = engine.rotate(owner.encrypt(x, 7), 1)
+    assert engine.level(rotated) == 6
+    np.testing.assert_allclose(owner.decrypt(rotated), np.roll(x, -1), atol=TOLERANCE)
+    assert engine.level(engine.rotate(owner.encrypt(x, 6), 1)) == 6
+    assert engine.level(engine.relinearize(engine.square(owner.encrypt(x, 7)))) == 6
+    assert engine.level(engine.mul(engine.add(owner.encrypt(x, 7), x), 3)) == 7
+
+
+def test_a_ring_that_is_too_small_is_named():
+    assert [ring_for(n).slots for n in (1, 2, 3, 7, 8, 17, 18, 36)] == [4096] * 2 + [8192] * 2 + [16384] * 2 + [32768] * 2
+    with pytest.raises(UserError, match="needs 37 levels, and the largest ring holds 36"):
+        ring_for(37)
+
+
+# -- the simulator's bound ------------------------------------------------------------------------------
+
+
+def test_simulator_records_or_raises_beyond_its_bound():
+    x = np.array([3.0, -5.0, 4.0, 1.0])
+    recording, raising = SimEngine(3, bound=10.0), SimEngine(3, bound=10.0, outside="raise")
+    ct = SimOwner(3).encrypt(x, 3)
+    recording.square(ct)
+    assert recording.beyond == 2  # 25 and 16
+    with pytest.raises(UserError, match=r"2 slots reach 25, and a ciphertext holds at most 10"):
+        raising.square(ct)
+    with pytest.raises(UserError, match="raise.*record.*'ignore'"):
+        SimEngine(3, outside="ignore")
+
+
+# -- wrappers -------------------------------------------------------------------------------------------
+
+
+class Faulty(SimEngine):
+    """A simulator that does one operation wrongly."""
+
+    fault = ""
+
+    def square(self, a):
+        result = super().square(a)
+        if self.fault == "value":
+            result.values[17] += 0.5
+        return result
+
+    def rotate(self, a, step):
+        return super().rotate(a, -step if self.fault == "sign" else step)
+
+    def mul(self, a, b):
+        result = super().mul(a, b)
+        if self.fault == "level" and isinstance(b, int):
+            result = type(result)(result.values, result.level - 1, result.polynomials)
+        return result
+
+
+def polynomial(checking, x):
+    a = checking.encrypt(x, 3)
+    b = checking.relinearize(checking.add(checking.square(a), checking.mul(a, 3)))
+    return checking.sub(checking.rotate(b, 1), 0.5)
+
+
+@pytest.mark.parametrize("fault, says", [("value", r"operation 2 \(square\): slot 17 holds"),
+                                         ("sign", r"operation 6 \(rotate\): slot"),
+                                         ("level", r"operation 3 \(mul\): levels 3 and 2")])
+def test_checking_finds_a_planted_fault(fault, says):
+    owner = SimOwner(3)
+    faulty = Faulty(3)
+    faulty.fault = fault
+    x = np.linspace(-1, 1, owner.slots)
+    with pytest.raises(Divergence, match=says):
+        polynomial(Checking((owner, SimEngine(3)), (owner, faulty), 1e-9), x)
+    faulty.fault = ""
+    result = polynomial(Checking((owner, SimEngine(3)), (owner, faulty), 1e-9), x)
+    square = x**2 + 3 * x
+    np.testing.assert_allclose(owner.decrypt(result.first), np.roll(square, -1) - 0.5)
+
+
+def test_checking_real_ciphertexts_against_the_simulator(owner_of):
+    sim, desilo = owner_of("sim", 3), owner_of("desilo", 3)
+    x = np.random.default_rng(3).uniform(-1, 1, sim.slots)
+    checking = Checking((sim, sim.evaluator(frozenset({1}))), (desilo, desilo.evaluator(frozenset({1}))), 1e-6)
+    assert np.abs(sim.decrypt(polynomial(checking, x).first) - np.roll(x**2 + 3 * x, -1) + 0.5).max() < 1e-9
+    with pytest.raises(Divergence, match="8192 and 16384 slots"):
+        Checking((sim, sim.evaluator(frozenset())), (owner_of("sim", 8), SimEngine(8)), 1e-6)
+
+
+def test_counting_counts_by_kind(party):
+    counting = Counting(party.engine)
+    a, b = fresh(party)
+    counting.add(a, b)
+    counting.sub(a, 1.0)
+    counting.add(a, party.y)
+    counting.mul(a, 3)
+    for factor in (0.5, party.y, np.float64(2.0)):
+        counting.mul(a, factor)
+    product = counting.add(counting.mul(a, b), counting.square(b))
+    low = counting.mul(counting.relinearize(product), 0.5)
+    for step in STEPS:
+        counting.rotate(a, step)
+    assert counting.ops == {"add": 4, "imult": 1, "pmult": 4, "cmult": 2, "relinearize": 1, "rotate": 3}
+    assert counting.rotations == {step % party.owner.slots for step in STEPS}
+    assert counting.lowest == party.top - 2 == counting.level(low)
+    assert counting.polynomials(product) == 3
+    assert set(counting.seconds) == set(counting.ops) and all(s > 0 for s in counting.seconds.values())
+
+
+# -- the secret key -------------------------------------------------------------------------------------
+
+
+def reachable(root):
+    """Every object that can be reached from root by attributes, items, closures and bound methods."""
+    seen, queue = {}, [root]
+    while queue:
+        thing = queue.pop()
+        if id(thing) in seen or isinstance(thing, type | np.ndarray | str | int | float):
+            continue
+        seen[id(thing)] = thing
+        if isinstance(thing, dict):
+            queue += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, list | tuple | set | frozenset):
+            queue += thing
+        elif hasattr(thing, "__code__"):
+            queue += [cell.cell_contents for cell in thing.__closure__ or ()]
+        elif hasattr(thing, "__self__"):
+            queue.append(thing.__self__)
+        else:
+            queue += list(getattr(thing, "__dict__", {}).values())
+            # of the library's own objects, what they expose beside methods
+            named = [n for n in dir(type(thing)) if isinstance(getattr(type(thing), n), property)]
+            queue += [getattr(thing, n) for n in named]
+            queue += [r for r in gc.get_referents(thing) if not isinstance(r, type)]
+    return seen.values()
+
+
+def secrets(root):
+    return [thing for thing in reachable(root) if "secret" in type(thing).__name__.lower()]
+
+
+def test_the_walk_finds_a_secret_that_is_hidden_in_a_closure(owner_of):
+    owner = owner_of("desilo", SMALL)
+    key = owner._secret
+    assert secrets({"deep": [lambda: key]}) == [key]
+
+
+@pytest.mark.parametrize("level", [SMALL, LARGE])
+def test_the_evaluator_never_holds_the_secret_key(owner_of, level):
+    owner = owner_of("desilo", level)
+    engine = owner.evaluator(frozenset({1}))
+    assert secrets(owner) == [owner._secret]  # the owner keeps it, and the walk would find it
+    for held in (engine, Counting(engine)):
+        assert secrets(held) == []
+        assert owner not in [thing for thing in reachable(held) if isinstance(thing, type(owner))]
+    try:
+        written = pickle.dumps(engine)
+    except TypeError:
+        written = b""  # the library's own engine refuses to be pickled: nothing leaves that way
+    assert b"SecretKey" not in written
+    assert not any("secret" in type(v).__name__.lower() or "secret" in k for k, v in vars(engine).items())
