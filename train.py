@@ -13,6 +13,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.penalty import RangePenalty
     from cgf.distill.run import RunFolder
     from cgf.distill.trainer import Settings, Trainer
+    from cgf.errors import UserError
     from models.start import seed_everything, start, teacher_of
 
     settings, config = Settings(**cfg.train), resolved(cfg)
@@ -34,10 +35,15 @@ def main(cfg: DictConfig) -> None:
         save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
         config=config,
     )  # fmt: skip
+    run.begin()
     if state is not None:
         trainer.resume(state)
         print(f"resumed {run.path} at step {trainer.progress.step}")
-    progress = trainer.fit()
+    try:
+        progress = trainer.fit()
+    except UserError:
+        run.abandon()
+        raise
     print(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
 
 

@@ -84,7 +84,11 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]],
     make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with.
     """
     checkpoint = read(path)
-    task = make_task(checkpoint.run["config"]["task"])
+    config = checkpoint.run.get("config")
+    if not isinstance(config, dict) or "task" not in config:
+        raise UserError(f"{checkpoint.path / 'run.json'} lacks 'config' with its task: it is not a checkpoint of this "
+                        "project")
+    task = make_task(config["task"])
     host, softmaxes = from_checkpoint(checkpoint)
     dataset = task.dataset(split, host.inputs)
     return Opened(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

@@ -25,6 +25,8 @@ def main(cfg: DictConfig) -> None:
 
     if cfg.split == "test":
         raise UserError("a plan is a choice, and choices never see test data: split=train or split=val")
+    if not 0 <= cfg.outside < 1:
+        raise UserError(f"outside is a share of the entries, from 0 to below 1, and {cfg.outside} was given")
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if not opened.softmaxes[0].uses_exponential:
         raise UserError(f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "

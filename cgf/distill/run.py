@@ -23,6 +23,7 @@ class RunFolder:
     path: Path
     newest: Path | None = None
     finished: bool = False
+    overwrite: bool = False
 
     @classmethod
     def claim(cls, outputs: str, name: str, config: dict[str, Any], resume: bool, overwrite: bool) -> RunFolder:
@@ -34,11 +35,8 @@ class RunFolder:
         path = Path(outputs).expanduser() / name
         checkpoints = complete_checkpoints(path) if path.is_dir() else []
         if overwrite:
-            shutil.rmtree(path, ignore_errors=True)
-            return cls(path)
+            return cls(path, overwrite=True)
         if not checkpoints:
-            # a run that was stopped before its first checkpoint leaves only its log
-            (path / "metrics.jsonl").unlink(missing_ok=True)
             return cls(path)
         newest = checkpoints[-1]
         run = read_json(newest / "run.json")
@@ -51,6 +49,19 @@ class RunFolder:
         if not run["progress"]["finished"] and not (newest / "state").is_dir():
             raise UserError(f"{newest} has no training state to go on from: overwrite=true trains it anew")
         return cls(path, newest, bool(run["progress"]["finished"]))
+
+    def begin(self) -> None:
+        """Clears what is to be overwritten; called once everything else is known to be in order."""
+        if self.overwrite:
+            shutil.rmtree(self.path, ignore_errors=True)
+        elif self.newest is None:
+            # a run that was stopped before its first checkpoint leaves only its log
+            (self.path / "metrics.jsonl").unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Removes a folder without any checkpoint: a run that failed at once leaves nothing behind."""
+        if self.path.is_dir() and not complete_checkpoints(self.path):
+            shutil.rmtree(self.path)
 
     def saver(self, host: Any, softmaxes: list[Any], config: dict[str, Any], seed: int,
               task: Any) -> Callable[[Path, dict[str, Any], TrainingState], Path]:

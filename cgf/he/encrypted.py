@@ -26,6 +26,8 @@ from cgf.he.packed import Packed, Rows
 from cgf.softmax.base import Softmax
 from cgf.softmax.tensor import TensorRows
 
+KEPT = 64  # dry runs that a session remembers
+
 
 @dataclass
 class LayerRecord:
@@ -68,6 +70,8 @@ class Session:
         masks = None if rows.valid is None else rows.valid.tobytes()
         key = (softmax, softmax.exponential, columns, rows.shape, rows.first, masks, rows.counts.tobytes())
         if key not in self._needs:
+            while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each
+                self._needs.pop(next(iter(self._needs)))
             self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level)
         return self._needs[key]
 
@@ -142,9 +146,9 @@ class Encrypted:
             keep = valid.expand(double.shape)
         error = (weights - reference).abs()[keep]
         if not bool(error.isfinite().all()):
-            raise UserError(f"the weights of layer {self.layer} are not finite: entries lay so far beyond the domain of "
-                            "the polynomial that their ciphertexts are ruined; plan on more samples, or train with a "
-                            "range penalty")
+            raise UserError(f"the weights of layer {self.layer} are not finite: entries lay so far beyond the domain "
+                            "of the polynomial that their ciphertexts are ruined; plan on more samples, or train "
+                            "with a range penalty")
         record.entries += int(keep.sum())
         record.max_error = max(record.max_error, float(error.max()))
         record.sum_error += float(error.sum())

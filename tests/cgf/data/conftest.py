@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,6 @@ from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    """The real data: CGF_DATA_ROOT, or shared/data beside the checkout."""
-    named = os.environ.get("CGF_DATA_ROOT")
-    root = Path(named) if named else REPOSITORY.parent / "shared" / "data"
-    if not root.is_dir():
-        pytest.skip("no data: set CGF_DATA_ROOT to the folder with clinc150/, banking77/, sst2/, cifar10/")
-    return root
 
 
 @pytest.fixture(scope="session")

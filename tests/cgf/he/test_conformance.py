@@ -185,7 +185,8 @@ def test_key_switching_at_the_top_of_the_ring(owner_of, name):
 
 
 def test_a_ring_that_is_too_small_is_named():
-    assert [ring_for(n).slots for n in (1, 2, 3, 7, 8, 17, 18, 36)] == [4096] * 2 + [8192] * 2 + [16384] * 2 + [32768] * 2
+    slots = {1: 4096, 2: 4096, 3: 8192, 7: 8192, 8: 16384, 17: 16384, 18: 32768, 36: 32768}
+    assert {levels: ring_for(levels).slots for levels in slots} == slots
     with pytest.raises(UserError, match="needs 37 levels, and the largest ring holds 36"):
         ring_for(37)
 
@@ -201,7 +202,7 @@ def test_simulator_records_or_raises_beyond_its_bound():
     assert recording.beyond == 2  # 25 and 16
     with pytest.raises(UserError, match=r"2 slots reach 25, and a ciphertext holds at most 10"):
         raising.square(ct)
-    with pytest.raises(UserError, match="raise.*record.*'ignore'"):
+    with pytest.raises(UserError, match=r"raise.*record.*'ignore'"):
         SimEngine(3, outside="ignore")
 
 

@@ -1,0 +1,189 @@
+"""Every yaml in configs/softmax honours the contract of cgf/softmax/base.py."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from cgf.config import build
+from cgf.errors import UserError
+from cgf.softmax.bpmax import BPMax, CalibratedBPMax
+from cgf.softmax.cgf import CGF
+from cgf.softmax.exact import Exact
+from cgf.softmax.load import softmax_from_json
+from cgf.softmax.taylor import TaylorCGF
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "softmax").glob("*.yaml"))
+B, H, Q, K = 2, 3, 6, 6
+
+
+@pytest.fixture(params=CONFIGS, ids=lambda p: p.stem)
+def softmax(request):
+    return build(OmegaConf.load(request.param))
+
+
+def draw(dtype=torch.float64, scale=1.0):
+    return (torch.randn(B, H, Q, K, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * scale).to(dtype)
+
+
+def causal_and_padded():
+    valid = torch.ones(B, 1, Q, K, dtype=torch.bool).tril()
+    valid[1, ..., 4:] = False
+    valid[1, 0, 0] = False  # a row without any valid entry
+    return valid
+
+
+def reference(softmax, row):
+    """The definition on one full row of float64, in numpy; BPMax with its untrained denominator 1."""
+    n = len(row)
+    if isinstance(softmax, BPMax):
+        return (row + softmax.c) ** softmax.p
+    if isinstance(softmax, Exact):
+        e = np.exp(row - row.max())
+        return e / e.sum()
+    mean = row.mean()
+    m2, m3, m4 = (((row - mean) ** j).mean() for j in (2, 3, 4))
+    K1 = mean + m2 / 2 + (m3 / 6 if softmax.order >= 3 else 0) + ((m4 - 3 * m2**2) / 24 if softmax.order >= 4 else 0)
+    y = row - K1 - np.log(n)
+    if isinstance(softmax, TaylorCGF):
+        term, total = np.ones(n), np.zeros(n)
+        for i in range(softmax.degree + 1):
+            total, term = total + np.exp(softmax.x0) * term, term * (y - softmax.x0) / (i + 1)
+        return total
+    return np.exp(y)
+
+
+def test_there_are_all_the_variants():
+    wanted = {"exact", "cgf", "cgf3", "cgf4", "bpmax", "bpmax_calibrated", "taylor"}
+    assert wanted <= {p.stem for p in CONFIGS}
+
+
+def test_full_rows_follow_the_definition(softmax):
+    scores = draw()
+    weights = softmax.weights(scores)
+    wanted = np.apply_along_axis(lambda row: reference(softmax, row), -1, scores.numpy())
+    assert weights.dtype == torch.float64 and weights.shape == scores.shape
+    np.testing.assert_allclose(weights.numpy(), wanted, rtol=1e-9, atol=1e-14)
+
+
+def test_masked_rows_are_those_of_their_valid_entries_alone(softmax):
+    scores, valid = draw(), causal_and_padded()
+    junk = scores.masked_fill(~valid, 1e4)  # what stands at invalid entries must not matter
+    for given_scores in (scores, junk):
+        weights = softmax.weights(given_scores, valid)
+        where = valid.expand(scores.shape).numpy()
+        assert (weights.numpy()[~where] == 0).all()
+        for index in np.ndindex(B, H, Q):
+            own = where[index]
+            if own.any():
+                wanted = reference(softmax, scores.numpy()[index][own])
+                np.testing.assert_allclose(weights.numpy()[index][own], wanted, rtol=1e-8, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(softmax, dtype):
+    scores = draw(dtype)
+    weights = softmax.weights(scores, causal_and_padded())
+    exact = softmax.weights(scores.double(), causal_and_padded())
+    assert weights.dtype == torch.float32
+    torch.testing.assert_close(weights.double(), exact, rtol=2e-5, atol=1e-7)
+
+
+def test_gradients_are_right_and_finite(softmax):
+    scores, valid = draw().requires_grad_(), causal_and_padded()
+    assert torch.autograd.gradcheck(lambda s: softmax.weights(s, valid), (scores,), atol=1e-5)
+    far = (draw() * 3 + torch.where(valid, 0.0, -400.0)).requires_grad_()
+    softmax.weights(far, valid).sum().backward()
+    assert torch.isfinite(far.grad).all() and (far.grad[~valid.expand(far.shape)] == 0).all()
+
+
+def test_json_round_trip(softmax):
+    text = json.loads(json.dumps(softmax.to_json()))
+    again = softmax_from_json(text)
+    assert type(again) is type(softmax) and again.params() == softmax.params()
+    assert torch.equal(again.weights(draw()), softmax.weights(draw()))
+
+
+@pytest.mark.parametrize("data", [
+    {"_target_": "os.system"}, {"_target_": "cgf.softmax.cgf.UserError"}, {"_target_": "cgf.softmax.nope.X"}, {},
+    {"_target_": "cgf.softmax.cgf.CGF", "misspelt": 1}, {"_target_": "cgf.softmax..cgf.CGF"},
+])  # fmt: skip
+def test_softmax_json_builds_nothing_else(data):
+    with pytest.raises(UserError, match=r"softmax\.json"):
+        softmax_from_json(data)
+
+
+@pytest.mark.parametrize("make", [lambda: CGF(order=5), lambda: CGF(order=1), lambda: BPMax(p=4), lambda: BPMax(p=-1)])
+def test_parameters_out_of_range(make):
+    with pytest.raises(UserError, match="was given"):
+        make()
+
+
+ROWS = st.lists(st.floats(-6, 6), min_size=2, max_size=24)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.floats(-50, 50))
+def test_cgf_properties(row, shift):
+    """P1 positivity, P2 order and pairwise ratios, P3 shift invariance, P4 domain scaling."""
+    x = torch.tensor(row, dtype=torch.float64)[None]
+    w = CGF().weights(x)[0]
+    assert (w > 0).all()
+    torch.testing.assert_close(w[:, None] / w[None, :], (x[0][:, None] - x[0][None, :]).exp(), rtol=1e-9, atol=0)
+    torch.testing.assert_close(CGF().weights(x - shift)[0], w, rtol=1e-8, atol=0)
+    y = w.log()
+    torch.testing.assert_close((y / 2**5).exp() ** 2**5, w, rtol=1e-9, atol=0)
+
+
+def test_bpmax_denominator_is_the_batch_maximum_over_all_keys():
+    softmax, scores, valid = BPMax(p=3, c=4.0), draw().requires_grad_(), causal_and_padded()
+    softmax.training = True
+    weights = softmax.weights(scores, valid)
+    powers = (scores + 4.0) ** 3
+    denominator = powers.sum(-1, keepdim=True).amax(0)  # (H, Q, 1), invalid keys included
+    wanted = torch.where(valid, powers / (denominator + 1e-10), 0.0)
+    torch.testing.assert_close(weights, wanted)
+    probe = torch.randn(weights.shape, dtype=torch.float64)
+    gradient = torch.autograd.grad((weights * probe).sum(), scores, retain_graph=True)[0]
+    torch.testing.assert_close(gradient, torch.autograd.grad((wanted * probe).sum(), scores)[0])
+    last = draw(scale=0.5)
+    softmax.weights(last, valid)
+    torch.testing.assert_close(softmax.tensors()["denominator"], ((last + 4) ** 3).sum(-1, keepdim=True).amax(0))
+    softmax.training = False
+    frozen = softmax.weights(scores.detach()[:1], valid[:1])
+    wanted = (scores.detach()[:1] + 4) ** 3 / ((last + 4) ** 3).sum(-1, keepdim=True).amax(0)
+    torch.testing.assert_close(frozen, torch.where(valid[:1], wanted, 0.0))
+
+
+def test_bpmax_buffer_grows_with_the_longest_batch():
+    softmax = BPMax()
+    softmax.training = True
+    softmax.weights(draw()[..., :4, :4])
+    first = softmax.denominator.clone()
+    softmax.weights(draw(scale=0.1)[..., :2, :2])
+    assert softmax.denominator.shape == (H, 4, 1)
+    assert torch.equal(softmax.denominator[:, 2:], first[:, 2:])
+    assert not torch.equal(softmax.denominator[:, :2], first[:, :2])
+    softmax.training = False
+    longer = softmax.weights(draw())  # positions that no batch reached keep R = 1
+    torch.testing.assert_close(longer[:, :, 4:], (draw()[:, :, 4:] + 5) ** 5, rtol=1e-9, atol=0)
+
+
+def test_calibrated_bpmax_runs_a_mean_over_valid_keys():
+    softmax, valid = CalibratedBPMax(p=3, c=4.0, momentum=0.75), torch.ones(B, 1, Q, K, dtype=torch.bool).tril()
+    softmax.training = True
+    batches = [draw(), draw(scale=0.3)]
+    means = [torch.where(valid, (s + 4) ** 3, 0.0).sum(-1, keepdim=True).mean(0) for s in batches]
+    scores = batches[0].clone().requires_grad_()
+    first = softmax.weights(scores, valid)
+    torch.testing.assert_close(softmax.denominator, means[0])
+    first.sum().backward()  # no gradient through the denominator
+    wanted = torch.where(valid, 3 * (batches[0] + 4) ** 2 / (means[0] + 1e-10), 0.0)
+    torch.testing.assert_close(scores.grad, wanted)
+    softmax.weights(batches[1], valid)
+    torch.testing.assert_close(softmax.denominator, 0.75 * means[0] + 0.25 * means[1])

@@ -1,0 +1,58 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from cgf.errors import UserError
+from cgf.evaluate import Outcome, batches_by_length, batches_of_one_length, evaluate
+
+
+class Texts(list):
+    """A dataset that knows the length of its texts."""
+
+    @property
+    def lengths(self):
+        return [len(t) for t in self]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(1, 7))
+def test_batches_hold_every_sample_once(lengths, size):
+    data = Texts("x" * n for n in lengths)
+    for batches in (batches_by_length(data, size), batches_of_one_length(data, size, range(len(data))),
+                    batches_by_length(lengths, size), batches_of_one_length(lengths, size, range(len(data)))):
+        assert sorted(i for b in batches for i in b) == list(range(len(data)))
+        assert all(1 <= len(b) <= size for b in batches)
+    assert all(len({lengths[i] for i in b}) == 1 for b in batches_of_one_length(data, size, range(len(data))))
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5])
+def test_a_batch_holds_something(size):
+    for batches in (batches_by_length, batches_of_one_length):
+        with pytest.raises(UserError, match="at least 1"):
+            batches([1, 2, 3], size, [0, 1])
+
+
+def test_evaluate_in_the_order_of_the_indices():
+    model, labels = nn.Dropout(0.5), [0, 1, 1, 0]
+    points = [torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0]), torch.tensor([3.0, 1.0]), torch.tensor([9.0, 1.0])]
+    data = list(zip(points, labels, strict=True))
+    seen = []
+
+    def collate(rows):
+        return {"x": torch.stack([r[0] for r in rows]), "labels": torch.tensor([r[1] for r in rows])}
+
+    outcome = evaluate(model, lambda batch: model(batch["x"]), data, collate, [[3, 1], [2, 0]],
+                       lambda chosen, logits, truth: seen.append(chosen))
+    assert model.training and seen == [[3, 1], [2, 0]]
+    torch.testing.assert_close(outcome.logits, torch.stack(points))  # no dropout: evaluation mode
+    assert outcome.index.tolist() == [0, 1, 2, 3] and outcome.predictions.tolist() == [0, 1, 0, 0]
+    assert outcome.accuracy == 0.75
+    expected = -sum(torch.log_softmax(p, -1)[n] for p, n in data) / 4
+    assert outcome.loss == pytest.approx(float(expected))
+    other = Outcome(-outcome.logits, outcome.labels, outcome.index)
+    assert outcome.agreement(outcome) == 1.0 and outcome.agreement(other) == 0.0
+    with pytest.raises(UserError, match="same samples"):
+        outcome.agreement(Outcome(outcome.logits, outcome.labels, outcome.index + 1))
+    with pytest.raises(UserError, match="at least one sample"):
+        evaluate(model, lambda batch: batch, data, collate, [])

@@ -1,0 +1,190 @@
+"""eval_he.py from end to end on a small trained ViT: against the clear run, killed, and with corrupted decryption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+
+from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
+
+from cgf.errors import UserError
+from cgf.evaluate_he import chosen_samples
+from cgf.he.sim import SimOwner
+from cgf.results import read_lines
+
+KEYS = {"accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error", "mean_error", "levels",
+        "levels_counted", "ops", "seconds", "ring_slots", "outside_domain", "beyond_guard", "samples"}
+
+
+def evaluate(checkpoint, *arguments):
+    """The result file of an eval_he.py run, and the lines beside it."""
+    out = checkpoint / "eval" / "result.json"
+    done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text()), read_lines(out.with_suffix(".jsonl"))
+
+
+def logits(lines):
+    return {i: row for line in lines for i, row in zip(line["index"], line["logits"], strict=True)}
+
+
+def clear_logits(checkpoint, samples):
+    """Logits of the same samples with the plan's polynomial, by the host's own forward and no encryption code."""
+    from cgf.approx.select import read_plan
+    from cgf.config import task_maker
+    from models.evaluation import open_checkpoint
+
+    opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
+    for softmax in opened.softmaxes:
+        softmax.exponential = read_plan(checkpoint).exponential
+    opened.host.model.eval()
+    batch = opened.collate([opened.dataset[i] for i in samples])
+    labels = batch.pop("labels")
+    with torch.inference_mode():
+        return opened.host.logits(batch), labels
+
+
+def test_the_simulator_equals_the_clear_run(checkpoint):
+    result, lines = evaluate(checkpoint, "he=sim", "he.samples=30")
+    found = logits(lines)
+    expected, labels = clear_logits(checkpoint, sorted(found))
+    np.testing.assert_allclose([found[i] for i in sorted(found)], expected.numpy(), atol=1e-4)
+    right = (expected.argmax(-1) == labels).double().mean().item()
+    assert result["accuracy"] == result["accuracy_plain"] == pytest.approx(right)
+    assert result["agreement"] == 1.0 and result["max_error"] < 1e-9
+    assert len(found) == result["samples"] == 30
+    assert set(result) >= KEYS
+
+
+def test_levels_are_those_of_the_plan_in_the_smallest_ring(checkpoint):
+    plan = json.loads((checkpoint / "plan.json").read_text())
+    result, _ = evaluate(checkpoint, "he=sim", "he.samples=4")
+    assert plan["rows"] == "full"
+    assert result["levels"] == result["levels_counted"] == plan["levels"]
+    assert result["ring_slots"] == (8192 if plan["levels"] <= 7 else 16384)
+    paper, _ = evaluate(checkpoint, "he=sim", "he.samples=4", "he.circuit=paper")
+    assert paper["levels"] == plan["levels"] + 1 and paper["circuit"] == "paper"
+
+
+def test_real_ciphertexts(checkpoint):
+    result, lines = evaluate(checkpoint, "he=desilo", "he.samples=2", "he.owner.mode=cpu")
+    assert set(result) >= KEYS
+    assert result["levels"] == result["levels_counted"] > 0
+    assert 0 < result["mean_error"] < result["max_error"] <= 1e-4  # above zero: it did go through ciphertexts
+    assert result["agreement"] == 1.0
+    expected, _ = clear_logits(checkpoint, sorted(logits(lines)))
+    np.testing.assert_allclose([logits(lines)[i] for i in sorted(logits(lines))], expected.numpy(), atol=1e-2)
+    # 16 keys a row, 4 heads, 16 queries, 2 samples, 4 layers
+    assert result["entries"] == 16 * 4 * 16 * 2 * 4
+    assert {"total", "encrypt", "circuit", "decrypt"} <= set(result["seconds"])
+    assert result["ops"]["cmult"] > 0 and len(result["layers"]) == 4
+
+
+def test_a_killed_run_goes_on_where_it_was(checkpoint):
+    out = checkpoint / "eval" / "result.json"
+    arguments = [f"ckpt={checkpoint}", f"out={out}", "he=desilo", "he.samples=5", "he.batch=1", "he.owner.mode=cpu"]
+    lines = out.with_suffix(".jsonl")
+    process = subprocess.Popen(command("eval_he", *arguments), cwd=checkpoint, env={**os.environ, **ENVIRONMENT},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not (lines.exists() and b"\n" in lines.read_bytes()):
+            assert process.poll() is None and time.monotonic() < deadline, process.stderr.read()
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = lines.read_bytes()
+    before = before[: before.rfind(b"\n") + 1]
+    first = before.count(b"\n")
+    assert 1 <= first < 5 and not out.exists()
+    with lines.open("ab") as file:
+        file.write(b'{"index": [3], "lo')  # what a kill inside a write leaves
+    done = call("eval_he", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"{first} samples are done already" in done.stdout
+    after = lines.read_bytes()
+    assert after.startswith(before) and after.count(b"\n") == 5
+    rows, result = read_lines(lines), json.loads(out.read_text())
+    indices = [i for row in rows for i in row["index"]]
+    assert len(set(indices)) == 5 == result["samples"] and result["agreement"] == 1.0
+    assert result["entries"] == 16 * 4 * 16 * 4 * 5
+
+
+def test_other_settings_do_not_take_over_lines(checkpoint):
+    """The same result file for another polynomial, other samples or another checkpoint: everything anew."""
+    first, lines = evaluate(checkpoint, "he=sim", "he.samples=6")
+    again, same = evaluate(checkpoint, "he=sim", "he.samples=6")
+    assert same == lines and again["max_error"] == first["max_error"]
+    other, others = evaluate(checkpoint, "he=sim", "he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]")
+    assert other["levels"] == 1 + 3 and logits(others) != logits(lines)
+    fewer, few = evaluate(checkpoint, "he=sim", "he.samples=4")
+    assert fewer["samples"] == 4 == len(logits(few)) and fewer["entries"] == 16 * 4 * 16 * 4 * 4
+    _, rows = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
+    assert set(logits(rows)) != set(logits(few)) and len(logits(rows)) == 4
+    run = json.loads((checkpoint / "run.json").read_text())
+    (checkpoint / "run.json").write_text(json.dumps({**run, "time_utc": "another"}))
+    _, third = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
+    assert third[0]["seconds"] != rows[0]["seconds"]  # computed once more
+
+
+def test_a_batch_at_a_time_gives_the_same(checkpoint):
+    together, one = evaluate(checkpoint, "he=sim", "he.samples=5")
+    (checkpoint / "eval" / "result.jsonl").unlink()
+    apart, three = evaluate(checkpoint, "he=sim", "he.samples=5", "he.batch=2")
+    assert [len(line["index"]) for line in one] == [5]
+    assert sorted(len(line["index"]) for line in three) == [1, 2, 2]
+    assert apart["entries"] == together["entries"] and apart["levels"] == together["levels"]
+    for i, row in logits(one).items():
+        np.testing.assert_allclose(logits(three)[i], row, atol=1e-4)
+
+
+def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch):
+    """The weights that go on into the model come from decryption alone."""
+    honest = SimOwner.decrypt
+    _, clean = evaluate(checkpoint, "he=sim", "he.samples=30")
+    clean_logits = logits(clean)
+    for wrong in (lambda self, ct: 0 * honest(self, ct), lambda self, ct: honest(self, ct)[::-1].copy()):
+        monkeypatch.setattr(SimOwner, "decrypt", wrong)
+        (checkpoint / "eval" / "result.jsonl").unlink()
+        result, lines = evaluate(checkpoint, "he=sim", "he.samples=30")
+        changed = logits(lines)
+        assert all(np.abs(np.subtract(changed[i], clean_logits[i])).max() > 1e-3 for i in clean_logits)
+        assert any(np.argmax(changed[i]) != np.argmax(clean_logits[i]) for i in clean_logits)
+        assert result["agreement"] < 1.0 and result["max_error"] > 1e-2
+
+
+def test_entries_beyond_the_guard_are_red(checkpoint):
+    path = checkpoint / "plan.json"
+    plan = json.loads(path.read_text())
+    y = plan["calibrated"]
+    guard = [y[0] * 0.5, max(y[1], 0.1)]
+    plan["exponential"]["guard"] = guard
+    path.write_text(json.dumps(plan))
+    out = checkpoint / "eval" / "red.json"
+    done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", "he=sim", "he.samples=20")
+    result = json.loads(out.read_text())
+    assert result["beyond_guard"] > 0 and done.returncode == 1
+    assert done.stderr.startswith(f"error: {result['beyond_guard']} entries lay beyond the plan's guard")
+    assert len(done.stderr.splitlines()) == 1
+    plain = call("eval_plain", f"ckpt={checkpoint}", f"out={out}", "approx=plan", "samples=20")
+    assert plain.returncode == 0 and json.loads(out.read_text())["beyond_guard"] == result["beyond_guard"]
+
+
+def test_chosen_samples():
+    assert chosen_samples(10, None, 0) == list(range(10)) == chosen_samples(10, 99, 0)
+    few, more = chosen_samples(1000, 20, 42), chosen_samples(1000, 50, 42)
+    assert len(few) == 20 and set(few) < set(more) and few == sorted(few)
+    assert few != list(range(20)) and few != chosen_samples(1000, 20, 43)
+    for wrong in (0, -3, "x", 1.5):
+        with pytest.raises(UserError, match="at least 1"):
+            chosen_samples(10, wrong, 0)

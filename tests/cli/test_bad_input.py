@@ -1,0 +1,326 @@
+"""Bad input to the entry points: one sentence with need and have, exit code 2, nothing left behind.
+
+Most run the decorated main in this process; a handful are real processes.
+"""
+
+import gzip
+import json
+import shutil
+
+import pytest
+from digits_checkpoint import call, spawn
+from safetensors.torch import load_file, save_file
+
+
+def files(folder):
+    return {p.relative_to(folder): p.stat().st_mtime_ns for p in folder.rglob("*")}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty working folder without data: where outputs would be left."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("CGF_DATA_ROOT", raising=False)
+    return folder
+
+
+def one_sentence(done, *says):
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    for text in says:
+        assert text in lines[0], lines[0]
+
+
+@pytest.fixture
+def refused(place, tmp_path):
+    """refused(script, arguments, *says): the call is refused, and no file below the test's folder changes."""
+
+    def check(script, arguments, *says, run=call):
+        before = files(tmp_path)
+        one_sentence(run(script, *arguments), *says)
+        assert files(tmp_path) == before and not list(place.iterdir())
+
+    return check
+
+
+# -- names and keys -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script, argument, says", [
+    ("train", "model=nope", ["unknown model 'nope'", "vit_digits", "llama"]),
+    ("train", "task=nope", ["unknown task 'nope'", "clinc150"]),
+    ("train", "softmax=nope", ["unknown softmax 'nope'", "bpmax"]),
+    ("train", "distill=nope", ["unknown distill 'nope'", "kd"]),
+    ("train", "tune=nope", ["unknown tune 'nope'", "lora"]),
+    ("train", "experiment=nope", ["unknown experiment 'nope'", "digits_teacher"]),
+    ("eval_plain", "approx=nope", ["unknown approx 'nope'", "chebyshev"]),
+    ("eval_he", "he=nope", ["unknown he 'nope'", "desilo", "sim"]),
+    ("train", "modle=llama", ["unknown setting 'modle' for train"]),
+    ("train", "train.lrr=1", ["unknown setting 'train.lrr'"]),
+    ("train", "softmax.nonsense=1", ["unknown setting 'softmax.nonsense'"]),
+    ("train", "+softmax.nonsense=1", ["cgf.softmax.cgf.CGF", "nonsense"]),
+    ("train", "+model.nonsense=1", ["models.vit.load", "nonsense"]),
+    ("eval_plain", "ckppt=x", ["unknown setting 'ckppt' for eval_plain"]),
+    ("eval_he", "he.sample=3", ["unknown setting 'he.sample'"]),
+    ("plan", "toleranse=1", ["unknown setting 'toleranse' for plan"]),
+    ("train", "llama", ["key=value", "'llama'"]),
+], ids=lambda v: v if isinstance(v, str) else "")
+def test_unknown_names(refused, script, argument, says):
+    refused(script, [argument], *says)
+
+
+@pytest.mark.parametrize("argument, says", [
+    ("train.lr=-1", ["train.lr must be above 0, and -1"]),
+    ("train.lr=abc", ["train.lr must be a number", "'abc'"]),
+    ("train.epochs=0", ["train.epochs must be at least 1, and 0"]),
+    ("train.batch_size=1.5", ["train.batch_size must be a whole number", "1.5"]),
+    ("train.schedule=step", ["linear, cosine, constant", "'step'"]),
+    ("train.precision=fp8", ["auto, no, bf16 or fp16", "'fp8'"]),
+    ("resume=maybe", ["resume must be true or false", "'maybe'"]),
+    ("seed=true", ["seed must be a whole number", "True"]),
+    ("softmax.order=7", ["order 2, 3 or 4, and order=7"]),
+    ("penalty.bound=x", ["penalty.bound must be a number"]),
+    ("distill.tau=0", ["tau > 0"]),
+    ("task.limit={train: -1}", ["task.limit.train needs a count of at least 1, and it is -1"]),
+    ("task.limit={trian: 10}", ["train, val, test", "'trian'"]),
+    ("distill=kd", ["distill.teacher=self", "ckpt is not set"]),
+])
+def test_bad_values_for_train(refused, argument, says):
+    refused("train", ["task.augment=false", argument], *says)
+
+
+def test_bpmax_takes_odd_powers(refused):
+    refused("train", ["softmax=bpmax", "softmax.p=4"], "odd power p, and p=4")
+
+
+def test_a_sweep_is_checked_choice_by_choice(refused):
+    refused("train", ["--multirun", "softmax=cgf,nope"], "unknown softmax 'nope'")
+
+
+# -- checkpoints ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", ["eval_plain", "eval_he", "plan"])
+def test_no_checkpoint(refused, tmp_path, script):
+    extra = ["he=sim"] if script == "eval_he" else []
+    refused(script, extra, "ckpt")
+    refused(script, [f"ckpt={tmp_path / 'none'}", *extra], "needs a checkpoint or run folder", "no folder")
+    (tmp_path / "run" / "ckpt-5").mkdir(parents=True)  # a run stopped before its first checkpoint was complete
+    refused(script, [f"ckpt={tmp_path / 'run'}", *extra], "holds no complete checkpoint", "run.json")
+
+
+def test_train_from_no_checkpoint(refused, tmp_path):
+    refused("train", [f"ckpt={tmp_path / 'none'}"], "needs a checkpoint or run folder")
+
+
+def without_run(folder):
+    (folder / "run.json").unlink()
+
+
+def truncated_run(folder):
+    text = (folder / "run.json").read_text()
+    (folder / "run.json").write_text(text[: len(text) // 2])
+
+
+def truncated_weights(folder):
+    raw = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(raw[: len(raw) // 2])
+
+
+def without_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def without_softmax(folder):
+    (folder / "softmax.json").unlink()
+
+
+def foreign_run(folder):
+    (folder / "run.json").write_text('{"name": "something else"}')
+
+
+def without_config(folder):
+    run = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({k: v for k, v in run.items() if k != "config"}))
+
+
+def other_shapes(folder):
+    tensors = load_file(folder / "model.safetensors")
+    tensors["head.weight"] = tensors["head.weight"][:, :5].clone()
+    save_file(tensors, folder / "model.safetensors")
+
+
+def other_keys(folder):
+    tensors = load_file(folder / "model.safetensors")
+    save_file({f"encoder.{k}": v for k, v in tensors.items()}, folder / "model.safetensors")
+
+
+def other_code(folder):
+    described = json.loads((folder / "softmax.json").read_text())
+    described["softmax"]["_target_"] = "subprocess.run"
+    (folder / "softmax.json").write_text(json.dumps(described))
+
+
+def other_task_code(folder):
+    run = json.loads((folder / "run.json").read_text())
+    run["config"]["task"] = {"_target_": "os.system", "command": "touch pwned"}
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def broken_plan(folder):
+    (folder / "plan.json").write_text('{"exponential": {"method": "chain"}}')
+
+
+@pytest.mark.parametrize("damage, says", [
+    (without_run, "run.json, which is written last"), (truncated_run, "damaged or half-written"),
+    (truncated_weights, "model.safetensors cannot be read"), (without_weights, "lacks model.safetensors"),
+    (without_softmax, "lacks softmax.json"), (foreign_run, "not a checkpoint of this project"),
+    (without_config, "lacks 'config'"),
+    (other_shapes, "of another model"), (other_keys, "of another model"),
+    (other_code, "a class below cgf.softmax"), (other_task_code, "a class below cgf.data"),
+    (broken_plan, "'alpha' must hold finite numbers"),
+], ids=lambda v: getattr(v, "__name__", ""))
+def test_a_damaged_checkpoint(refused, checkpoint, damage, says):
+    damage(checkpoint)
+    refused("eval_plain", [f"ckpt={checkpoint}", "approx=plan"], says)
+
+
+def test_a_damaged_checkpoint_for_the_other_entry_points(refused, checkpoint):
+    truncated_weights(checkpoint)
+    refused("eval_he", [f"ckpt={checkpoint}", "he=sim"], "model.safetensors cannot be read")
+    refused("plan", [f"ckpt={checkpoint}"], "model.safetensors cannot be read")
+    refused("train", [f"ckpt={checkpoint}"], "model.safetensors cannot be read")
+
+
+def table(root, task, header, rows):
+    (root / task).mkdir(parents=True)
+    for split in ("train", "test"):
+        text = "\n".join([header, *rows]) + "\n"
+        (root / task / f"{split}.csv.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def test_a_checkpoint_of_another_task(refused, checkpoint, tmp_path):
+    root = tmp_path / "data"
+    table(root, "banking77", "text,category", ["my card,card", "my pin,pin"] * 20)
+    (root / "banking77" / "categories.json").write_text('["card", "pin"]')
+    refused("train", [f"ckpt={checkpoint}", "task=banking77", f"data.root={root}", "model=stories260k"],
+            "was trained on digits with 10 classes, and task=banking77 has 2")
+
+
+# -- data -----------------------------------------------------------------------------------------------
+
+
+def test_data_that_is_missing_or_wrong(refused, tmp_path):
+    arguments = ["model=stories260k", "task=banking77"]
+    refused("train", [*arguments, f"data.root={tmp_path / 'none'}"], "data.root", "no such folder")
+    root = tmp_path / "data"
+    root.mkdir()
+    refused("train", [*arguments, f"data.root={root}"], "banking77/train.csv", "no such file")
+    table(root, "banking77", "sentence,category", ["my card,card"])
+    refused("train", [*arguments, f"data.root={root}"], "needs the columns text, category", "sentence, category")
+
+
+def test_clinc_that_is_no_json(refused, tmp_path):
+    folder = tmp_path / "data" / "clinc150"
+    folder.mkdir(parents=True)
+    (folder / "data_full.json").write_text('{"train": [["hello", ')
+    refused("train", ["model=stories260k", "task=clinc150", f"data.root={tmp_path / 'data'}"], "data_full.json", "JSON")
+
+
+# -- choices that do not go together --------------------------------------------------------------------
+
+
+def test_a_plan_never_sees_test_data(refused, checkpoint):
+    refused("plan", [f"ckpt={checkpoint}", "split=test"], "never see test data", "split=train or split=val")
+
+
+@pytest.mark.parametrize("argument, says", [
+    ("tolerance=-1", "must be positive"), ("outside=2", "from 0 to below 1, and 2"), ("samples=0", "at least 1, and 0"),
+    ("batch_size=0", "at least 1, and 0"), ("split=foo", "train, val, test, and 'foo'"),
+    ("approx=plan", "auto or one of"),
+])
+def test_bad_values_for_plan(refused, checkpoint, argument, says):
+    refused("plan", [f"ckpt={checkpoint}", argument], says)
+
+
+def test_a_tolerance_out_of_reach(refused, checkpoint):
+    refused("plan", [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null"],
+            "no exponential reaches an error of 1e-30", "the best error is")
+
+
+@pytest.mark.parametrize("script", ["eval_plain", "eval_he"])
+def test_a_plan_that_was_not_made(refused, checkpoint, script):
+    (checkpoint / "plan.json").unlink()
+    extra = ["he=sim"] if script == "eval_he" else []
+    refused(script, [f"ckpt={checkpoint}", "approx=plan", *extra], "approx=plan needs", "plan.json", "scripts/plan.py")
+    refused(script, [f"ckpt={checkpoint}", "approx=chain", "approx.k=null", *extra], "needs a range")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["approx=limit", "approx.range=[1]"], "two numbers"), (["approx=limit", "approx.range=5"], "two numbers"),
+    (["approx=limit", "approx.range=[0,-3]"], "lo < hi"), (["approx=limit", "approx.k=-1"], "from 1 to 20"),
+    (["approx=chebyshev", "approx.k=abc"], "whole number"), (["approx=chebyshev", "approx.degree=0"], "degree"),
+    (["samples=x"], "whole number"), (["batch_size=0"], "at least 1"), (["split=foo"], "'foo'"),
+])
+def test_bad_values_for_eval_plain(refused, checkpoint, arguments, says):
+    refused("eval_plain", [f"ckpt={checkpoint}", *arguments], says)
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["he.max_level=2"], ["needs an engine of", "he.max_level=2"]), (["he.max_level=99"], ["99", "36"]),
+    (["he.max_level=abc"], ["he.max_level", "'abc'"]), (["he.samples=0"], ["at least 1, and 0"]),
+    (["he.batch=0"], ["at least 1, and 0"]), (["he.circuit=fast"], ["folded, paper", "'fast'"]),
+    (["he.owner.outside=foo"], ["'raise' or 'record'"]), (["approx=exact"], ["needs a polynomial"]),
+])
+def test_bad_values_for_eval_he(refused, checkpoint, arguments, says):
+    refused("eval_he", [f"ckpt={checkpoint}", "he=sim", *arguments], *says)
+
+
+def test_bad_mode_of_the_real_engine(refused, checkpoint):
+    refused("eval_he", [f"ckpt={checkpoint}", "he=desilo", "he.owner.mode=tpu"], "cpu, parallel or gpu", "'tpu'")
+
+
+def swap_softmax(folder, **described):
+    whole = json.loads((folder / "softmax.json").read_text())
+    (folder / "softmax.json").write_text(json.dumps({**whole, "softmax": described}))
+
+
+def test_softmaxes_without_an_exponential(refused, checkpoint):
+    swap_softmax(checkpoint, _target_="cgf.softmax.bpmax.BPMax", p=5, c=5.0)
+    for approx in ("plan", "chebyshev"):
+        refused("eval_plain", [f"ckpt={checkpoint}", f"approx={approx}"], "'bpmax' has no exponential to replace")
+    refused("plan", [f"ckpt={checkpoint}"], "'bpmax' has no exponential to plan")
+    swap_softmax(checkpoint, _target_="cgf.softmax.exact.Exact")
+    refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "approx=exact"], "'exact' cannot run under CKKS", "division")
+
+
+# -- real processes -------------------------------------------------------------------------------------
+
+
+def run_in(place, **environment):
+    return lambda script, *arguments: spawn(script, *arguments, cwd=place, **environment)
+
+
+def test_real_processes(refused, place, checkpoint):
+    run = run_in(place)
+    refused("train", ["task=nope"], "unknown task 'nope'", run=run)
+    refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "he.max_level=1"], "he.max_level=1", run=run)
+
+
+def test_a_hub_that_cannot_be_reached(refused, place, tmp_path):
+    (tmp_path / "cache").mkdir()
+
+    def run(script, *arguments):
+        done = spawn(script, *arguments, cwd=place, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "cache"))
+        shutil.rmtree(tmp_path / "cache")  # the libraries' own
+        (tmp_path / "cache").mkdir()
+        return done
+
+    arguments = ["model=stories260k", "task=clinc150"]
+    done = run("train", *arguments)
+    one_sentence(done, "hub dataset clinc/clinc_oos", "data.root or CGF_DATA_ROOT")
+    assert not list(place.iterdir())
