@@ -25,11 +25,8 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
     """Decorator of an entry point's main: Hydra's command line, and one sentence for bad input (exit 2)."""
 
-    typed: list[str] = []
-
     def decorate(main: Callable[[DictConfig], None]) -> Callable[[], None]:
         def guarded(cfg: DictConfig) -> None:
-            sys.argv = typed
             try:
                 main(cfg)
             except UserError as error:
@@ -43,12 +40,7 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
                 check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
             except UserError as error:
                 fail(error)
-            typed[:] = sys.argv
-            sys.argv = [*typed, "hydra/job_logging=none"]  # else Hydra leaves an empty log in the working folder
-            try:
-                hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
-            finally:
-                sys.argv = typed
+            hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
 
         return run
 

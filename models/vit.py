@@ -130,4 +130,4 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
 def host(model: nn.Module, image: ImageInput, name: str, num_classes: int, trained: bool,
          source: dict[str, Any]) -> Host:
     return Host(model, name, "vit", lambda m, batch: m(batch["pixel_values"]), Inputs(image=image), num_classes,
-                trained, source, ".attn.", ("qkv", "proj"))
+                trained, source, ".attn.", ("attn.qkv", "attn.proj"))

@@ -74,9 +74,10 @@ def read(path: str | Path) -> Checkpoint:
     if missing:
         raise UserError(f"checkpoint {folder} lacks {' and '.join(missing)}")
     run, described = read_json(folder / "run.json"), read_json(folder / "softmax.json")
-    for key in ("model", "task", "num_classes", "family"):
-        if key not in run:
-            raise UserError(f"{folder / 'run.json'} lacks '{key}': it is not a checkpoint of this project")
+    for name, found, keys in (("run.json", run, ("model", "task", "num_classes", "family", "source", "config")),
+                              ("softmax.json", described, ("softmax", "layers"))):
+        if missing := [key for key in keys if key not in found]:
+            raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
     return Checkpoint(folder, run, softmax_from_json(described["softmax"]), int(described["layers"]))
 
 

@@ -51,11 +51,17 @@ class Settings:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
-        for name in ("epochs", "batch_size", "eval_batch_size", "log_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"train.{name} must be at least 1, and {getattr(self, name)} was given")
-        if not self.lr > 0:
-            raise UserError(f"train.lr must be above 0, and {self.lr} was given")
+        for name in ("epochs", "batch_size", "eval_batch_size", "log_every", "max_steps", "patience", "save_every"):
+            value = getattr(self, name)
+            if value is None and name in ("max_steps", "patience", "save_every"):
+                continue
+            if not isinstance(value, int) or value < 1:
+                raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
+        for name in ("lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or value < 0 or (name == "lr" and value == 0):
+                raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
+                                f"and {value!r} was given")
 
     def mixed_precision(self) -> str:
         if self.precision != "auto":

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 EPSILON = 1e-10  # the definition's own guard against a zero denominator
 
 
-def power(value: Any, p: int) -> Any:
-    """value^p for p >= 1 by squaring: ceil(log2 p) levels."""
-    result, base = None, value
+def power(value: Any, p: int, times: Any = None) -> Any:
+    """value^p for p >= 1 by squaring, times another value if given: ceil(log2 p) levels.
+
+    The other value enters first, so that it costs no level of its own where p has a bit to spare.
+    """
+    result, base = times, value
     while p:
         if p & 1:
             result = base if result is None else result * base
@@ -50,7 +53,7 @@ class BPMax(Softmax):
         """The frozen form: the denominator is public. 1/R joins one factor, which saves a level."""
         shifted = x + self.c
         scaled = shifted.times_public(self._inverse(x))
-        return scaled if self.p == 1 else scaled * power(shifted, self.p - 1)
+        return scaled if self.p == 1 else power(shifted, self.p - 1, times=scaled)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch

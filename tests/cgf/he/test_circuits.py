@@ -149,8 +149,7 @@ def test_low_degree_taylor(owner_of):
     assert names == {"folded"} and record.levels == 1 + 2
 
 
-@pytest.mark.parametrize("p, levels", [(1, 1), (3, 2), (5, 3), pytest.param(7, 3, marks=pytest.mark.xfail(
-    reason="takes 4 levels: 1 / R should enter the first factor of the power")), (9, 4)])
+@pytest.mark.parametrize("p, levels", [(1, 1), (3, 2), (5, 3), (7, 3), (9, 4)])
 @pytest.mark.parametrize("make", [BPMax, CalibratedBPMax])
 def test_bpmax_equals_its_definition(owner_of, make, p, levels):
     softmax = make(p=p, c=3.0)

@@ -1,0 +1,98 @@
+"""Losses, penalty, schedule and batches against references of their own."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from cgf.distill.losses import DistillationLoss
+from cgf.distill.penalty import RangePenalty
+from cgf.distill.trainer import Settings, epoch_batches
+from cgf.errors import UserError
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.cgf import CGF
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def test_distillation_loss():
+    generator = np.random.default_rng(0)
+    student, teacher = generator.normal(size=(2, 5, 4))
+    labels = np.array([0, 3, 1, 1, 2])
+    ce = -log_softmax(student)[np.arange(5), labels].mean()
+    t, s = log_softmax(teacher / 3), log_softmax(student / 3)
+    kl = (np.exp(t) * (t - s)).sum(-1).mean()
+    loss = DistillationLoss(tau=3.0, alpha=0.25)
+    tensors = torch.from_numpy(student), torch.from_numpy(labels), torch.from_numpy(teacher)
+    assert float(loss(*tensors)) == pytest.approx(0.75 * ce + 0.25 * 9 * kl, rel=1e-5)
+    assert float(loss(*tensors[:2])) == pytest.approx(ce, rel=1e-5)
+    for bad in ({"tau": 0}, {"alpha": 1.5}):
+        with pytest.raises(UserError, match="distillation needs"):
+            DistillationLoss(**bad)
+
+
+def test_range_penalty_and_its_direction():
+    softmax, penalty = CGF(), RangePenalty(weight=2.0, bound=4.0, high=1.0, worst=0.1)
+    softmax.training = True
+    penalty.watch([softmax])
+    generator = torch.Generator().manual_seed(0)
+    scores = (torch.randn(2, 3, 4, 5, generator=generator, dtype=torch.float64) * 3).requires_grad_()
+    valid = torch.ones(4, 5, dtype=torch.bool).tril(1)
+    softmax.weights(scores, valid)
+    value = penalty.take()
+    total, count, lows, highs = 0.0, 0, [], []
+    for row, keep in zip(scores.detach().numpy().reshape(-1, 5), np.tile(valid.numpy(), (6, 1)), strict=True):
+        x = row[keep]
+        y = x - x.mean() - x.var() / 2 - math.log(len(x))
+        low, high = np.maximum(-y - 0.85 * 4, 0), np.maximum(y - 0.5, 0)
+        total, count = total + (low**2).sum() / 4 + (high**2).sum(), count + len(x)
+        lows, highs = lows + [low.max()], highs + [high.max()]
+    wanted = 2 * (total / count + 0.1 * (max(lows) / 4 + max(highs)))
+    assert float(value.detach()) == pytest.approx(wanted, rel=1e-6) and wanted > 0
+    assert penalty.take() is None
+    value.backward()
+    moved = CGF().exponent  # a step against the gradient narrows the range
+    from cgf.softmax.tensor import TensorRows
+
+    def reach(s):
+        return float(-moved(TensorRows.of(s, valid)).data[valid.expand(s.shape)].min())
+
+    assert reach(scores.detach() - 0.05 * scores.grad / scores.grad.norm()) < reach(scores.detach())
+    softmax.training = False
+    softmax.weights(scores.detach(), valid)
+    assert penalty.take() is None
+    with pytest.raises(UserError, match="exponent"):
+        RangePenalty(weight=1.0).watch([BPMax()])
+
+
+def test_learning_rate_is_a_function_of_the_step():
+    linear = Settings(lr=1.0, warmup=0.1, schedule="linear")
+    assert [linear.lr_at(s, 100) for s in (0, 4, 9)] == pytest.approx([0.1, 0.5, 1.0])
+    assert linear.lr_at(55, 100) == pytest.approx(0.5) and linear.lr_at(99, 100) == pytest.approx(1 / 90)
+    cosine = Settings(lr=1.0, warmup=0.0, schedule="cosine")
+    assert [cosine.lr_at(s, 100) for s in (0, 50)] == pytest.approx([1.0, 0.5])
+    assert Settings(lr=3.0, warmup=0.0, schedule="constant").lr_at(77, 100) == 3.0
+
+
+@pytest.mark.parametrize("bad", [{"schedule": "step"}, {"precision": "fp8"}, {"epochs": 0}, {"lr": 0.0},
+                                 {"max_steps": "abc"}, {"patience": 0}, {"lr": None}])  # fmt: skip
+def test_settings_are_checked(bad):
+    with pytest.raises(UserError, match=f"train.{next(iter(bad))} must be"):
+        Settings(**bad)
+
+
+def test_epoch_batches_are_a_permutation_of_their_own():
+
+    class Data(list):
+        lengths = None
+
+    data = Data(range(50))
+    first, again, second = (epoch_batches(data, 8, 1, e) for e in (0, 0, 1))
+    assert first == again != second
+    assert sorted(i for b in first for i in b) == list(range(50)) and max(map(len, first)) == 8
+    data.lengths = [i % 7 + 1 for i in range(50)]
+    spread = [max(data.lengths[i] for i in b) - min(data.lengths[i] for i in b) for b in epoch_batches(data, 8, 1, 0)]
+    assert sum(spread) <= 8  # texts of like length stand together

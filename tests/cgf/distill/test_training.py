@@ -1,0 +1,132 @@
+"""train.py as users run it: stopped, resumed, swept, refused; on the digits, in few steps."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+import torch
+from digits_checkpoint import ENVIRONMENT, call, command
+from safetensors.torch import load_file
+
+SMALL = ("task.limit={train: 64, val: 32}", "train.batch_size=16", "train.log_every=1000", "train.lr=1e-3",
+         "model.options.depth=2", "+model.options.proj_drop_rate=0.1")  # fmt: skip
+
+
+def losses(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(r["step"], r["loss"]) for r in rows if "loss" in r], [r for r in rows if "val_accuracy" in r]
+
+
+def train(outputs, name, *arguments):
+    return call("train", *SMALL, f"outputs={outputs}", f"run={name}", *arguments)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    outputs = tmp_path_factory.mktemp("teacher")
+    done = train(outputs, "teacher", "softmax=exact", "train.max_steps=4")
+    assert done.returncode == 0, done.stderr
+    return outputs / "teacher"
+
+
+@pytest.mark.parametrize("kind", ["fine-tuning", "distillation", "lora"])
+def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, tmp_path):
+    options = {
+        "fine-tuning": ["softmax=bpmax_calibrated"],
+        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=2"],
+        "lora": ["softmax=cgf", "tune=lora", f"ckpt={teacher}"],
+    }[kind] + ["train.epochs=10", "train.save_every=2"]
+    assert train(tmp_path, "unbroken", *options).returncode == 0
+    broken = tmp_path / "broken"
+    line = command("train", *SMALL, f"outputs={tmp_path}", "run=broken", *options)
+    process = subprocess.Popen(line, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    limit = time.time() + 120
+    while not (broken / "ckpt-2" / "run.json").exists() and time.time() < limit and process.poll() is None:
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    at_kill = losses(broken)[0]
+    assert 2 <= len(at_kill) < 40, "the process was not killed in its middle"
+    resumed = train(tmp_path, "broken", *options)
+    assert resumed.returncode == 0 and "resumed" in resumed.stdout
+    whole, validations = losses(tmp_path / "unbroken")
+    assert len(whole) == 40 and losses(broken)[0] == whole
+    assert losses(broken)[1] == validations
+    last = load_file(tmp_path / "unbroken" / "ckpt-40" / "model.safetensors")
+    again = load_file(broken / "ckpt-40" / "model.safetensors")
+    assert last.keys() == again.keys() and all(torch.equal(last[k], again[k]) for k in last)
+    assert not list(broken.glob(".*part"))
+    finished = train(tmp_path, "broken", *options)
+    assert finished.returncode == 0 and "finished already" in finished.stdout
+
+
+def test_lora_checkpoints_hold_the_hosts_keys(teacher, tmp_path):
+    # the teacher's run and the adapted one have the same keys and shapes, so either loads as the other
+    assert train(tmp_path, "lora", "softmax=cgf", "tune=lora", f"ckpt={teacher}", "train.max_steps=2").returncode == 0
+    before = load_file(teacher / "ckpt-4" / "model.safetensors")
+    after = load_file(tmp_path / "lora" / "ckpt-2" / "model.safetensors")
+    assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
+    changed = {k for k in before if not torch.equal(before[k], after[k])}
+    assert changed and all(".attn.qkv.weight" in k or ".attn.proj.weight" in k or "head" in k or "fc_norm" in k
+                           for k in changed)  # fmt: skip
+    assert call("eval_plain", f"ckpt={tmp_path / 'lora'}", "samples=8").returncode == 0
+
+
+def test_attention_only_tuning_freezes_the_rest(teacher, tmp_path):
+    options = ("softmax=cgf", "tune=attention", f"ckpt={teacher}", "train.max_steps=2")
+    assert train(tmp_path, "attention", *options).returncode == 0
+    before = load_file(teacher / "ckpt-4" / "model.safetensors")
+    after = load_file(tmp_path / "attention" / "ckpt-2" / "model.safetensors")
+    changed = {k for k in before if not torch.equal(before[k], after[k])}
+    assert any(".attn." in k for k in changed)
+    assert all(".attn." in k or "head" in k or "fc_norm" in k for k in changed)
+
+
+def test_nan_in_the_loss_is_one_sentence_and_leaves_nothing(teacher, tmp_path):
+    done = train(tmp_path, "nan", "softmax=cgf", "train.lr=1e30", "train.max_steps=20", "train.grad_norm=0")
+    assert done.returncode == 2 and done.stderr.startswith("error: the loss is ") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "nan").exists()
+
+
+def test_a_name_in_use_is_refused_and_overwritten_only_when_asked(teacher, tmp_path):
+    assert train(tmp_path, "one", "softmax=cgf", "train.max_steps=2").returncode == 0
+    kept = (tmp_path / "one" / "ckpt-2" / "run.json").read_bytes()
+    other = train(tmp_path, "one", "softmax=cgf", "train.max_steps=3")
+    assert other.returncode == 2 and "other settings (train.max_steps)" in other.stderr
+    bad = train(tmp_path, "one", "softmax=cgf", "train.max_steps=3", "overwrite=true", "ckpt=nowhere")
+    assert bad.returncode == 2 and (tmp_path / "one" / "ckpt-2" / "run.json").read_bytes() == kept
+    assert train(tmp_path, "one", "softmax=cgf", "train.max_steps=3", "overwrite=true").returncode == 0
+    assert [p.name for p in (tmp_path / "one").glob("ckpt-*")] == ["ckpt-3"]
+
+
+def test_an_untrained_head_is_no_teacher(tmp_path):
+    done = train(tmp_path, "student", "softmax=cgf", "distill=kd")
+    assert done.returncode == 2 and "never trained" in done.stderr and not (tmp_path / "student").exists()
+
+
+def test_early_stopping_and_the_best_checkpoint(tmp_path):
+    done = train(tmp_path, "stop", "softmax=exact", "train.epochs=50", "train.patience=1", "train.lr=1e-9")
+    assert done.returncode == 0 and "early stop" in done.stdout
+    validations = losses(tmp_path / "stop")[1]
+    assert len(validations) == 2
+    best = json.loads((tmp_path / "stop" / "best.json").read_text())
+    assert best["checkpoint"] == "ckpt-4" and best["val_accuracy"] == validations[0]["val_accuracy"]
+
+
+def test_a_sweep_of_two(tmp_path):
+    done = call("train", "--multirun", *SMALL, f"outputs={tmp_path}", "softmax=cgf,bpmax", "train.max_steps=2")
+    assert done.returncode == 0
+    runs = sorted(p.parent.parent.name for p in tmp_path.glob("*/ckpt-2/run.json"))
+    assert len(runs) == 2 and "-bpmax-" in runs[0] and "-cgf-" in runs[1]
+
+
+def test_offline_wandb(tmp_path):
+    done = train(tmp_path, "tracked", "softmax=cgf", "train.max_steps=2", "tracker.name=wandb", "tracker.mode=offline")
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "tracked").glob("wandb/offline-run-*/*.wandb"))
+    rows, validations = losses(tmp_path / "tracked")
+    assert [step for step, _ in rows] == [1, 2] and len(validations) == 1
