@@ -1,0 +1,123 @@
+"""Imports go one way (the ladder of packages), read from the source."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("cgf/**/*.py"), *ROOT.glob("models/*.py"), *ROOT.glob("scripts/*.py")])
+ENTRY = {"train.py", "eval_plain.py", "eval_he.py", "scripts/plan.py"}
+
+# what a package of this project may import of this project; cgf.errors is for everyone
+ALLOWED = {
+    "cgf.softmax": {"cgf.softmax", "cgf.approx"},
+    "cgf.approx": {"cgf.approx", "cgf.results"},
+    "cgf.he": {"cgf.he", "cgf.softmax", "cgf.approx"},
+    "cgf.data": {"cgf.data"},
+    "cgf.distill": {"cgf.distill", "cgf.softmax", "cgf.evaluate", "cgf.results"},
+    "cgf.report": {"cgf.report", "cgf.results"},
+    "cgf.results": set(),
+    "cgf.evaluate": {"cgf.data", "cgf.results"},
+    "cgf.evaluate_he": {"cgf.evaluate", "cgf.he", "cgf.softmax", "cgf.results"},
+    "cgf.observe": {"cgf.approx"},
+    "cgf.errors": set(),
+    "cgf.config": set(),
+    "models": {"models", "cgf.softmax", "cgf.data", "cgf.distill", "cgf.approx", "cgf.evaluate", "cgf.evaluate_he"},
+}
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def package_of(module):
+    parts = module.split(".")
+    return parts[0] if parts[0] != "cgf" else ".".join(parts[:2])
+
+
+def imports(path, top_level_only=False):
+    tree = ast.parse(path.read_text())
+    typing_only = {id(n) for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+                   for n in ast.walk(node)}
+    for node in tree.body if top_level_only else ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_imports_go_one_way(path):
+    name = name_of(path)
+    own = package_of(name.removesuffix(".py").replace("/", "."))
+    for module in imports(path):
+        package = package_of(module)
+        if module.split(".")[0] not in ("cgf", "models", "scripts", "train", "eval_plain", "eval_he"):
+            continue
+        if name in ENTRY:
+            assert package != "scripts"
+        elif own == "scripts":
+            assert package in {"cgf.approx", "cgf.results", "cgf.report", "cgf.errors", "cgf.he"}, f"{name}: {module}"
+        else:
+            assert own in ALLOWED or own == "cgf.__init__", f"{name} belongs to no known package"
+            assert package in ALLOWED.get(own, set()) | {"cgf.errors"}, f"{name} must not import {module}"
+
+
+def importers(*packages):
+    return {name_of(p) for p in SOURCES if any(m.split(".")[0] in packages for m in imports(p))}
+
+
+def test_vendors_stay_in_their_files():
+    assert importers("desilofhe") == {"cgf/he/desilo.py"}
+    assert importers("hydra") == {"cgf/config.py"}
+    assert importers("omegaconf") <= ENTRY | {"cgf/config.py"}
+    assert importers("peft") == {"models/tune.py"}
+    assert importers("timm") <= {"models/vit.py", "models/load.py"}
+    assert importers("datasets") == {"cgf/data/hub.py"}
+    assert importers("accelerate") == {"cgf/distill/trainer.py"}
+    assert importers("rich") <= {"cgf/report/tables.py", "scripts/report.py", "scripts/approx_errors.py"}
+
+
+def test_formulas_and_circuits_need_no_torch():
+    torch_free = [p for p in SOURCES if name_of(p).startswith(("cgf/approx/", "cgf/he/", "cgf/softmax/"))]
+    torch_free = [p for p in torch_free if p.name not in ("encrypted.py", "tensor.py")]
+    assert len(torch_free) > 20
+    for path in torch_free:
+        vendors = {m.split(".")[0] for m in imports(path, top_level_only=True)}
+        assert not vendors & {"torch", "transformers", "timm"}, name_of(path)
+
+
+def test_a_softmax_runs_on_ciphertexts_without_torch():
+    import subprocess
+
+    code = """
+import sys
+for name in ("torch", "transformers", "timm", "hydra"):
+    sys.modules[name] = None
+import numpy as np
+from cgf.approx.fit import chain
+from cgf.he.circuits import circuit_for
+from cgf.he.layout import choose_layout
+from cgf.he.packed import Packed, Rows
+from cgf.he.sim import SimOwner
+from cgf.softmax.cgf import CGF
+x = np.random.default_rng(0).normal(size=(12, 8))
+softmax = CGF()
+softmax.exponential = chain(-16.0, 1.0, 5)
+rows = Rows((1, 1, 12, 8), 0, None, np.full(12, 8.0))
+owner = SimOwner(7)
+layout = choose_layout(12, 8, owner.slots, False)
+circuit = circuit_for(softmax, rows, layout.padding_columns > 0)
+engine = owner.evaluator(frozenset(s % owner.slots for s in layout.rotations))
+cts = tuple(owner.encrypt(v, 7) for v in layout.pack(x * circuit.input_scale))
+out = circuit.run(Packed(engine, layout, rows, cts))
+w = layout.unpack([owner.decrypt(c) for c in out.cts]) * circuit.output_scale
+y = x - x.mean(1, keepdims=True) - x.var(1, keepdims=True) / 2 - np.log(8)
+assert np.abs(w - np.exp(y)).max() < 1e-4, np.abs(w - np.exp(y)).max()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
