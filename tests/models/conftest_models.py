@@ -21,15 +21,16 @@ class Tokenizer:
 def small_llama() -> Host:
     torch.manual_seed(0)
     config = LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
-                         num_attention_heads=4, num_key_value_heads=2, num_labels=CLASSES, pad_token_id=0, initializer_range=0.4)  # fmt: skip
+                         num_labels=CLASSES, num_attention_heads=4, num_key_value_heads=2,
+                         pad_token_id=0, initializer_range=0.4)  # fmt: skip
     model = LlamaForSequenceClassification(config)
     return llama.host(model, Tokenizer(), "small_llama", CLASSES, False, {})
 
 
 def small_bert() -> Host:
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
-                        num_attention_heads=4, num_labels=CLASSES, max_position_embeddings=64, initializer_range=0.4)  # fmt: skip
+    config = BertConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_labels=CLASSES,
+                        num_attention_heads=4, max_position_embeddings=64, initializer_range=0.4)  # fmt: skip
     return bert.host(BertForSequenceClassification(config), None, "small_bert", CLASSES, False, {})
 
 
@@ -60,11 +61,9 @@ LAYERS = {"small_llama": 3, "small_bert": 3, "small_vit": 3, "stories": 5, "mini
 
 @pytest.fixture(params=NAMES)
 def host(request) -> Host:
-    made = {"small_llama": small_llama, "small_bert": small_bert, "small_vit": small_vit, "minilm": minilm}
-    if request.param == "stories":
-        found = stories(request.getfixturevalue("data_root"))
-    else:
-        found = made[request.param]()
+    made = {"small_llama": small_llama, "small_bert": small_bert, "small_vit": small_vit, "minilm": minilm,
+            "stories": lambda: stories(request.getfixturevalue("data_root"))}  # fmt: skip
+    found = made[request.param]()
     found.model.eval()
     return found
 

@@ -49,7 +49,8 @@ def test_range_penalty_and_its_direction():
         y = x - x.mean() - x.var() / 2 - math.log(len(x))
         low, high = np.maximum(-y - 0.85 * 4, 0), np.maximum(y - 0.5, 0)
         total, count = total + (low**2).sum() / 4 + (high**2).sum(), count + len(x)
-        lows, highs = lows + [low.max()], highs + [high.max()]
+        lows.append(low.max())
+        highs.append(high.max())
     wanted = 2 * (total / count + 0.1 * (max(lows) / 4 + max(highs)))
     assert float(value.detach()) == pytest.approx(wanted, rel=1e-6) and wanted > 0
     assert penalty.take() is None
