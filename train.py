@@ -12,7 +12,8 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.penalty import RangePenalty
     from cgf.distill.run import RunFolder
-    from cgf.distill.trainer import Settings, Trainer
+    from cgf.distill.settings import Settings
+    from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from models.start import seed_everything, start, teacher_of
 

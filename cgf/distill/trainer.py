@@ -19,77 +19,10 @@ from torch.utils.data import DataLoader
 from cgf.distill.checkpoint import TrainingState, complete_checkpoints
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.penalty import RangePenalty
+from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_by_length, evaluate
 from cgf.results import append_line, read_lines, write_json
-
-SCHEDULES = ("linear", "cosine", "constant")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The `train` node of the configuration; see configs/train.yaml for each field."""
-
-    epochs: int = 3
-    max_steps: int | None = None
-    batch_size: int = 32
-    eval_batch_size: int = 128
-    lr: float = 1e-4
-    weight_decay: float = 0.01
-    warmup: float = 0.05
-    schedule: str = "linear"
-    grad_norm: float = 1.0
-    label_smoothing: float = 0.0
-    patience: int | None = None
-    save_every: int | None = None
-    log_every: int = 20
-    precision: str = "auto"
-    workers: int = 0
-
-    def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
-        if self.precision not in ("auto", "no", "bf16", "fp16"):
-            raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
-        for name in ("epochs", "batch_size", "eval_batch_size", "log_every", "max_steps", "patience", "save_every"):
-            value = getattr(self, name)
-            if value is None and name in ("max_steps", "patience", "save_every"):
-                continue
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
-        for name in ("lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or value < 0 or (name == "lr" and value == 0):
-                raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
-                                f"and {value!r} was given")
-
-    def mixed_precision(self) -> str:
-        if self.precision != "auto":
-            return self.precision
-        return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
-
-    def lr_at(self, step: int, total: int) -> float:
-        """Learning rate of the given step (from 0) of ``total``; a function of the step alone."""
-        warm = max(1, round(self.warmup * total)) if self.warmup else 0
-        if step < warm:
-            return self.lr * (step + 1) / warm
-        left = 1 - (step - warm) / max(1, total - warm)
-        if self.schedule == "constant":
-            return self.lr
-        return self.lr * (left if self.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left)))
-
-
-def epoch_batches(dataset: Any, size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Shuffled batches of an epoch, the same for the same seed and epoch; similar lengths together."""
-    generator = torch.Generator().manual_seed(seed * 100_003 + epoch)
-    order = torch.randperm(len(dataset), generator=generator).tolist()
-    lengths = getattr(dataset, "lengths", None)
-    if lengths is not None:  # sorted only within pools of 50 batches, so that batches still differ by epoch
-        pool = 50 * size
-        order = [i for p in range(0, len(order), pool) for i in sorted(order[p : p + pool], key=lambda i: lengths[i])]
-    batches = [order[i : i + size] for i in range(0, len(order), size)]
-    shuffled = torch.randperm(len(batches), generator=generator).tolist()
-    return [batches[i] for i in shuffled]
 
 
 class Classifier(nn.Module):

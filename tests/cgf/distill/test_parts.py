@@ -8,7 +8,7 @@ import torch
 
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.penalty import RangePenalty
-from cgf.distill.trainer import Settings, epoch_batches
+from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
