@@ -96,7 +96,7 @@ def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: d
         for layer, softmax in enumerate(softmaxes):
             tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
         save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / "model.safetensors")
-        write_json(draft / "softmax.json", {"softmax": softmaxes[0].to_json(), "layers": len(softmaxes)})
+        write_json(draft / "softmax.json", {**softmaxes[0].describe(), "layers": len(softmaxes)})
         if surroundings is not None:
             surroundings(draft / "host")
         if state is not None:

@@ -71,6 +71,11 @@ class Softmax:
         cls = type(self)
         return {"_target_": f"{cls.__module__}.{cls.__qualname__}", "variant": self.name, **self.params()}
 
+    def describe(self) -> dict[str, Any]:
+        """For a checkpoint: what rebuilds the definition, and the polynomial that it was trained with."""
+        fixed = None if self.exponential is None else self.exponential.to_json()
+        return {"softmax": self.to_json(), "exponential": fixed}
+
 
 @dataclass(eq=False)
 class ExponentialSoftmax(Softmax):
