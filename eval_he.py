@@ -21,7 +21,7 @@ def main(cfg: DictConfig) -> None:
     plan = opened.put_in_place(resolved(cfg)["approx"])
     indices = opened.samples(cfg.he.samples, cfg.seed)
     names = opened.names(plan)
-    path = opened.result_path(cfg.out, f"he-{cfg.he.engine}-{names['approx']}-{cfg.split}-{len(indices)}")
+    path = opened.result_path(cfg.out, f"he-{cfg.he.engine}-{cfg.he.circuit}", plan, cfg.split, len(indices))
     session = Session(build(cfg.he.owner), cfg.he.max_level, cfg.he.circuit)
     evaluation = EncryptedEvaluation(
         opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
@@ -36,6 +36,7 @@ def main(cfg: DictConfig) -> None:
         "kind": "eval_he", **names, "engine": cfg.he.engine, "circuit": cfg.he.circuit, "split": cfg.split,
         "samples": len(indices), "accuracy": outcome.accuracy, "accuracy_plain": plain.accuracy,
         "accuracy_exact": exact.accuracy, "agreement": outcome.agreement(plain), **metrics,
+        "polynomial": None if plan is None else plan.exponential.to_json(),
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip
     write_json(path, result)

@@ -31,10 +31,11 @@ def main(cfg: DictConfig) -> None:
         "accuracy": outcome.accuracy, "loss": outcome.loss, **watch.summary(),
         "levels": None if plan is None else plan.levels, "domain": fit.domain if fit else None,
         "guard": fit.guard if fit else None, "max_error_exponential": fit.max_error if fit else None,
+        "polynomial": None if plan is None else plan.exponential.to_json(),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip
-    path = opened.result_path(cfg.out, f"plain-{result['approx']}-{cfg.split}-{len(indices)}")
+    path = opened.result_path(cfg.out, "plain", plan, cfg.split, len(indices))
     write_json(path, result)
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "

@@ -66,8 +66,14 @@ class Opened:
                 "approx": fixed if plan is None else plan.exponential.method,
                 "checkpoint": self.checkpoint.path.name}
 
-    def result_path(self, out: str | None, name: str) -> Path:
-        return Path(out).expanduser() if out else self.checkpoint.path / "eval" / f"{name}.json"
+    def result_path(self, out: str | None, kind: str, plan: Plan | None, split: str, samples: int) -> Path:
+        """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart."""
+        if out:
+            return Path(out).expanduser()
+        name = self.names(plan)["approx"]
+        if plan is not None:
+            name += f"-k{plan.exponential.to_json()['k']}"
+        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}.json"
 
     def lines(self, result: Path, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> tuple[Path, str]:
         """(JSON lines beside a result, digest of what they depend on): a stopped run goes on with its own alone."""

@@ -70,7 +70,7 @@ def main() -> None:
         table.add_row(method, f"[{low:g}, 0]", str(r["degree"] or ""), str(r["k"]), str(r["levels"]),
                       str(r["ct_mults"]), f"{r['max_error']:.2e}", f"[{r['guard'][0]:.1f}, {r['guard'][1]:.1f}]",
                       f"{r['fit_s']:.1f}")
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
     write_json(arguments.out, {"rows": rows, "grid": fit.GRID, "run": run_info()})
     print(arguments.out)
 

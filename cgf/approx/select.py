@@ -47,4 +47,4 @@ def select(approx: dict[str, Any], folder: Path, rows: str) -> Plan | None:
     except (TypeError, ValueError):
         raise UserError(f"approx.range must be two numbers [LO,HI], and {interval!r} was given") from None
     options = {"degree": approx["degree"]} if approx.get("degree") is not None else {}
-    return choose((lo, hi), (lo, hi), rows=rows, method=method, k=k, **options)
+    return choose((lo, hi), (lo, hi), rows=rows, folded=True, method=method, k=k, **options)
