@@ -36,7 +36,7 @@ def main() -> int:
             console.print(", ".join(fields), markup=False)
         print(page.write_page(found, args.out or args.root / "report.html"))
     except UserError as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
