@@ -28,13 +28,19 @@ def gather(outputs: Path, host: str) -> list[dict]:
     return found
 
 
+def named(result: dict) -> dict:
+    """Teacher and student of the same softmax are told apart."""
+    teacher = result["name"].endswith("-teacher")
+    return {**result, "softmax": f"{result['softmax']} (teacher)"} if teacher else result
+
+
 def main(arguments: list[str]) -> None:
     if len(arguments) == 2 and arguments[0] == "--table":
         files = sorted(Path(arguments[1]).glob("*.json"))
         results = [r for f in files for r in read_json(f).get("evaluations", [])]
         if not results:
             raise UserError(f"{arguments[1]} holds no evaluations: bash scripts/results.sh digits")
-        print(markdown(rows(results)))
+        print(markdown(rows([named(r) for r in results])))
         return
     if len(arguments) != 3:
         raise UserError(f"usage: {__doc__.splitlines()[2]}")
