@@ -36,21 +36,25 @@ def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: i
     All or nothing: everything is checked before the first layer changes. A second install replaces the
     first. Raises UserError if nothing matches or the count is not the expected one.
     """
-    uninstall(model)
-    found = attention_modules(model)
+    found = len(installed_softmaxes(model)) or len(attention_modules(model))
     expected = expected if expected is not None else configured_layers(model)
-    if expected is not None and len(found) != expected:
-        raise UserError(f"{type(model).__name__} has {expected} layers, and {len(found)} attentions were found")
+    if expected is not None and found != expected:
+        raise UserError(f"{type(model).__name__} has {expected} layers, and {found} attentions were found")
     make = softmax if callable(softmax) and not hasattr(softmax, "weights") else lambda _: copy.deepcopy(softmax)
-    slots = [make(layer) for layer in range(len(found))]
+    slots = [make(layer) for layer in range(found)]
+    uninstall(model)
     for layer, slot in enumerate(slots):
         slot.layer = layer
+    _swap(model, attention_modules(model), slots)
+    return slots
+
+
+def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: list[Slot]) -> None:
     in_timm = {name for name, _ in vit.find(model)}
     for (name, module), slot in zip(found, slots, strict=True):
         (vit if name in in_timm else transformers_attention).swap(model, name, module, slot)
     if not in_timm:
         transformers_attention.switch_on(model)
-    return slots
 
 
 def uninstall(model: nn.Module) -> int:

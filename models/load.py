@@ -62,6 +62,8 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
     if family not in TEXT:
         raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
     folder = checkpoint.path / "host"
+    if not (folder / "config.json").is_file():  # a relative path would be asked for on the hub
+        raise UserError(f"{folder} does not describe the model: it holds no config.json")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(folder))

@@ -84,6 +84,8 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
 def restore(model: nn.Module) -> int:
     swapped = [(name, m) for name, m in model.named_modules() if isinstance(m, SwappedAttention)]
     for name, module in swapped:
+        for child_name, child in module.named_children():  # adapters that were put on while it was swapped
+            setattr(module.original, child_name, child)
         module.original.train(module.training)
         _put(model, name, module.original)
     return len(swapped)

@@ -41,8 +41,10 @@ def imports(path, top_level_only=False):
     tree = ast.parse(path.read_text())
     typing_only = {id(n) for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
                    for n in ast.walk(node)}
-    for node in tree.body if top_level_only else ast.walk(tree):
-        if id(node) in typing_only:
+    within = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+              for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if id(node) in typing_only or (top_level_only and id(node) in within):
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -78,8 +80,32 @@ def test_vendors_stay_in_their_files():
     assert importers("peft") == {"models/tune.py"}
     assert importers("timm") <= {"models/vit.py", "models/load.py"}
     assert importers("datasets") == {"cgf/data/hub.py"}
+    assert importers("wandb") == set()  # accelerate's tracker loads it
     assert importers("accelerate") == {"cgf/distill/trainer.py"}
     assert importers("rich") <= {"cgf/report/tables.py", "scripts/report.py", "scripts/approx_errors.py"}
+
+
+def test_encryption_knows_no_model_and_one_file_knows_tensors():
+    he = {name_of(p): {m.split(".")[0] for m in imports(p)} for p in SOURCES if p.parent.name == "he"}
+    assert {name for name, vendors in he.items() if "torch" in vendors} == {"cgf/he/encrypted.py"}
+    assert not [name for name, vendors in he.items() if vendors & {"transformers", "timm", "peft", "accelerate"}]
+
+
+def test_the_library_imports_neither_models_nor_scripts():
+    above = ("models", "scripts", "train", "eval_plain", "eval_he")
+    assert not [name for name in importers(*above) if name.startswith("cgf/")]
+    users = {name_of(p) for p in SOURCES if any(m.startswith("cgf.config") for m in imports(p))}
+    assert {"train.py", "eval_plain.py", "eval_he.py"} <= users
+    assert all("/" not in name or name.startswith("scripts/") for name in users)
+
+
+def test_the_reading_of_imports_sees_every_form(tmp_path):
+    source = "import a.b, c\nfrom d.e import f\ndef g():\n    from h import i\nif TYPE_CHECKING:\n    import j\n"
+    (tmp_path / "x.py").write_text(source)
+    assert set(imports(tmp_path / "x.py")) == {"a.b", "c", "d.e", "h"}
+    assert set(imports(tmp_path / "x.py", top_level_only=True)) == {"a.b", "c", "d.e"}
+    assert not [name_of(p) for p in SOURCES for n in ast.walk(ast.parse(p.read_text()))
+                if isinstance(n, ast.ImportFrom) and n.level]  # relative ones would go unseen
 
 
 def test_formulas_and_circuits_need_no_torch():

@@ -41,7 +41,10 @@ class Checkpoint:
             raise UserError(f"{self.path / 'model.safetensors'} cannot be read: {error}") from None
         layers: list[dict[str, Tensor]] = [{} for _ in range(self.layers)]
         for key in [k for k in tensors if k.startswith(PREFIX)]:
-            layer, name = key[len(PREFIX) :].split(".", 1)
+            layer, _, name = key[len(PREFIX) :].partition(".")
+            if not layer.isdecimal() or int(layer) >= self.layers:
+                raise UserError(f"{self.path / 'model.safetensors'} holds {key}, and softmax.json says that there are "
+                                f"{self.layers} layers")
             layers[int(layer)][name] = tensors.pop(key)
         return tensors, layers
 
@@ -76,9 +79,15 @@ def read(path: str | Path) -> Checkpoint:
     run, described = read_json(folder / "run.json"), read_json(folder / "softmax.json")
     for name, found, keys in (("run.json", run, ("model", "task", "num_classes", "family", "source", "config")),
                               ("softmax.json", described, ("softmax", "layers"))):
+        if not isinstance(found, dict):
+            raise UserError(f"{folder / name} should hold one JSON object: it is not a checkpoint of this project")
         if missing := [key for key in keys if key not in found]:
             raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
-    return Checkpoint(folder, run, softmax_from_json(described["softmax"]), int(described["layers"]))
+    softmax, layers = described["softmax"], described["layers"]
+    if not isinstance(softmax, dict) or not isinstance(layers, int) or layers < 1:
+        raise UserError(f"{folder / 'softmax.json'} needs a softmax and a count of layers: "
+                        "it is not a checkpoint of this project")
+    return Checkpoint(folder, run, softmax_from_json(softmax), layers)
 
 
 def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: dict[str, Any],

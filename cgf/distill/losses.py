@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -23,7 +24,7 @@ class DistillationLoss:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.tau <= 0 or not 0 <= self.alpha <= 1:
+        if not 0 < self.tau < math.inf or not 0 <= self.alpha <= 1:
             raise UserError(f"distillation needs tau > 0 and alpha in [0, 1], and has tau={self.tau}, "
                             f"alpha={self.alpha}")
 

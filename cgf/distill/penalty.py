@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,10 @@ class RangePenalty:
     _terms: list[Tensor] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.weight < 0 or self.bound <= 0 or self.worst < 0:
-            raise UserError(f"the penalty needs weight >= 0, bound > 0 and worst >= 0, and has {self.weight}, "
-                            f"{self.bound}, {self.worst}")
+        finite = all(map(math.isfinite, (self.weight, self.bound, self.high, self.worst)))
+        if not finite or self.weight < 0 or self.bound <= 0 or self.worst < 0:
+            raise UserError("the penalty needs finite numbers, weight >= 0, bound > 0 and worst >= 0, and has "
+                            f"{self.weight}, {self.bound}, {self.worst} (high {self.high})")
 
     def watch(self, softmaxes: list[Any]) -> None:
         """Listens to the exponents of these softmaxes; UserError for one that has none."""

@@ -46,9 +46,12 @@ class Settings:
                 raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
         for name in ("lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or value < 0 or (name == "lr" and value == 0):
+            if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
                 raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
                                 f"and {value!r} was given")
+        for name in ("warmup", "label_smoothing"):
+            if getattr(self, name) > 1:
+                raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")
 
     def mixed_precision(self) -> str:
         if self.precision != "auto":

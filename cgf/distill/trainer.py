@@ -111,7 +111,8 @@ class Trainer:
                 p.step, p.position = p.step + 1, p.position + 1
                 self._log(loss, penalty)
                 over = p.step >= self.total_steps
-                if self.settings.save_every and p.step % self.settings.save_every == 0 and not over:
+                over_epoch = p.position >= self.batches_per_epoch  # its end saves: no step is saved twice
+                if self.settings.save_every and p.step % self.settings.save_every == 0 and not (over or over_epoch):
                     self._save()
                 if over:
                     break
@@ -145,7 +146,7 @@ class Trainer:
         extra = self.penalty.take()
         whole = loss if extra is None else loss + extra.to(loss.dtype)
         if not bool(torch.isfinite(whole)):
-            raise UserError(f"the loss is {float(whole):g} at step {self.progress.step + 1}: lower train.lr "
+            raise UserError(f"the loss is {float(whole.detach()):g} at step {self.progress.step + 1}: lower train.lr "
                             f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
                             "checkpoint is untouched")
         self.accelerator.backward(whole)
@@ -158,6 +159,10 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
+        if not math.isfinite(outcome.loss):
+            raise UserError(f"the validation loss is {outcome.loss:g} after step {p.step}: lower train.lr "
+                            f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
+                            "checkpoint is untouched")
         better = outcome.accuracy > p.best
         if better:
             p.best, p.best_step, p.since_best = outcome.accuracy, p.step, 0

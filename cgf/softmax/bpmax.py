@@ -46,7 +46,7 @@ class BPMax(Softmax):
     denominator: Tensor | None = field(default=None, init=False, repr=False)  # (H, Q, 1)
 
     def __post_init__(self) -> None:
-        if self.p < 1 or self.p % 2 == 0:
+        if not isinstance(self.p, int) or self.p < 1 or self.p % 2 == 0:
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
 
     def formula(self, x: Value) -> Value:
@@ -123,6 +123,11 @@ class CalibratedBPMax(BPMax):
 
     name: ClassVar[str] = "bpmax_calibrated"
     momentum: float = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"a running mean needs momentum from 0 to below 1, and momentum={self.momentum} was given")
 
     def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
         import torch

@@ -4,7 +4,16 @@ import importlib.util
 
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+)
 
 from models import bert, llama, vit
 from models.host import Host
@@ -12,10 +21,12 @@ from models.host import Host
 CLASSES = 7
 
 
-class Tokenizer:
-    """As much of a tokenizer as a LLaMA host asks for."""
-
-    pad_token_id, padding_side = 0, "left"
+def tokenizer(*words: str, **special: str) -> PreTrainedTokenizerFast:
+    """Fifty words w0 ... w49, the first of them replaced by the given ones; padding on the left."""
+    vocabulary = [*words, *(f"w{i}" for i in range(len(words), 50))]
+    model = Tokenizer(WordLevel({w: i for i, w in enumerate(vocabulary)}, unk_token=vocabulary[-1]))
+    model.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=model, padding_side="left", **special)
 
 
 def small_llama() -> Host:
@@ -24,14 +35,15 @@ def small_llama() -> Host:
                          num_labels=CLASSES, num_attention_heads=4, num_key_value_heads=2,
                          pad_token_id=0, initializer_range=0.4)  # fmt: skip
     model = LlamaForSequenceClassification(config)
-    return llama.host(model, Tokenizer(), "small_llama", CLASSES, False, {})
+    return llama.host(model, tokenizer("pad", pad_token="pad"), "small_llama", CLASSES, False, {})
 
 
 def small_bert() -> Host:
     torch.manual_seed(0)
     config = BertConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_labels=CLASSES,
                         num_attention_heads=4, max_position_embeddings=64, initializer_range=0.4)  # fmt: skip
-    return bert.host(BertForSequenceClassification(config), None, "small_bert", CLASSES, False, {})
+    model = BertForSequenceClassification(config)
+    return bert.host(model, tokenizer("pad", pad_token="pad"), "small_bert", CLASSES, False, {})
 
 
 def small_vit() -> Host:

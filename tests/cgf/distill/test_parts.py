@@ -29,7 +29,12 @@ def test_distillation_loss():
     tensors = torch.from_numpy(student), torch.from_numpy(labels), torch.from_numpy(teacher)
     assert float(loss(*tensors)) == pytest.approx(0.75 * ce + 0.25 * 9 * kl, rel=1e-5)
     assert float(loss(*tensors[:2])) == pytest.approx(ce, rel=1e-5)
-    for bad in ({"tau": 0}, {"alpha": 1.5}):
+    smooth = 0.9 * np.eye(4)[labels] + 0.1 / 4
+    smoothed = -(smooth * log_softmax(student)).sum(-1).mean()
+    assert float(DistillationLoss(label_smoothing=0.1)(*tensors[:2])) == pytest.approx(smoothed, rel=1e-5)
+    half = DistillationLoss(3.0, 0.25)(tensors[0].half(), tensors[1], tensors[2].half())
+    assert half.dtype == torch.float32 and float(half) == pytest.approx(0.75 * ce + 0.25 * 9 * kl, rel=5e-3)
+    for bad in ({"tau": 0}, {"alpha": 1.5}, {"alpha": math.nan}, {"tau": math.nan}, {"tau": math.inf}):
         with pytest.raises(UserError, match="distillation needs"):
             DistillationLoss(**bad)
 
@@ -67,6 +72,13 @@ def test_range_penalty_and_its_direction():
     assert penalty.take() is None
     with pytest.raises(UserError, match="exponent"):
         RangePenalty(weight=1.0).watch([BPMax()])
+    RangePenalty(weight=0.0).watch([BPMax()])  # switched off
+
+
+@pytest.mark.parametrize("bad", [{"weight": -1}, {"bound": 0}, {"worst": -1}, {"weight": math.nan}, {"high": math.inf}])
+def test_a_penalty_of_nonsense_is_refused(bad):
+    with pytest.raises(UserError, match="the penalty needs"):
+        RangePenalty(**bad)
 
 
 def test_learning_rate_is_a_function_of_the_step():
@@ -79,7 +91,8 @@ def test_learning_rate_is_a_function_of_the_step():
 
 
 @pytest.mark.parametrize("bad", [{"schedule": "step"}, {"precision": "fp8"}, {"epochs": 0}, {"lr": 0.0},
-                                 {"max_steps": "abc"}, {"patience": 0}, {"lr": None}])  # fmt: skip
+                                 {"max_steps": "abc"}, {"patience": 0}, {"lr": None}, {"lr": math.nan},
+                                 {"weight_decay": math.inf}, {"warmup": 7.0}, {"label_smoothing": 1.5}])  # fmt: skip
 def test_settings_are_checked(bad):
     with pytest.raises(UserError, match=f"train.{next(iter(bad))} must be"):
         Settings(**bad)

@@ -1,0 +1,182 @@
+"""A checkpoint folder is complete or absent, and a training state comes back as it went."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cgf.distill.checkpoint import TrainingState, complete_checkpoints, read, resolve, save
+from cgf.distill.run import RunFolder
+from cgf.errors import UserError
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.cgf import CGF
+
+RUN = {"model": "m", "task": "t", "num_classes": 2, "family": "vit", "source": {}, "config": {"a": {"b": 1}},
+       "progress": {"finished": False}}  # fmt: skip
+
+
+def measured(layers):
+    softmaxes = [BPMax(p=3, c=2.5) for _ in range(layers)]
+    for layer, softmax in enumerate(softmaxes):
+        softmax.denominator = torch.full((2, 3, 1), layer + 0.5)
+    return softmaxes
+
+
+def write(folder, softmaxes=None, state=None, **changes):
+    host = {"w": torch.arange(6.0).reshape(2, 3).T, "b": torch.ones(2, dtype=torch.bfloat16)}
+    return save(folder, host, softmaxes or [CGF()], {**RUN, **changes}, None, state)
+
+
+def test_what_is_saved_is_read(tmp_path):
+    checkpoint = read(write(tmp_path / "ckpt-3", measured(2)))
+    tensors, layers = checkpoint.weights()
+    assert torch.equal(tensors["w"], torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]))
+    assert tensors["b"].dtype == torch.bfloat16 and set(tensors) == {"w", "b"}
+    assert checkpoint.softmax.params() == {"p": 3, "c": 2.5} and checkpoint.layers == 2
+    assert [float(layer["denominator"].mean()) for layer in layers] == [0.5, 1.5]
+    assert checkpoint.run == RUN
+    assert {p.name for p in (tmp_path / "ckpt-3").iterdir()} == {"model.safetensors", "softmax.json", "run.json"}
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_save_that_fails_leaves_nothing_of_its_own(existing, tmp_path):
+    folder = tmp_path / "ckpt-3"
+    if existing:
+        write(folder, note="the old one")
+    before = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*"))
+
+    def breaks(where):
+        where.mkdir()
+        (where / "half").write_text("written")
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        save(folder, {"w": torch.ones(1)}, [CGF()], RUN, breaks)
+    assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
+    with pytest.raises(ValueError, match="finite"):
+        write(folder, loss=float("nan"))
+    assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
+    if existing:
+        assert read(folder).run["note"] == "the old one"
+
+
+def test_run_json_is_written_last(tmp_path, monkeypatch):
+    """Whatever the moment of a kill: where run.json is, the rest is there too."""
+    from cgf.distill import checkpoint
+
+    present = []
+    original = checkpoint.write_json
+
+    def watched(path, data):
+        if path.name == "run.json":
+            present.extend(p.name for p in path.parent.iterdir())
+        original(path, data)
+
+    monkeypatch.setattr(checkpoint, "write_json", watched)
+    write(tmp_path / "ckpt-1", state=a_state()[0])
+    assert {"model.safetensors", "softmax.json", "state"} <= set(present) and "run.json" not in present
+
+
+def test_a_run_folder_stands_for_its_best_or_newest_checkpoint(tmp_path):
+    for step in (2, 10, 9):
+        write(tmp_path / f"ckpt-{step}")
+    (tmp_path / "ckpt-11").mkdir()  # half-written by some other means
+    (tmp_path / "ckpt-other").mkdir()
+    assert [p.name for p in complete_checkpoints(tmp_path)] == ["ckpt-2", "ckpt-9", "ckpt-10"]
+    assert resolve(tmp_path).name == "ckpt-10"
+    (tmp_path / "best.json").write_text(json.dumps({"checkpoint": "ckpt-9"}))
+    assert resolve(tmp_path).name == "ckpt-9" and resolve(tmp_path / "ckpt-2").name == "ckpt-2"
+    with pytest.raises(UserError, match="no complete checkpoint"):
+        resolve(tmp_path / "ckpt-11")
+
+
+# -- the state of a training run ------------------------------------------------------------------------
+
+
+def a_state(steps=3):
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW([{"params": [model.weight], "weight_decay": 0.1}, {"params": [model.bias]}], lr=0.01)
+    for _ in range(steps):
+        model(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return TrainingState.of({"step": steps}, optimizer, {"lora_A": torch.ones(2)}), model, optimizer
+
+
+def numbers():
+    return torch.rand(3).tolist(), np.random.rand(3).tolist(), [random.random() for _ in range(3)]  # noqa: NPY002
+
+
+def test_optimizer_and_random_numbers_come_back(tmp_path):
+    state, model, optimizer = a_state()
+    state.write(tmp_path / "state")
+    wanted = numbers()
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    after = model.weight.detach().clone()
+
+    torch.manual_seed(99)
+    random.seed(99)
+    np.random.seed(99)  # noqa: NPY002
+    _, fresh, blank = a_state()
+    blank.state.clear()
+    kept = TrainingState.read(tmp_path / "state")
+    assert kept.restore(blank)["step"] == 3 and list(kept.trainable()) == ["lora_A"]
+    assert numbers() == wanted
+    assert [g["weight_decay"] for g in blank.param_groups] == [0.1, 0.01]
+    fresh(torch.ones(1, 3)).sum().backward()
+    blank.step()
+    assert torch.equal(fresh.weight, after)
+
+
+def test_a_damaged_state_is_one_sentence(tmp_path):
+    state = a_state()[0]
+    for name in ("tensors.safetensors", "progress.json"):
+        folder = tmp_path / name
+        state.write(folder)
+        raw = (folder / name).read_bytes()
+        (folder / name).write_bytes(raw[: len(raw) // 2])
+        with pytest.raises(UserError, match=name.partition(".")[0]) as error:
+            TrainingState.read(folder)
+        assert "\n" not in str(error.value)
+
+
+# -- the folder of a run --------------------------------------------------------------------------------
+
+
+def claim(tmp_path, config=None, resume=True, overwrite=False):
+    return RunFolder.claim(str(tmp_path), "run", config or RUN["config"], resume, overwrite)
+
+
+def test_who_may_go_on_with_a_run(tmp_path):
+    assert claim(tmp_path).newest is None and not (tmp_path / "run").exists()
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0])
+    assert claim(tmp_path).newest == tmp_path / "run" / "ckpt-1" and not claim(tmp_path).finished
+    assert claim(tmp_path, {"a": {"b": 1}, "outputs": "elsewhere", "data": {"root": "x"}}).newest is not None
+    with pytest.raises(UserError, match=r"other settings \(a\.b\)"):
+        claim(tmp_path, {"a": {"b": 2}})
+    with pytest.raises(UserError, match="holds checkpoints already"):
+        claim(tmp_path, resume=False)
+    write(tmp_path / "run" / "ckpt-2")
+    with pytest.raises(UserError, match="no training state"):
+        claim(tmp_path)
+    write(tmp_path / "run" / "ckpt-3", progress={"finished": True})
+    assert claim(tmp_path).finished
+    anew = claim(tmp_path, {"a": {"b": 2}}, overwrite=True)
+    assert anew.newest is None and (tmp_path / "run" / "ckpt-3").exists(), "claiming changes nothing"
+    anew.begin()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_failed_run_takes_only_an_empty_folder_along(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text("{}\n")
+    claim(tmp_path).abandon()
+    assert not (tmp_path / "run").exists()
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0])
+    claim(tmp_path).abandon()
+    assert (tmp_path / "run" / "ckpt-1" / "run.json").exists()

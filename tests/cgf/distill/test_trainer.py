@@ -1,0 +1,161 @@
+"""The training loop on a model of one layer, against a loop written out here."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cgf.distill.losses import DistillationLoss
+from cgf.distill.penalty import RangePenalty
+from cgf.distill.settings import Settings, epoch_batches
+from cgf.distill.trainer import Trainer
+from cgf.errors import UserError
+from cgf.results import read_json, read_lines
+
+
+class Data(list):
+    lengths = None
+
+
+def data(count, seed=0):
+    generator = np.random.default_rng(seed)
+    return Data((generator.normal(size=3), int(generator.integers(2))) for _ in range(count))
+
+
+def collate(samples):
+    return {"x": torch.tensor(np.array([x for x, _ in samples]), dtype=torch.float32),
+            "labels": torch.tensor([label for _, label in samples])}  # fmt: skip
+
+
+@dataclass
+class Host:
+    model: nn.Module
+    seen: list = field(default_factory=list)
+
+    def forward(self, model, batch):
+        self.seen.append((model.training, batch["x"].numpy().copy()))
+        return model(batch["x"])
+
+    def logits(self, batch):
+        return self.forward(self.model, batch)
+
+
+def host(seed=1):
+    torch.manual_seed(seed)
+    return Host(nn.Linear(3, 2))
+
+
+def trainer(tmp_path, student=None, samples=12, **options):
+    saves, say = [], []
+    settings = {"epochs": 2, "batch_size": 4, "lr": 0.1, "warmup": 0.0, "weight_decay": 0.05, "precision": "no"}
+    own = {k: options.pop(k) for k in ("teacher", "loss") if k in options}
+    made = Trainer(student or host(), [], data(samples), data(6, 5), collate, Settings(**{**settings, **options}),
+                   own.get("loss", DistillationLoss()), RangePenalty(), tmp_path / "run", 7,
+                   save=lambda folder, progress, state: saves.append((folder.name, progress)),
+                   teacher=own.get("teacher"), say=say.append)  # fmt: skip
+    return made, saves, say
+
+
+def log_softmax(z):
+    return z - np.log(np.exp(z).sum(-1, keepdims=True))
+
+
+def test_two_epochs_are_adamw_on_the_distillation_loss(tmp_path):
+    """Gradient, clipping, schedule, decay and batches in numpy; the teacher in evaluation mode, unmoved."""
+    student, teacher = host(), host(2)
+    W, b = (p.detach().double().numpy().copy() for p in (student.model.weight, student.model.bias))
+    V, c = (p.detach().double().numpy().copy() for p in (teacher.model.weight, teacher.model.bias))
+    made, _, _ = trainer(tmp_path, student, teacher=teacher, grad_norm=0.2, loss=DistillationLoss(tau=2, alpha=0.3))
+    made.fit()
+    moments, step, losses = [np.zeros_like(p) for p in (W, b, W, b)], 0, []
+    samples = data(12)
+    for epoch in range(2):
+        for batch in epoch_batches(samples, 4, 7, epoch):
+            x = np.array([samples[i][0] for i in batch]).astype(np.float32).astype(float)
+            hot = np.eye(2)[[samples[i][1] for i in batch]]
+            z, t = x @ W.T + b, log_softmax((x @ V.T + c) / 2)
+            kl = (np.exp(t) * (t - log_softmax(z / 2))).sum(-1).mean()
+            losses.append(-0.7 * (hot * log_softmax(z)).sum(-1).mean() + 0.3 * 4 * kl)
+            soft = np.exp(log_softmax(z / 2)) - np.exp(t)
+            dz = (0.7 * (np.exp(log_softmax(z)) - hot) + 0.3 * 4 / 2 * soft) / 4
+            grads = [dz.T @ x, dz.sum(0)]
+            norm = math.sqrt(sum((g**2).sum() for g in grads))
+            grads = [g * min(1, 0.2 / norm) for g in grads]
+            lr, step = 0.1 * (1 - step / 6), step + 1
+            for i, (p, g, decay) in enumerate(zip((W, b), grads, (0.05, 0.0), strict=True)):
+                moments[i] = 0.9 * moments[i] + 0.1 * g
+                moments[i + 2] = 0.999 * moments[i + 2] + 0.001 * g**2
+                m, v = moments[i] / (1 - 0.9**step), moments[i + 2] / (1 - 0.999**step)
+                p -= lr * (decay * p + m / (np.sqrt(v) + 1e-8))
+    rows = [r for r in read_lines(tmp_path / "run" / "metrics.jsonl") if "loss" in r]
+    np.testing.assert_allclose([r["loss"] for r in rows], losses, rtol=1e-4)
+    np.testing.assert_allclose(student.model.weight.detach().numpy(), W, atol=2e-4)
+    np.testing.assert_allclose(student.model.bias.detach().numpy(), b, atol=2e-4)
+    np.testing.assert_array_equal(teacher.model.weight.detach().double().numpy(), V)
+    assert not any(training for training, _ in teacher.seen) and len(teacher.seen) == 6
+    assert [training for training, _ in student.seen].count(True) == 6
+
+
+def test_every_sample_is_seen_once_an_epoch(tmp_path):
+    student = host()
+    trainer(tmp_path, student, samples=10)[0].fit()
+    seen = [x for training, x in student.seen if training]
+    wanted = sorted(map(tuple, collate(data(10))["x"].tolist()))
+    for epoch in (seen[:3], seen[3:]):
+        assert sorted(map(tuple, np.concatenate(epoch).tolist())) == wanted
+
+
+@pytest.mark.parametrize("save_every, steps", [(1, [1, 2, 3, 4, 5, 6]), (2, [2, 3, 4, 6]), (3, [3, 6]), (None, [3, 6])])
+def test_no_step_is_saved_twice(save_every, steps, tmp_path):
+    made, saves, _ = trainer(tmp_path, save_every=save_every)
+    made.fit()
+    assert [name for name, _ in saves] == [f"ckpt-{s}" for s in steps]
+    by_step = {p["step"]: (p["epoch"], p["position"], p["finished"]) for _, p in saves}
+    assert by_step[3] == (1, 0, False) and by_step[6] == (2, 0, True)
+    assert by_step.get(2, (0, 2, False)) == (0, 2, False) and by_step.get(4, (1, 1, False)) == (1, 1, False)
+
+
+def test_the_last_step_may_lie_within_an_epoch(tmp_path):
+    made, saves, _ = trainer(tmp_path, max_steps=4)
+    progress = made.fit()
+    assert progress.finished and progress.step == 4 and [name for name, _ in saves] == ["ckpt-3", "ckpt-4"]
+    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["epoch"] == pytest.approx(4 / 3)
+
+
+def test_best_and_patience(tmp_path):
+    made, saves, say = trainer(tmp_path, epochs=9, patience=2)
+    scores = iter([0.5, 0.75, 0.25, 0.75, 1.0])
+
+    class Outcome:
+        loss = 1.0
+
+        def __init__(self):
+            self.accuracy = next(scores)
+
+    made.validate = Outcome
+    progress = made.fit()  # the fourth is no better than the second: two epochs without a better one
+    assert (progress.best, progress.best_step, progress.step, progress.since_best) == (0.75, 6, 12, 2)
+    assert len(saves) == 4 and read_json(tmp_path / "run" / "best.json")["checkpoint"] == "ckpt-6"
+    assert "early stop" in say[-1] and "early stop" not in say[-2]
+
+
+@pytest.mark.parametrize("where", ["train", "val"])
+def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(where, tmp_path):
+    made, saves, _ = trainer(tmp_path)
+    bad = made.train_set if where == "train" else made.val_set
+    bad[0] = (np.array([np.nan, 0, 0]), 0)
+    with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:
+        made.fit()
+    assert "\n" not in str(error.value) and saves == []
+    rows = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert all(math.isfinite(v) for row in rows for v in row.values())
+
+
+def test_progress_says_rate_and_time_left(tmp_path):
+    made, _, say = trainer(tmp_path, log_every=2)
+    made.fit()
+    assert [line.split()[1] for line in say if line.startswith("step ")] == ["2/6", "4/6", "6/6"]
+    assert all("samples/s" in line and line.endswith("left") for line in say if line.startswith("step "))
