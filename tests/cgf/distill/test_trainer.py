@@ -147,7 +147,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(where, tmp_path):
     made, saves, _ = trainer(tmp_path)
     bad = made.train_set if where == "train" else made.val_set
     bad[0] = (np.array([np.nan, 0, 0]), 0)
-    with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:
+    with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:  # noqa: RUF043
         made.fit()
     assert "\n" not in str(error.value) and saves == []
     rows = read_lines(tmp_path / "run" / "metrics.jsonl")

@@ -155,7 +155,7 @@ def test_tensors_go_back_where_they_came_from(softmax):
         fresh.load_tensors(tensors)
     fresh.training = softmax.training = False
     assert torch.equal(fresh.weights(draw(1, 3, 4, 4, seed=8)), softmax.weights(draw(1, 3, 4, 4, seed=8)))
-    with pytest.raises(UserError, match="'?nonsense"):
+    with pytest.raises(UserError, match="'?nonsense"):  # noqa: RUF043
         fresh.load_tensors({"nonsense": torch.ones(1)})
 
 
@@ -171,7 +171,7 @@ def test_observers_see_the_exponent_of_valid_entries():
 
 @pytest.mark.parametrize("make, says", [
     (lambda: CalibratedBPMax(momentum=1.0), "momentum=1.0"), (lambda: CalibratedBPMax(momentum=-0.1), "momentum=-0.1"),
-    (lambda: CalibratedBPMax(p=2), "odd power"), (lambda: BPMax(p=2.5), "p=2.5"), (lambda: TaylorCGF(order=7), "order=7"),
+    (lambda: CalibratedBPMax(p=2), "odd power"), (lambda: BPMax(p=2.5), "p=2.5"), (lambda: TaylorCGF(order=7), "order=7"),  # noqa: E501
     (lambda: BPMax().weights(torch.ones(4, 4)), r"scores \(..., H, Q, K\)"),
 ])  # fmt: skip
 def test_what_a_softmax_refuses(make, says):
@@ -215,7 +215,7 @@ def test_calibrated_bpmax_leaves_empty_rows_out_of_its_mean():
 
 def test_the_definitions_load_without_torch():
     files = [p for folder in ("softmax", "he", "approx") for p in (ROOT / "cgf" / folder).glob("*.py")]
-    names = [f"cgf.{p.parent.name}.{p.stem}" for p in files if p.stem not in ("__init__", "tensor", "encrypted", "desilo")]
+    names = [f"cgf.{p.parent.name}.{p.stem}" for p in files if p.stem not in ("__init__", "tensor", "encrypted", "desilo")]  # noqa: E501
     assert {"cgf.softmax.load", "cgf.softmax.bpmax", "cgf.he.packed", "cgf.approx.fit"} <= set(names)
     code = f"""
 import importlib, sys
