@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ class Checking:
             raise Divergence(f"the engines have {self.first.slots} and {self.second.slots} slots")
         self.slots = self.first.slots
         self.max_level = min(self.first.max_level, self.second.max_level)
+        self.refreshed = self.first.refreshed
         self.tolerance, self.operations = tolerance, 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Pair:
@@ -81,3 +83,8 @@ class Checking:
 
     def rotate(self, a: Pair, step: int) -> Pair:
         return self._both("rotate", a, step)
+
+    def bootstrap(self, cts: Sequence[Pair]) -> list[Pair]:
+        first = self.first.bootstrap([ct.first for ct in cts])
+        second = self.second.bootstrap([ct.second for ct in cts])
+        return [self._same("bootstrap", a, b) for a, b in zip(first, second, strict=True)]

@@ -42,7 +42,7 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not softmax.uses_exponential:
-        return Circuit("formula", softmax.formula)
+        return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     exponential = softmax.exponential
     if exponential is None:
         raise UserError(f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "

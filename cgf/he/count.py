@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize")
+KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
 
 
 class Counting:
@@ -18,10 +19,12 @@ class Counting:
     pmult        products with a float or a vector (one level)
     imult        products with an integer (no level)
     cmult        products of ciphertexts, squares included, before relinearization
+    boot         bootstraps; one for two ciphertexts that are refreshed together
     """
 
     def __init__(self, engine: Any) -> None:
         self.engine, self.slots, self.max_level = engine, engine.slots, engine.max_level
+        self.refreshed = engine.refreshed
         self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
         self.seconds: Counter[str] = Counter(dict.fromkeys(KINDS, 0.0))  # type: ignore[arg-type]
         self.rotations: set[int] = set()
@@ -63,3 +66,10 @@ class Counting:
     def rotate(self, a: Any, step: int) -> Any:
         self.rotations.add(step % self.slots)
         return self._run("rotate", self.engine.rotate, a, step)
+
+    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        start = time.perf_counter()
+        fresh = self.engine.bootstrap(cts)
+        self.seconds["boot"] += time.perf_counter() - start  # type: ignore[assignment]
+        self.ops["boot"] += -(-len(cts) // 2)
+        return fresh

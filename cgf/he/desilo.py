@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import check_fits, need_level, need_polynomials, ring_for
+from cgf.he.engine import BOOTSTRAPPABLE, check_fits, need_bootstrap, need_level, need_polynomials, ring_for
+from cgf.he.memory import need_memory
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
 
@@ -32,12 +34,20 @@ def _library() -> Any:
     return desilofhe
 
 
-def build_engine(max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0) -> Any:
-    """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'."""
+# measured: memory of the process that makes and uses a bootstrap key of this size
+BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
+
+
+def build_engine(max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0,
+                 bootstrap: bool = False) -> Any:
+    """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'; bootstrap: the one that can refresh."""
+    if bootstrap and max_level != BOOTSTRAPPABLE.max_level:
+        raise UserError(f"the engine that bootstraps has {BOOTSTRAPPABLE.max_level} levels, and max_level={max_level}")
     ring_for(max_level)
     if mode not in ("cpu", "parallel", "gpu"):
         raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
-    options: dict[str, Any] = {"max_level": max_level, "mode": mode}
+    options: dict[str, Any] = {"bootstrap": True} if bootstrap else {"max_level": max_level}
+    options["mode"] = mode
     if mode == "parallel":
         options["thread_count"] = threads or len(os.sched_getaffinity(0))
     if mode == "gpu":
@@ -49,17 +59,35 @@ def build_engine(max_level: int, mode: str = "parallel", threads: int | None = N
 
 
 class DesiloOwner:
-    """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
+    """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys.
+
+    bootstrap  None; 'plain': the engine that could bootstrap, without the keys; 'small' (26 s for the keys,
+               110 s a bootstrap, 13 GiB in all) or 'medium' (92 s, 38 s, 21.5 GiB). UserError where the
+               machine has less memory than that.
+    """
 
     def __init__(self, max_level: int, mode: str = "parallel", threads: int | None = None,
-                 device_id: int = 0) -> None:
-        self._engine = build_engine(max_level, mode, threads, device_id)
+                 device_id: int = 0, bootstrap: str | None = None) -> None:
+        if bootstrap not in (None, "plain", *BOOTSTRAP_GIB):
+            raise UserError(f"he.owner.bootstrap must be null, plain, small or medium, and {bootstrap!r} was given")
+        if bootstrap in BOOTSTRAP_GIB:
+            need_memory(BOOTSTRAP_GIB[bootstrap], f"a {bootstrap} bootstrap key")
+        self._engine = build_engine(max_level, mode, threads, device_id, bootstrap is not None)
         self.max_level, self.slots = max_level, int(self._engine.slot_count)
         self._secret = self._engine.create_secret_key()
         self._public = self._engine.create_public_key(self._secret)
         self._relinearization = self._engine.create_relinearization_key(self._secret)
         self._rotations: dict[int, Any] = {}
+        self._bootstrap = self._bootstrap_keys(bootstrap) if bootstrap in BOOTSTRAP_GIB else None
         self._check_rotation_sign()
+
+    def _bootstrap_keys(self, size: str) -> tuple[Any, ...]:
+        """What bootstrap() takes after the ciphertexts."""
+        conjugation = self._engine.create_conjugation_key(self._secret)
+        if size == "medium":
+            return self._relinearization, conjugation, self._engine.create_bootstrap_key(self._secret, size)
+        small = self._engine.create_roll_key(self._secret), self._engine.create_small_bootstrap_key(self._secret)
+        return self._relinearization, conjugation, *small
 
     def encrypt(self, values: np.ndarray, level: int) -> Any:
         if not 0 <= level <= self.max_level:
@@ -74,7 +102,7 @@ class DesiloOwner:
 
     def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
-        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys)
+        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap)
 
     def _rotation_key(self, step: int) -> Any:
         if step not in self._rotations:
@@ -95,9 +123,11 @@ class DesiloOwner:
 class DesiloEngine:
     """Engine over desilofhe; holds evaluation keys only."""
 
-    def __init__(self, engine: Any, max_level: int, relinearization: Any, rotations: dict[int, Any]) -> None:
+    def __init__(self, engine: Any, max_level: int, relinearization: Any, rotations: dict[int, Any],
+                 bootstrap: tuple[Any, ...] | None = None) -> None:
         self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
-        self._relinearization, self._rotations = relinearization, rotations
+        self._relinearization, self._rotations, self._bootstrap = relinearization, rotations, bootstrap
+        self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
 
     def level(self, ct: Any) -> int:
         return int(ct.level)
@@ -137,3 +167,16 @@ class DesiloEngine:
         if key is None:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
         return self._engine.rotate(a, key)
+
+    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        need_bootstrap(self.refreshed)
+        assert self._bootstrap is not None
+        for ct in cts:
+            need_polynomials(self.polynomials(ct), 2, "a bootstrap")
+        fresh: list[Any] = []
+        for first, *rest in (cts[i : i + 2] for i in range(0, len(cts), 2)):
+            if rest:  # two real ciphertexts ride in one complex one
+                fresh += self._engine.merge_bootstrap(first, rest[0], *self._bootstrap)
+            else:
+                fresh.append(self._engine.bootstrap(first, *self._bootstrap))
+        return fresh

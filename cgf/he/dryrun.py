@@ -9,7 +9,7 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.count import Counting
-from cgf.he.engine import RINGS, OutOfLevels
+from cgf.he.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.sim import SimEngine, SimOwner
@@ -25,6 +25,7 @@ class Needs:
     levels: int
     ops: dict[str, int]
     rotations: frozenset[int]
+    bootstrap: bool = False  # the engine must bootstrap
 
 
 def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None) -> Needs:
@@ -48,7 +49,18 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
             if level > _below(ring.max_level) and (smaller := _try(softmax, rows, columns, style, level)):
                 return smaller
         return needs
-    raise UserError(f"the circuit needs more levels than the largest ring holds ({RINGS[-1].max_level})")
+    needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, BOOTSTRAPPABLE)
+    if needs is None:
+        raise UserError(f"the circuit needs more levels than the largest ring holds ({RINGS[-1].max_level}), and "
+                        "does not bootstrap")
+    return needs
+
+
+def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> Needs:
+    """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
+    needs = _try(softmax, rows, columns, style, ENDLESS.max_level, ENDLESS)
+    assert needs is not None
+    return needs
 
 
 def _below(max_level: int) -> int:
@@ -56,14 +68,15 @@ def _below(max_level: int) -> int:
     return max([r.max_level for r in RINGS if r.max_level < max_level], default=0)
 
 
-def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int) -> Needs | None:
-    owner = SimOwner(max_level)
+def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
+         ring: Ring | None = None) -> Needs | None:
+    owner = SimOwner(max_level, ring=ring)
     if len(rows.counts) > owner.slots:
         return None
     masked = rows.valid is not None or rows.uniform is None
     layout = choose_layout(len(rows.counts), columns, owner.slots, masked)
     circuit = circuit_for(softmax, rows, layout.padding_columns > 0, style)
-    engine = Counting(SimEngine(max_level))
+    engine = Counting(SimEngine(max_level, ring=ring))
     zeros = np.zeros((layout.rows, layout.columns))
     cts = tuple(owner.encrypt(vector, max_level) for vector in layout.pack(zeros))
     try:
@@ -71,6 +84,7 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int) 
     except OutOfLevels:
         return None
     levels = max_level - result.level
-    return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations))
+    bootstrap = ring == BOOTSTRAPPABLE
+    return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations), bootstrap)
 
 

@@ -140,7 +140,7 @@ class Encrypted:
     def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor) -> None:
         """Error against the same polynomial in the clear, and where its argument lay; diagnosis only."""
         double = scores.double()
-        reference = self.softmax.weights(double, valid)
+        reference = self.softmax.reading(double, valid)
         record, keep = self.record, torch.ones_like(double, dtype=torch.bool)
         if valid is not None:
             keep = valid.expand(double.shape)

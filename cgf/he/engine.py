@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +27,10 @@ class Ring:
 
 # desilofhe 2.0.0, measured with Engine(max_level=1..36): the ring follows from the levels alone
 RINGS = (Ring(4096, 2, 2), Ring(8192, 7, 6), Ring(16384, 17, 16), Ring(32768, 36, 35))
+# desilofhe 2.0.0 with bootstrap=True: encryption at up to 17 levels, and as many after a bootstrap
+BOOTSTRAPPABLE = Ring(32768, 17, 16)
+# no ring holds so many levels: the simulator counts the depth of a circuit here as if it were never refreshed
+ENDLESS = Ring(32768, 4096, 4096)
 
 
 def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
@@ -50,6 +55,11 @@ def need_polynomials(have: int, need: int, what: str) -> None:
         raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
 
 
+def need_bootstrap(refreshed: int | None) -> None:
+    if refreshed is None:
+        raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
+
+
 def check_fits(values: np.ndarray, slots: int) -> None:
     if len(values) > slots:
         raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
@@ -66,6 +76,7 @@ class Engine(Protocol):
 
     slots: int
     max_level: int
+    refreshed: int | None  # level after a bootstrap; None: this engine cannot bootstrap
 
     def level(self, ct: Ciphertext) -> int: ...
 
@@ -82,6 +93,9 @@ class Engine(Protocol):
     def relinearize(self, a: Ciphertext) -> Ciphertext: ...
 
     def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+
+    def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
 
 
 class Owner(Protocol):

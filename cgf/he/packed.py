@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +35,14 @@ class Rows:
         return n if bool((self.counts == n).all()) else None
 
 
+def pairwise(items: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Items combined two by two, so that halves can be worked on side by side."""
+    while len(items) > 1:
+        pairs = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = pairs + ([items[-1]] if len(items) % 2 else [])
+    return items[0]
+
+
 @dataclass(frozen=True)
 class Packed:
     """A value of cgf.softmax.value.Value over ciphertexts.
@@ -56,6 +65,10 @@ class Packed:
     @property
     def queries(self) -> int:
         return self.rows.shape[2]
+
+    @property
+    def count(self) -> int | None:
+        return self.rows.uniform
 
     @property
     def has_invalid(self) -> bool:
@@ -99,8 +112,11 @@ class Packed:
     # -- products ----------------------------------------------------------------------------------
 
     def relinearized(self) -> Packed:
-        cts = tuple(ct if self.engine.polynomials(ct) == 2 else self.engine.relinearize(ct) for ct in self.cts)
-        return replace(self, cts=cts)
+        """This value with two polynomials a ciphertext; kept here too, so that a later use finds them done."""
+        if any(self.engine.polynomials(ct) != 2 for ct in self.cts):
+            cts = tuple(ct if self.engine.polynomials(ct) == 2 else self.engine.relinearize(ct) for ct in self.cts)
+            object.__setattr__(self, "cts", cts)  # the same value: nobody can tell but by the clock
+        return self
 
     def __mul__(self, other: Any) -> Packed:
         if isinstance(other, Packed):
@@ -136,9 +152,7 @@ class Packed:
 
     def row_sum(self) -> Packed:
         entries = self.times_vector(self.mask(), clean=True) if self.dirty else self
-        total = entries.cts[0]
-        for ct in entries.cts[1:]:
-            total = self.engine.add(total, ct)
+        total = pairwise(list(entries.cts), self.engine.add)
         if self.layout.rotations and self.engine.polynomials(total) != 2:
             total = self.engine.relinearize(total)
         for step in self.layout.rotations:
@@ -173,6 +187,26 @@ class Packed:
         part = full[self.rows.first : self.rows.first + self.layout.rows]
         valid = self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
+
+    def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
+        """Pairs of ciphertexts first, then of slots; padding columns take part with the value that they hold."""
+        row = replace(self.relinearized(), is_row=True, dirty=False)
+
+        def meet(a: Ciphertext, b: Ciphertext) -> Ciphertext:
+            return combine(replace(row, cts=(a,)), replace(row, cts=(b,))).relinearized().cts[0]
+
+        total = pairwise(list(row.cts), meet)
+        for step in self.layout.rotations:
+            total = meet(total, self.engine.rotate(total, step))
+        return replace(row, cts=(total,))
+
+    def refresh(self, levels: int) -> Packed:
+        if self.engine.refreshed is None or self.level >= levels:
+            return self
+        return replace(self, cts=tuple(self.engine.bootstrap(self.relinearized().cts)))
+
+    def reciprocal(self) -> Packed:
+        raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
 
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

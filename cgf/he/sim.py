@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import check_fits, need_level, need_polynomials, ring_for
+from cgf.he.engine import (
+    BOOTSTRAPPABLE,
+    Ring,
+    check_fits,
+    need_bootstrap,
+    need_level,
+    need_polynomials,
+    ring_for,
+)
 
 
 @dataclass(frozen=True)
@@ -22,14 +31,16 @@ class SimEngine:
 
     bound    largest absolute slot value that a real ciphertext would survive (about 2^20 at level 0)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
+    ring     None: the smallest that holds the levels; BOOTSTRAPPABLE can refresh its ciphertexts
     """
 
     def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
-                 rotations: frozenset[int] | None = None) -> None:
+                 rotations: frozenset[int] | None = None, ring: Ring | None = None) -> None:
         if outside not in ("raise", "record"):
             raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
-        ring = ring_for(max_level)
+        ring = ring or ring_for(max_level)
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
+        self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
         self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
 
     def level(self, ct: SimCiphertext) -> int:
@@ -40,11 +51,14 @@ class SimEngine:
 
     def _result(self, values: np.ndarray, level: int, polynomials: int) -> SimCiphertext:
         beyond = int((np.abs(values) > self.bound).sum() + np.isnan(values).sum())
-        if beyond and self.outside == "raise":
-            worst = float(np.nanmax(np.abs(values)))
-            raise UserError(f"{beyond} slots reach {worst:.3g}, and a ciphertext holds at most {self.bound:.3g}")
-        self.beyond += beyond
+        if beyond:
+            self._beyond(beyond, float(np.nanmax(np.abs(values))), f"a ciphertext holds at most {self.bound:.3g}")
         return SimCiphertext(values, level, polynomials)
+
+    def _beyond(self, slots: int, worst: float, most: str) -> None:
+        if self.outside == "raise":
+            raise UserError(f"{slots} slots reach {worst:.3g}, and {most}")
+        self.beyond += slots
 
     def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
         return self._result(a.values + sign * np.asarray(b, dtype=np.float64), a.level, a.polynomials)
@@ -82,6 +96,15 @@ class SimEngine:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
         return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
 
+    def bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
+        need_bootstrap(self.refreshed)
+        assert self.refreshed is not None
+        for ct in cts:
+            need_polynomials(ct.polynomials, 2, "a bootstrap")
+            if (worst := float(np.abs(ct.values).max())) > 1.0 + 1e-9:
+                self._beyond(int((np.abs(ct.values) > 1.0).sum()), worst, "a bootstrap takes slots of at most 1")
+        return [SimCiphertext(ct.values, self.refreshed) for ct in cts]
+
     def _down(self, level: int) -> int:
         need_level(level, self.max_level)
         return level - 1
@@ -90,9 +113,10 @@ class SimEngine:
 class SimOwner:
     """Owner of the simulator: there is no secret, but the interface is the same."""
 
-    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record") -> None:
-        self.max_level, self.slots = max_level, ring_for(max_level).slots
-        self._settings = (bound, outside)
+    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
+                 ring: Ring | None = None) -> None:
+        self.max_level, self.slots = max_level, (ring or ring_for(max_level)).slots
+        self._settings, self._ring = (bound, outside), ring
 
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
         if not 0 <= level <= self.max_level:
@@ -106,4 +130,4 @@ class SimOwner:
         return ct.values.copy()
 
     def evaluator(self, rotations: frozenset[int]) -> SimEngine:
-        return SimEngine(self.max_level, *self._settings, rotations=rotations)
+        return SimEngine(self.max_level, *self._settings, rotations=rotations, ring=self._ring)

@@ -37,8 +37,12 @@ class Softmax:
     observers: list[Observer] = field(default_factory=list, init=False, repr=False)
 
     def formula(self, x: Value) -> Value:
-        """Weights of the rows x (already scaled scores); written with Value's operations alone."""
+        """Weights of the rows x (scaled scores times ``public_scale``); written with Value's operations alone."""
         raise NotImplementedError(f"{type(self).__name__} has no formula of operators")
+
+    def public_scale(self, count: int | None) -> float:
+        """The public factor that ``formula`` expects on scores of rows of ``count`` entries (None: not all alike)."""
+        return 1.0
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D): the scaled dot product."""
@@ -54,6 +58,10 @@ class Softmax:
         from cgf.softmax.tensor import TensorRows
 
         return self.formula(TensorRows.of(scores, valid)).at_invalid(0.0).data  # type: ignore[attr-defined]
+
+    def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any."""
+        return self.weights(scores, valid)
 
     def tensors(self) -> dict[str, Tensor]:
         """Measured state, by name, saved beside the host's weights under this layer's own prefix."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,10 @@ class TensorRows:
         counts = valid.expand(*valid.shape[:-1], scores.shape[-1]).sum(-1, keepdim=True)
         counts = counts.clamp(min=1).to(data.dtype)
         return cls(torch.where(valid, data, data.new_zeros(())), valid, counts)
+
+    @property
+    def count(self) -> int | None:
+        return int(self.counts) if isinstance(self.counts, float) else None
 
     def _with(self, data: Tensor) -> TensorRows:
         return replace(self, data=data)
@@ -69,6 +74,19 @@ class TensorRows:
 
     def times_public(self, array: Any) -> TensorRows:
         return self._with(self.data * torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device))
+
+    def row_fold(self, combine: Callable[[Any, Any], Any]) -> TensorRows:
+        rows = replace(self, valid=None)  # whatever stands at invalid entries takes part
+        while rows.data.shape[-1] > 1:
+            half = (rows.data.shape[-1] + 1) // 2  # an odd row's middle entry meets itself
+            rows = combine(rows._with(rows.data[..., :half]), rows._with(rows.data[..., -half:]))
+        return self._with(rows.data)
+
+    def refresh(self, levels: int) -> TensorRows:
+        return self
+
+    def reciprocal(self) -> TensorRows:
+        return self._with(self.data.reciprocal())
 
     def exp(self) -> TensorRows:
         return self._with(self.data.exp())

@@ -6,6 +6,7 @@ The same formula runs on ``TensorRows`` (tensor.py; autograd, any batch shape) a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -17,6 +18,10 @@ class Value(Protocol):
     broadcasting along the row. What stands at invalid entries is unspecified after an addition: row_sum
     leaves it out, and at_invalid fixes it.
     """
+
+    @property
+    def count(self) -> int | None:
+        """The n_i that all rows share, or None; public."""
 
     def __add__(self, other: Any) -> Value: ...
 
@@ -40,6 +45,22 @@ class Value(Protocol):
 
     def times_public(self, array: Any) -> Value:
         """Product with public numbers that broadcast to (..., heads, queries, keys)."""
+
+    def row_fold(self, combine: Callable[[Value, Value], Value]) -> Value:
+        """The row's entries combined in pairs, pairs of pairs and so on, as a row value.
+
+        combine is commutative, associative and idempotent (a maximum): entries may enter more than once. A
+        row of one entry is that entry. Invalid entries take part: give them a harmless value first.
+        """
+
+    def refresh(self, levels: int) -> Value:
+        """The same value with at least ``levels`` levels to spend, by a bootstrap if there is one and need be.
+
+        Slots within [-1, 1]. In the clear, and on engines that cannot bootstrap, it does nothing.
+        """
+
+    def reciprocal(self) -> Value:
+        """1 / self; only readings in the clear have it."""
 
     def exp(self) -> Value:
         """The true exponential; only readings in the clear have it."""

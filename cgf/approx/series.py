@@ -1,0 +1,144 @@
+"""Polynomials in the Chebyshev basis, for degrees at which powers lose too many digits; minimax fits of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from cgf.approx.exponential import square
+from cgf.errors import UserError
+
+GRID = 20_000  # points on which max_error is measured
+
+
+@dataclass(frozen=True)
+class Series:
+    """f(x) ~ sum of coefficients[i] T_i(a x + b) on domain; T_i the Chebyshev polynomials.
+
+    max_error   largest relative error |series / f - 1| on a grid of the domain that it was not fitted on
+    Levels of the core: ceil(log2(degree + 1)). Products of two values: log2 of the degree for the T of powers
+    of two, and one for each split of the series (15: 10, 31: 21 in all at most; sparse series take fewer).
+    Splits p = q T_g + r at the largest power of two g <= degree, after Paterson and Stockmeyer 1973 in the
+    Chebyshev basis: coefficients stay of the size of f where those of powers grow like 2.4^degree.
+    """
+
+    a: float
+    b: float
+    coefficients: tuple[float, ...]
+    domain: tuple[float, float]
+    max_error: float
+
+    @property
+    def degree(self) -> int:
+        return len(self.coefficients) - 1
+
+    @property
+    def levels(self) -> int:
+        return self.degree.bit_length()
+
+    def scaled(self, factor: float) -> Series:
+        """factor times this series: a public constant that costs nothing."""
+        return Series(self.a, self.b, tuple(c * factor for c in self.coefficients), self.domain, self.max_error)
+
+    def core(self, u: Any) -> Any:
+        """The sum for u = a x + b: a float, array, tensor or ciphertext."""
+        known = {1: u}
+        while 2 * max(known) <= self.degree:
+            g = max(known)
+            known[2 * g] = square(known[g]) * 2 + (-1.0)
+        return _sum(np.asarray(self.coefficients), known)
+
+    def __call__(self, x: Any) -> Any:
+        return self.core(x * self.a + self.b)
+
+
+def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
+    """The series of these coefficients from the T of powers of two; a float where it is constant."""
+    used = np.flatnonzero(np.abs(coefficients) > 1e-300)
+    degree = int(used[-1]) if len(used) else 0
+    if degree == 0:
+        return float(coefficients[0])
+    g = 1 << (degree.bit_length() - 1)
+    quotient, rest = np.polynomial.chebyshev.chebdiv(coefficients[: degree + 1], [0.0] * g + [1.0])
+    high, low = _sum(quotient, known), _sum(rest, known)
+    top = known[g] * high
+    return top if isinstance(low, float) and low == 0.0 else top + low
+
+
+def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int) -> Series:
+    """The series of least largest relative error to a positive f on [lo, hi], by one linear program.
+
+    Raises UserError unless 0 < degree <= 255 and lo < hi.
+    """
+    if not (np.isfinite([lo, hi]).all() and lo < hi) or not 0 < degree <= 255:
+        raise UserError(f"a minimax fit needs lo < hi and a degree from 1 to 255, and has [{lo}, {hi}], {degree}")
+    x = _points(lo, hi, 12 * degree + 60)
+    weighted = _basis(x, lo, hi, degree) / f(x)[:, None]
+    orthonormal, triangle = np.linalg.qr(weighted)
+    ones = np.ones((len(x), 1))
+    solved = linprog(
+        np.append(np.zeros(degree + 1), 1.0),
+        A_ub=np.block([[orthonormal, -ones], [-orthonormal, -ones]]),
+        b_ub=np.concatenate([ones[:, 0], -ones[:, 0]]),
+        bounds=[(None, None)] * (degree + 1) + [(0, None)],
+        method="highs",
+    )
+    if solved.status != 0:
+        raise UserError(f"no minimax series of degree {degree} was found on [{lo}, {hi}]: {solved.message}")
+    coefficients = np.linalg.solve(triangle, solved.x[:-1])
+    fine = _points(lo, hi, GRID)
+    error = np.abs(_basis(fine, lo, hi, degree) @ coefficients / f(fine) - 1.0).max()
+    return Series(2 / (hi - lo), -(hi + lo) / (hi - lo), tuple(map(float, coefficients)), (lo, hi), float(error))
+
+
+def _basis(x: np.ndarray, lo: float, hi: float, degree: int) -> np.ndarray:
+    return np.polynomial.chebyshev.chebvander((2 * x - lo - hi) / (hi - lo), degree)
+
+
+def _points(lo: float, hi: float, count: int) -> np.ndarray:
+    """Chebyshev nodes and, on a positive interval, as many that are even in log x, where 1 / x varies."""
+    nodes = (lo + hi) / 2 + (hi - lo) / 2 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    parts = [nodes, np.array([lo, hi])]
+    if lo > 0:
+        parts.append(np.geomspace(lo, hi, count)[1:-1])
+    return np.unique(np.clip(np.concatenate(parts), lo, hi))
+
+
+@lru_cache(maxsize=64)
+def inverse_sqrt(lo: float, hi: float, degree: int) -> Series:
+    """1 / sqrt(x) on [lo, hi], lo > 0, of least relative error.
+
+    The error falls like ((r - 1) / (r + 1))^degree with r = sqrt(hi / lo).
+    """
+    _positive(lo)
+    return minimax(lambda x: 1.0 / np.sqrt(x), lo, hi, degree)
+
+
+@lru_cache(maxsize=64)
+def inverse(lo: float, hi: float, degree: int) -> Series:
+    """1 / x on [lo, hi], lo > 0, of least relative error; it falls as for inverse_sqrt."""
+    _positive(lo)
+    return minimax(lambda x: 1.0 / x, lo, hi, degree)
+
+
+@lru_cache(maxsize=64)
+def exponential(lo: float, hi: float, degree: int) -> Series:
+    """exp(x) on [lo, hi] of least relative error, without squarings."""
+    return minimax(np.exp, lo, hi, degree)
+
+
+@lru_cache(maxsize=64)
+def square_root(lo: float, hi: float, degree: int) -> Series:
+    """sqrt(x) on [lo, hi], lo > 0, of least relative error."""
+    _positive(lo)
+    return minimax(np.sqrt, lo, hi, degree)
+
+
+def _positive(lo: float) -> None:
+    if not lo > 0:
+        raise UserError(f"an inverse or a root needs an interval above zero, and it starts at {lo}")

@@ -1,0 +1,70 @@
+"""What the published approximations of softmax have in common: the definition, and the polynomials that stand in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from cgf.errors import UserError
+from cgf.softmax.base import Softmax
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(eq=False)
+class Published(Softmax):
+    """A published way to compute softmax itself, or a division-based replacement, under CKKS.
+
+    ``weights`` is the plaintext definition (exact softmax unless a subclass says otherwise), so that a model
+    trains with what the approximation approximates; ``reading`` and every encrypted run use ``formula``, with
+    the polynomials in place. ``domain`` is the interval of scores (or of scores less the estimated maximum,
+    where the class says so) on which ``error_bound`` holds, for exact arithmetic and denominators within the
+    stated interval: the largest absolute error of a weight.
+    """
+
+    maximum: ClassVar[str] = "none"  # how the maximum is dealt with: comparison, fixed, bound or none
+    division: ClassVar[bool] = True
+    adaptive: ClassVar[bool] = False  # whether the shift follows the row
+    source: ClassVar[str] = ""
+    stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def error_bound(self) -> float:
+        raise NotImplementedError
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        from cgf.softmax.exact import Exact
+
+        return Exact().weights(scores, valid)
+
+    def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        rows = TensorRows.of(scores, valid, torch.float64)
+        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data  # type: ignore[attr-defined]
+        return weights.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def centred(x: Value) -> Value:
+    """x - mean; rows of one count n carry 1 / n already, so that n x - rowsum(x) takes no level."""
+    return x - x.row_mean() if x.count is None else x * x.count - x.row_sum()
+
+
+def scaled_variance(centred_: Value, factor: float) -> Value:
+    """factor * mean of the squares: two levels on rows of one count."""
+    squares, n = centred_.square(), centred_.count
+    return squares.row_mean() * factor if n is None else squares.row_sum() * (factor / n)
+
+
+def interval(name: str, low: float, high: float) -> None:
+    """UserError unless [low, high] is an interval."""
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError(f"{name} needs scores in an interval low < high, and has [{low}, {high}]")

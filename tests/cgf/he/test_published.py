@@ -1,0 +1,165 @@
+"""The published methods: polynomial reading = circuit on engines = (within its bound) the plaintext definition."""
+
+import numpy as np
+import pytest
+import torch
+
+from cgf.errors import UserError
+from cgf.he.dryrun import depth, dry_run
+from cgf.he.encrypted import Encrypted, Session
+from cgf.he.engine import BOOTSTRAPPABLE
+from cgf.he.layout import Layout
+from cgf.he.packed import Packed, Rows
+from cgf.he.sim import SimEngine, SimOwner
+from cgf.softmax.comparison import Comparison, stretched
+from cgf.softmax.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published import Published
+from cgf.softmax.quotient import Power, Quad
+from cgf.softmax.standard import FixedMax, Standard
+from cgf.softmax.statistical import Arion, Tricycle
+
+N = 16
+# each with scores (in its domain) of N entries a row; sizes that a test can afford
+CASES = {
+    "standard": (Standard(low=-5, high=5, n=N, least=4, most=400, iterations=7), 1.2, 0.0),
+    "standard-plain": (Standard(low=-5, high=5, n=N, least=4, most=400, iterations=9, recentre=False), 1.2, 0.0),
+    "fixed_max": (FixedMax(shift=5, low=-6, n=N, r=6, least=0.1, iterations=8), 1.0, 0.0),
+    "arion": (Arion(n=N), 1.0, 0.0),
+    "tricycle": (Tricycle(n=N, iterations=7), 1.5, 0.0),
+    "cho": (NormalizeSquare(bound=16, n=N), 3.0, -8.0),
+    "thor": (Thor(n=N), 5.0, 10.0),
+    "hetal": (Comparison(n=N, extensions=2, gs=4, iterations=6), 3.0, 0.0),
+    "power": (Power(least=1, most=2048, iterations=8), 1.3, 0.0),
+    "quad": (Quad(least=64, most=4096, iterations=6), 1.3, 0.0),
+}
+LEVELS = {"standard": 12, "standard-plain": 14, "fixed_max": 14, "arion": 22, "tricycle": 18, "thor": 19, "power": 10,
+          "quad": 7}
+
+
+def case(name, rows=24, seed=0):
+    softmax, scale, mean = CASES[name]
+    x = np.random.default_rng(seed).standard_normal((1, 2, rows // 2, N)) * scale + mean
+    if name == "cho":
+        x = np.clip(x, -16, 0)
+    return softmax, torch.from_numpy(x)
+
+
+def by_hand(softmax, x):
+    """The plaintext definition in numpy."""
+    x = np.asarray(x)
+    e = (x + softmax.c) ** softmax.p if isinstance(softmax, Power) else np.exp(x - x.max(-1, keepdims=True))
+    return e / (e.sum(-1, keepdims=True) + (softmax.eps if isinstance(softmax, Power) else 0.0))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_are_the_definition_and_the_reading_is_within_its_bound(name):
+    softmax, x = case(name)
+    np.testing.assert_allclose(softmax.weights(x), by_hand(softmax, x), atol=1e-12)
+    worst = np.abs(softmax.reading(x) - by_hand(softmax, x)).max()
+    bound = softmax.error_bound()
+    assert worst <= bound + 1e-12
+    assert name == "quad" or bound < 0.5  # a bound that says something
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_circuit_on_the_simulator_is_the_reading(name):
+    softmax, x = case(name)
+    deep = name in ("cho", "hetal")
+    session = Session(lambda max_level: SimOwner(max_level, outside="raise", ring=BOOTSTRAPPABLE if deep else None))
+    encrypted = Encrypted(softmax, session)
+    got = encrypted.weights(x)
+    np.testing.assert_allclose(got, softmax.reading(x), atol=1e-9)
+    if not deep:
+        assert encrypted.record.levels == encrypted.record.levels_counted == LEVELS[name]
+
+
+@pytest.mark.parametrize("name", ["standard", "tricycle", "hetal", "power", "quad"])
+def test_masked_rows(name):
+    softmax, x = case(name)
+    valid = torch.ones(1, 1, x.shape[2], N, dtype=torch.bool)
+    valid[..., 2:, 9:] = False
+    session = Session(lambda max_level: SimOwner(max_level, ring=BOOTSTRAPPABLE if name == "hetal" else None))
+    got = Encrypted(softmax, session).weights(x, valid)
+    np.testing.assert_allclose(got, softmax.reading(x, valid), atol=1e-9)
+    keep = valid[0, 0, 2]
+    truth = by_hand(softmax, x[..., 2:, keep])
+    np.testing.assert_allclose(got[..., 2:, keep], truth, atol=softmax.error_bound() + 1e-12)
+    assert not got[..., ~keep][..., 2:, :].any()
+
+
+@pytest.mark.parametrize("name", ["standard", "fixed_max", "power", "quad"])
+def test_real_ciphertexts_agree_with_the_reading(owner_of, name):
+    softmax, x = case(name)
+    encrypted = Encrypted(softmax, Session(lambda max_level: owner_of("desilo", max_level)))
+    got = encrypted.weights(x)
+    assert np.abs(got - softmax.reading(x)).max() < 1e-4
+    assert encrypted.record.levels == LEVELS[name]
+
+
+def test_depths_without_an_end():
+    """Levels of the published settings at their published sizes, as the circuits count them."""
+    rows = {n: Rows((1, 1, 256, n), 0, None, np.full(256, float(n))) for n in (128, 256)}
+    cho = depth(NormalizeSquare(bound=128, n=256), rows[256], 256)
+    rounds = NormalizeSquare(bound=128, n=256).degrees
+    assert len(rounds) == 5
+    assert cho.levels == 4 + sum(d.bit_length() + 3 for d in rounds) + 2
+    assert cho.ops["rotate"] == 7 * (5 + 2)  # 128 columns a ciphertext
+    assert depth(Standard(iterations=9), rows[128], 128).levels == 4 + 1 + 9
+    hetal = depth(Comparison(n=128), rows[128], 128)
+    assert hetal.levels > 250 and hetal.ops["boot"] == 0
+
+
+def test_bootstraps_where_levels_run_out():
+    rows = Rows((1, 1, 256, 256), 0, None, np.full(256, 256.0))
+    needs = dry_run(NormalizeSquare(bound=128, n=256), rows, 256, "folded")
+    assert needs.bootstrap and needs.ops["boot"] == 2  # two ciphertexts ride in each
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_normalize_and_square_at_the_ends_of_its_domain(k):
+    softmax = NormalizeSquare(bound=8.0 * 2**k, n=N, k=k)
+    rows = np.zeros((1, 1, 4, N))
+    rows[0, 0, 1] = -softmax.bound
+    rows[0, 0, 2, 1:] = -softmax.bound
+    rows[0, 0, 3, ::2] = -softmax.bound / 3
+    got = softmax.reading(torch.from_numpy(rows))
+    assert np.abs(got - by_hand(softmax, rows)).max() <= softmax.error_bound()
+
+
+def test_domain_extension_keeps_what_is_near_the_maximum():
+    x = np.linspace(-1, 0, 5001)
+    y = stretched(x, 5)  # 1 unit of x = 2 R = 32 radii
+    assert y.min() >= -1.0001 and np.abs(y - 32 * x)[x > -0.2 / 32].max() < 2e-3
+
+
+def test_one_comparison():
+    softmax = Comparison(gs=5, fs=3)
+    a, b = (np.random.default_rng(s).uniform(-0.5, 0.5, 500) for s in (1, 2))
+    owner, engine = SimOwner(17, ring=BOOTSTRAPPABLE), SimEngine(17, ring=BOOTSTRAPPABLE)
+    layout = Layout(500, 1, owner.slots, owner.slots)
+    rows = Rows((1, 1, 500, 1), 0, None, np.ones(500))
+    va, vb = (Packed(engine, layout, rows, (owner.encrypt(v, 17),), is_row=True) for v in (a, b))
+    got = owner.decrypt(softmax.greater(va, vb).relinearized().cts[0])[:500]
+    far = np.abs(a - b) > 0.01
+    np.testing.assert_allclose(got[far], np.maximum(a, b)[far], atol=1e-5)
+
+
+@pytest.mark.parametrize("make, says", [
+    (lambda: NormalizeSquare(bound=-1), "bound > 0"),
+    (lambda: NormalizeSquare(degrees=(15, 15)), r"one degree a round, 5, and has \[15, 15\]"),
+    (lambda: Thor(temperature=3), "power of two from 2, and has 3"),
+    (lambda: Standard(low=1, high=0), r"low < high, and has \[1, 0\]"),
+    (lambda: Power(p=3), "positive even power"),
+    (lambda: Comparison(fs=0), "fs >= 1"),
+])
+def test_bad_settings_are_named(make, says):
+    with pytest.raises(UserError, match=says):
+        make()
+
+
+def test_every_published_method_says_where_it_comes_from():
+    for softmax, *_ in CASES.values():
+        assert isinstance(softmax, Published) and softmax.source
+        assert softmax.maximum in ("comparison", "fixed", "bound", "none")
+        low, high = softmax.domain
+        assert low < high
