@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import check_fits, need_level, need_polynomials, ring_for
+from cgf.he.engine import RINGS, Ring, check_fits, need_level, need_polynomials, ring_for
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,14 @@ class SimEngine:
 
     bound    largest absolute slot value that a real ciphertext would survive (about 2^20 at level 0)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
+    rings    of the library that is simulated
     """
 
     def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
-                 rotations: frozenset[int] | None = None) -> None:
+                 rotations: frozenset[int] | None = None, rings: tuple[Ring, ...] = RINGS) -> None:
         if outside not in ("raise", "record"):
             raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
-        ring = ring_for(max_level)
+        ring = ring_for(max_level, rings)
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
         self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
 
@@ -90,8 +91,9 @@ class SimEngine:
 class SimOwner:
     """Owner of the simulator: there is no secret, but the interface is the same."""
 
-    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record") -> None:
-        self.max_level, self.slots = max_level, ring_for(max_level).slots
+    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
+                 rings: tuple[Ring, ...] = RINGS) -> None:
+        self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
 
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
@@ -106,4 +108,4 @@ class SimOwner:
         return ct.values.copy()
 
     def evaluator(self, rotations: frozenset[int]) -> SimEngine:
-        return SimEngine(self.max_level, *self._settings, rotations=rotations)
+        return SimEngine(self.max_level, *self._settings, rotations=rotations, rings=self.rings)
