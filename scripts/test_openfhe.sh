@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The tests of ciphertexts on all engines, OpenFHE included. Its wheel exists for CPython 3.10 alone, which the
-# project's torch does not, so they get an environment of their own, .venv310, without torch: what needs torch is
-# skipped there with that reason. Where there is no CPython 3.10 this says so and ends well.
+# The tests of ciphertexts on all engines, OpenFHE included, and the time of single operations. OpenFHE's wheel is for
+# CPython 3.10, the project's pins for 3.11, so this makes an environment of its own, .venv310, without torch: tests
+# that need torch are skipped there with that reason. Where there is no CPython 3.10 it says so and ends well.
 # Usage: scripts/test_openfhe.sh [pytest arguments].  PYTHON310 names the interpreter if it is not found.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,4 +31,4 @@ if ! cmp -s <(echo "${packages[*]}") .venv310/.installed; then
 fi
 
 "$PY" -m pytest --durations=5 tests/cgf/he tests/test_imports.py "$@"
-"$PY" scripts/time_openfhe.py
+OMP_NUM_THREADS=1 "$PY" scripts/time_engines.py

@@ -32,7 +32,8 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
     The circuit runs on the simulator, on zeros: levels and operations do not depend on the data.
-    max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels do not suffice.
+    max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels
+    do not suffice.
     """
     if max_level is not None:
         needs = _try(softmax, rows, columns, style, max_level, rings)

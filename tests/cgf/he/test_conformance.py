@@ -139,6 +139,9 @@ def test_three_polynomials_are_refused_until_relinearized(party, operation):
     product, more = party.engine.square(fresh(party)[0]), {"mul": (fresh(party)[0],), "rotate": (1,)}
     with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
         getattr(party.engine, operation)(product, *more.get(operation, ()))
+    if operation == "mul":
+        with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+            party.engine.mul(fresh(party)[0], product)
 
 
 def test_relinearization_needs_three_polynomials(party):

@@ -56,7 +56,7 @@ def test_a_dry_run_follows_the_rings_of_the_library():
     ours, theirs = (dry_run(cgf_of(4), rows, 16, "folded", rings=rings) for rings in (RINGS, OPENFHE_RINGS))
     assert (ours.levels, ours.layout.slots) == (5, 8192) and (theirs.levels, theirs.layout.slots) == (5, 16384)
     assert theirs.max_level == 5 and ring_for(5, OPENFHE_RINGS).slots == 16384
-    with pytest.raises(UserError, match="needs an engine of 5 levels, and he.max_level=4"):
+    with pytest.raises(UserError, match=r"needs an engine of 5 levels, and he\.max_level=4"):
         dry_run(cgf_of(4), rows, 16, "folded", 4, OPENFHE_RINGS)
     with pytest.raises(UserError, match=r"largest ring holds \(49\)"):
         dry_run(cgf_of(50), rows, 16, "folded", rings=OPENFHE_RINGS)
