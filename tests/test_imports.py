@@ -75,6 +75,7 @@ def importers(*packages):
 
 def test_vendors_stay_in_their_files():
     assert importers("desilofhe") == {"cgf/he/desilo.py"}
+    assert importers("openfhe") == {"cgf/he/openfhe.py"}
     assert importers("hydra") == {"cgf/config.py"}
     assert importers("omegaconf") <= ENTRY | {"cgf/config.py"}
     assert importers("peft") == {"models/tune.py"}

@@ -28,55 +28,61 @@ class Needs:
     bootstrap: bool = False  # the engine must bootstrap
 
 
-def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None) -> Needs:
+def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None,
+            rings: tuple[Ring, ...] = RINGS) -> Needs:
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
     The circuit runs on the simulator, on zeros: levels and operations do not depend on the data.
-    max_level fixes the engine. Raises UserError with need and have if the levels do not suffice.
+    max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels
+    do not suffice.
     """
     if max_level is not None:
-        needs = _try(softmax, rows, columns, style, max_level)
+        needs = _try(softmax, rows, columns, style, max_level, rings)
         if needs is None:
-            least = dry_run(softmax, rows, columns, style).max_level
+            least = dry_run(softmax, rows, columns, style, rings=rings).max_level
             raise UserError(f"the circuit needs an engine of {least} levels, and he.max_level={max_level}")
         return needs
-    for ring in RINGS:
-        needs = _try(softmax, rows, columns, style, ring.max_level)
+    for ring in rings:
+        needs = _try(softmax, rows, columns, style, ring.max_level, rings)
         if needs is None:
             continue
         # where a key switch at the top of the ring costs a level, an engine of one level less needs one less
         for level in range(needs.levels - 1, ring.max_level):
-            if level > _below(ring.max_level) and (smaller := _try(softmax, rows, columns, style, level)):
+            if level > _below(ring.max_level, rings) and (
+                smaller := _try(softmax, rows, columns, style, level, rings)
+            ):
                 return smaller
         return needs
-    needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, BOOTSTRAPPABLE)
+    needs = None
+    if rings == RINGS:  # of the one library here that bootstraps
+        needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,))
     if needs is None:
-        raise UserError(f"the circuit needs more levels than the largest ring holds ({RINGS[-1].max_level}), and "
+        raise UserError(f"the circuit needs more levels than the largest ring holds ({rings[-1].max_level}), and "
                         "does not bootstrap")
     return needs
 
 
 def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> Needs:
     """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
-    needs = _try(softmax, rows, columns, style, ENDLESS.max_level, ENDLESS)
+    needs = _try(softmax, rows, columns, style, ENDLESS.max_level, (ENDLESS,))
     assert needs is not None
     return needs
 
 
-def _below(max_level: int) -> int:
+def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
     """The most levels of the next smaller ring (0 for the smallest)."""
-    return max([r.max_level for r in RINGS if r.max_level < max_level], default=0)
+    return max([r.max_level for r in rings if r.max_level < max_level], default=0)
 
 
 def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
-         ring: Ring | None = None) -> Needs | None:
-    owner = SimOwner(max_level, ring=ring)
+         rings: tuple[Ring, ...]) -> Needs | None:
+    owner = SimOwner(max_level, rings=rings)
     if len(rows.counts) > owner.slots:
         return None
     masked = rows.valid is not None or rows.uniform is None
     layout = choose_layout(len(rows.counts), columns, owner.slots, masked)
     circuit = circuit_for(softmax, rows, layout.padding_columns > 0, style)
-    engine = Counting(SimEngine(max_level, ring=ring))
+    engine = Counting(SimEngine(max_level, rings=rings))
     zeros = np.zeros((layout.rows, layout.columns))
     cts = tuple(owner.encrypt(vector, max_level) for vector in layout.pack(zeros))
     try:
@@ -84,7 +90,7 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
     except OutOfLevels:
         return None
     levels = max_level - result.level
-    bootstrap = ring == BOOTSTRAPPABLE
+    bootstrap = rings == (BOOTSTRAPPABLE,)
     return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations), bootstrap)
 
 

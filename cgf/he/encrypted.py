@@ -20,7 +20,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.he.count import Counting
 from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import RINGS, Owner
+from cgf.he.engine import Owner, rings_of
 from cgf.he.layout import row_blocks
 from cgf.he.packed import Packed, Rows
 from cgf.softmax.base import Softmax
@@ -50,7 +50,7 @@ class LayerRecord:
 class Session:
     """Engines, keys and dry runs of one evaluation, made when first needed and kept.
 
-    make_owner  max_level -> Owner, the party with the secret key
+    make_owner  max_level -> Owner, the party with the secret key; its library's rings are those it states
     max_level   fixes the engine's levels; None: as many as each circuit needs
     style       'folded' or 'paper', see cgf.he.circuits
     """
@@ -59,6 +59,7 @@ class Session:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         self._make_owner, self.max_level, self.style = make_owner, max_level, style
+        self.rings = rings_of(make_owner)
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
         self._needs: dict[Any, Needs] = {}
@@ -72,7 +73,7 @@ class Session:
         if key not in self._needs:
             while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each
                 self._needs.pop(next(iter(self._needs)))
-            self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level)
+            self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level, self.rings)
         return self._needs[key]
 
     def owner(self, max_level: int) -> Owner:
@@ -133,7 +134,7 @@ class Encrypted:
 
     def _slots(self, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
-        first = slice(0, min(len(counts), RINGS[0].slots))
+        first = slice(0, min(len(counts), self.session.rings[0].slots))
         rows = Rows(shape, 0, None if mask is None else mask[first], counts[first])
         return self.session.needs(self.softmax, rows, columns).layout.slots
 

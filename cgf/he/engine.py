@@ -41,6 +41,11 @@ def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
     raise UserError(f"the circuit needs {levels} levels, and the largest ring holds {rings[-1].max_level}")
 
 
+def rings_of(make_owner: Any) -> tuple[Ring, ...]:
+    """The rings that an owner class states as ``rings``, also where a partial or a function hands it out."""
+    return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
+
+
 class OutOfLevels(UserError):
     """A multiplication met a ciphertext at level 0."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engine import (
     BOOTSTRAPPABLE,
+    RINGS,
     Ring,
     check_fits,
     need_bootstrap,
@@ -31,14 +32,14 @@ class SimEngine:
 
     bound    largest absolute slot value that a real ciphertext would survive (about 2^20 at level 0)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
-    ring     None: the smallest that holds the levels; BOOTSTRAPPABLE can refresh its ciphertexts
+    rings    of the library that is simulated; (BOOTSTRAPPABLE,) can refresh its ciphertexts
     """
 
     def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
-                 rotations: frozenset[int] | None = None, ring: Ring | None = None) -> None:
+                 rotations: frozenset[int] | None = None, rings: tuple[Ring, ...] = RINGS) -> None:
         if outside not in ("raise", "record"):
             raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
-        ring = ring or ring_for(max_level)
+        ring = ring_for(max_level, rings)
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
         self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
         self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
@@ -114,9 +115,9 @@ class SimOwner:
     """Owner of the simulator: there is no secret, but the interface is the same."""
 
     def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
-                 ring: Ring | None = None) -> None:
-        self.max_level, self.slots = max_level, (ring or ring_for(max_level)).slots
-        self._settings, self._ring = (bound, outside), ring
+                 rings: tuple[Ring, ...] = RINGS) -> None:
+        self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
+        self._settings = (bound, outside)
 
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
         if not 0 <= level <= self.max_level:
@@ -130,4 +131,4 @@ class SimOwner:
         return ct.values.copy()
 
     def evaluator(self, rotations: frozenset[int]) -> SimEngine:
-        return SimEngine(self.max_level, *self._settings, rotations=rotations, ring=self._ring)
+        return SimEngine(self.max_level, *self._settings, rotations=rotations, rings=self.rings)

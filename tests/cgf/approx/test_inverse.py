@@ -17,10 +17,10 @@ TRUTH = {series.inverse: lambda x: 1 / x, series.inverse_sqrt: lambda x: x**-0.5
 
 def packed(values):
     """One value a row, in one ciphertext, on the simulator without an end."""
-    owner = SimOwner(60, ring=ENDLESS)
+    owner = SimOwner(60, rings=(ENDLESS,))
     layout = Layout(len(values), 1, owner.slots, owner.slots)
     rows = Rows((1, 1, len(values), 1), 0, None, np.ones(len(values)))
-    return Packed(Counting(SimEngine(60, ring=ENDLESS)), layout, rows, (owner.encrypt(values, 60),))
+    return Packed(Counting(SimEngine(60, rings=(ENDLESS,))), layout, rows, (owner.encrypt(values, 60),))
 
 
 @pytest.mark.parametrize("fit", TRUTH)

@@ -4,9 +4,11 @@ import importlib.util
 import pytest
 
 from cgf.he.desilo import DesiloOwner
+from cgf.he.openfhe import VERSION as OPENFHE_VERSION
+from cgf.he.openfhe import OpenFHEOwner
 from cgf.he.sim import SimOwner
 
-ENGINES = ("sim", "desilo")
+ENGINES = ("sim", "desilo", "openfhe")
 
 
 @functools.cache
@@ -14,6 +16,10 @@ def make_owner(engine: str, max_level: int):
     """One owner, and so one set of keys, for each engine and size in the whole test run."""
     if engine == "sim":
         return SimOwner(max_level)
+    if engine == "openfhe":
+        if importlib.util.find_spec("openfhe") is None:
+            pytest.skip(f"openfhe=={OPENFHE_VERSION} is not installed: scripts/test_openfhe.sh makes its CPython 3.10")
+        return OpenFHEOwner(max_level)
     if importlib.util.find_spec("desilofhe") is None:
         pytest.skip("desilofhe is not installed")
     return DesiloOwner(max_level, mode="cpu")

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,12 +14,16 @@ from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
 from cgf.he.circuits import circuit_for, fold_integers, rescaled
 from cgf.he.dryrun import dry_run
-from cgf.he.encrypted import Encrypted, Session, flatten
+from cgf.he.engine import Ring
 from cgf.he.packed import Packed, Rows
+from cgf.he.sim import SimOwner
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
+
+torch = pytest.importorskip("torch", reason="scores and masks are tensors here; test_engines.py runs circuits without")
+from cgf.he.encrypted import Encrypted, Session, flatten  # noqa: E402
 
 # constants near those of fits on [-32, 1]; written here so that tests do not wait for a search. What
 # matters is that the circuit evaluates the same polynomial, not how near that is to exp.
@@ -210,6 +213,18 @@ def test_rows_beyond_the_slots_are_split(owner_of, mask):
     assert record.entries == (36000 if mask is None else 22500)
     expected = cgf_by_hand(x.numpy(), None if valid is None else valid.numpy(), e)
     np.testing.assert_allclose(weights.numpy(), expected, rtol=0, atol=1e-9)
+
+
+def test_a_session_follows_the_rings_of_its_owner():
+    """240 rows in rings of 32 and 128 slots: the chain of four squarings takes the second, and two sets of them."""
+    def make(max_level):
+        return SimOwner(max_level, rings=make.rings)
+
+    make.rings = (Ring(32, 4, 4), Ring(128, 9, 9))
+    encrypted, x = Encrypted(with_exponential(CGF(), CHAINS[4]), Session(make)), scores(10, 6, 4, 4)
+    weights = encrypted.weights(x, causal(4))
+    np.testing.assert_allclose(weights.numpy(), cgf_by_hand(x.numpy(), causal(4).numpy(), CHAINS[4]), atol=1e-9)
+    assert encrypted.record.slots == {128} and encrypted.record.levels == 6
 
 
 def test_split_rows_take_their_own_denominator(owner_of):

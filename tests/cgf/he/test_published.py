@@ -7,7 +7,7 @@ import torch
 from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.encrypted import Encrypted, Session
-from cgf.he.engine import BOOTSTRAPPABLE
+from cgf.he.engine import BOOTSTRAPPABLE, RINGS
 from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.sim import SimEngine, SimOwner
@@ -65,7 +65,8 @@ def test_weights_are_the_definition_and_the_reading_is_within_its_bound(name):
 def test_the_circuit_on_the_simulator_is_the_reading(name):
     softmax, x = case(name)
     deep = name in ("cho", "hetal")
-    session = Session(lambda max_level: SimOwner(max_level, outside="raise", ring=BOOTSTRAPPABLE if deep else None))
+    rings = (BOOTSTRAPPABLE,) if deep else RINGS
+    session = Session(lambda max_level: SimOwner(max_level, outside="raise", rings=rings))
     encrypted = Encrypted(softmax, session)
     got = encrypted.weights(x)
     np.testing.assert_allclose(got, softmax.reading(x), atol=1e-9)
@@ -78,7 +79,7 @@ def test_masked_rows(name):
     softmax, x = case(name)
     valid = torch.ones(1, 1, x.shape[2], N, dtype=torch.bool)
     valid[..., 2:, 9:] = False
-    session = Session(lambda max_level: SimOwner(max_level, ring=BOOTSTRAPPABLE if name == "hetal" else None))
+    session = Session(lambda max_level: SimOwner(max_level, rings=(BOOTSTRAPPABLE,) if name == "hetal" else RINGS))
     got = Encrypted(softmax, session).weights(x, valid)
     np.testing.assert_allclose(got, softmax.reading(x, valid), atol=1e-9)
     keep = valid[0, 0, 2]
@@ -135,7 +136,7 @@ def test_domain_extension_keeps_what_is_near_the_maximum():
 def test_one_comparison():
     softmax = Comparison(gs=5, fs=3)
     a, b = (np.random.default_rng(s).uniform(-0.5, 0.5, 500) for s in (1, 2))
-    owner, engine = SimOwner(17, ring=BOOTSTRAPPABLE), SimEngine(17, ring=BOOTSTRAPPABLE)
+    owner, engine = SimOwner(17, rings=(BOOTSTRAPPABLE,)), SimEngine(17, rings=(BOOTSTRAPPABLE,))
     layout = Layout(500, 1, owner.slots, owner.slots)
     rows = Rows((1, 1, 500, 1), 0, None, np.ones(500))
     va, vb = (Packed(engine, layout, rows, (owner.encrypt(v, 17),), is_row=True) for v in (a, b))
