@@ -59,6 +59,19 @@ def bpmax(softmax, row):
     return (row + softmax.c) ** softmax.p  # its denominator is 1 until training measured one
 
 
+def chain(softmax, row):
+    kept = softmax.tensors()
+    z = float(kept["alpha"]) * exponent(softmax, row) + float(kept["beta"])
+    for constant in kept["constants"].tolist():
+        z = z**2 + constant
+    return z
+
+
+def polynomial(softmax, row):
+    e = softmax.exponential
+    return np.polyval(e.coefficients[::-1], e.a * exponent(softmax, row) + e.b) ** (2**softmax.k)
+
+
 # the definition of each softmax on one full row of float64, in numpy: a new one adds its row here
 REFERENCES = {
     "exact": exact,
@@ -66,6 +79,8 @@ REFERENCES = {
     "bpmax": bpmax,
     "bpmax_calibrated": bpmax,
     "taylor": taylor,
+    "cgf_chain": chain,
+    "cgf_poly": polynomial,
 }
 
 
@@ -76,7 +91,7 @@ def reference(softmax, row):
 
 
 def test_there_are_all_the_variants():
-    wanted = {"exact", "cgf", "cgf3", "cgf4", "bpmax", "bpmax_calibrated", "taylor"}
+    wanted = {"exact", "cgf", "cgf3", "cgf4", "bpmax", "bpmax_calibrated", "taylor", "cgf_chain", "cgf_poly"}
     assert wanted <= {p.stem for p in CONFIGS}
 
 
