@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cgf.approx.plan import Plan
-from cgf.approx.select import select
+from cgf.approx.select import read_plan, select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
 from cgf.evaluate_he import chosen_samples
@@ -29,14 +29,20 @@ class Opened:
     task: Any
     dataset: Any
     collate: Callable[[list[Any]], dict[str, Any]]
+    trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
+
+    def __post_init__(self) -> None:
+        self.trained = [softmax.exponential for softmax in self.softmaxes]
 
     def put_in_place(self, approx: dict[str, Any]) -> Plan | None:
         """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
 
-        'exact' leaves each softmax as it was trained. Raises UserError for a softmax without an exponential.
+        'exact' leaves each softmax as it was trained, and so does 'plan' where no plan was made and the softmax
+        was trained with a polynomial of its own. Raises UserError for a softmax without an exponential.
         """
-        if approx["method"] == "exact":
-            for softmax, trained in zip(self.softmaxes, self._as_trained(), strict=True):
+        unplanned = approx["method"] == "plan" and self.trained[0] is not None
+        if approx["method"] == "exact" or (unplanned and read_plan(self.checkpoint.path) is None):
+            for softmax, trained in zip(self.softmaxes, self.trained, strict=True):
                 softmax.exponential = trained
             return None
         first = self.softmaxes[0]
@@ -47,8 +53,22 @@ class Opened:
             softmax.exponential = None if plan is None else plan.exponential
         return plan
 
-    def _as_trained(self) -> list[Any]:
-        return [self.checkpoint.softmax.exponential] * len(self.softmaxes)
+    def facts(self, plan: Plan | None) -> dict[str, Any]:
+        """domain, guard, max_error_exponential and polynomial of what is in place, for a result file.
+
+        Layers that were trained with chains of their own: the guard that holds for all, the largest error, and a
+        list of polynomials.
+        """
+        own = self.trained if plan is None else [plan.exponential]
+        fits = [e.fit for e in own if e is not None and e.fit is not None]
+        told = [e.to_json() for e in own if e is not None]
+        one = all(t == told[0] for t in told)
+        return {
+            "domain": fits[0].domain if fits else None,
+            "guard": (max(f.guard[0] for f in fits), min(f.guard[1] for f in fits)) if fits else None,
+            "max_error_exponential": max(f.max_error for f in fits) if fits else None,
+            "polynomial": (told[0] if one else told) if told else None,
+        }
 
     def rows(self) -> str:
         """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
@@ -60,9 +80,8 @@ class Opened:
 
     def names(self, plan: Plan | None) -> dict[str, Any]:
         """model, task, softmax and exponential, for a result file."""
-        trained = self.checkpoint.softmax
-        fixed = trained.exponential.method if trained.exponential is not None else "exact"
-        return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": trained.name,
+        fixed = self.trained[0].method if self.trained[0] is not None else "exact"
+        return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": self.checkpoint.softmax.name,
                 "approx": fixed if plan is None else plan.exponential.method,
                 "checkpoint": self.checkpoint.path.name}
 

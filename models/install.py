@@ -52,6 +52,8 @@ def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: i
 def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: list[Slot]) -> None:
     in_timm = {name for name, _ in vit.find(model)}
     for (name, module), slot in zip(found, slots, strict=True):
+        if hasattr(slot, "sized"):
+            slot.sized((vit if name in in_timm else transformers_attention).heads(module))
         (vit if name in in_timm else transformers_attention).swap(model, name, module, slot)
     if not in_timm:
         transformers_attention.switch_on(model)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cgf.distill.checkpoint import TrainingState, read
+from cgf.distill.checkpoint import Checkpoint, TrainingState, read
 from cgf.distill.run import RunFolder
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
@@ -38,6 +38,8 @@ def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: S
     else:  # adapters sit on the weights that the run began with
         host = student(make_host, ckpt, task)
         softmaxes = install(host.model, softmax)
+        if ckpt is not None:
+            take_over_constants(softmaxes, read(ckpt))
     tune(host, **tuning)
     if run.newest is None:
         return host, softmaxes, None
@@ -47,6 +49,13 @@ def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: S
     for own, kept in zip(softmaxes, read(run.newest).weights()[1], strict=True):
         own.load_tensors(kept)
     return host, softmaxes, state
+
+
+def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> None:
+    """Trained constants go on from those of the checkpoint that the host starts from, if it has the same softmax."""
+    if softmaxes[0].parameters() and softmaxes[0].to_json() == checkpoint.softmax.to_json():
+        for softmax, kept in zip(softmaxes, checkpoint.weights()[1], strict=True):
+            softmax.load_tensors(kept)
 
 
 def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:

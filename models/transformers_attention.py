@@ -70,6 +70,11 @@ def installed(model: nn.Module) -> list[Any]:
     return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
 
 
+def heads(module: nn.Module) -> int:
+    """Rows of weights that the attention has for each query: its query heads."""
+    return int(module.config.num_attention_heads)  # type: ignore[union-attr, arg-type]
+
+
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
     object.__setattr__(module, SLOT, softmax)
 

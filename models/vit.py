@@ -76,6 +76,11 @@ def installed(model: nn.Module) -> list[Any]:
     return [m.softmax for m in model.modules() if isinstance(m, SwappedAttention)]
 
 
+def heads(module: nn.Module) -> int:
+    """Rows of weights that the attention has for each query."""
+    return int(module.num_heads)  # type: ignore[arg-type]
+
+
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
     assert isinstance(module, Attention)
     _put(model, name, SwappedAttention(module, softmax))

@@ -16,7 +16,7 @@ ALLOWED = {
     "cgf.approx": {"cgf.approx", "cgf.results"},
     "cgf.he": {"cgf.he", "cgf.softmax", "cgf.approx"},
     "cgf.data": {"cgf.data"},
-    "cgf.distill": {"cgf.distill", "cgf.softmax", "cgf.evaluate", "cgf.results"},
+    "cgf.distill": {"cgf.distill", "cgf.softmax", "cgf.approx", "cgf.evaluate", "cgf.results"},
     "cgf.report": {"cgf.report", "cgf.results"},
     "cgf.results": set(),
     "cgf.evaluate": {"cgf.data", "cgf.results"},

@@ -20,6 +20,12 @@ def square(value: V) -> V:
     return own() if own is not None else value * value  # type: ignore[operator]
 
 
+def plus_public(value: V, public: float | np.ndarray) -> V:
+    """value + public, by the value's own ``plus_public`` where public is an array: heads differ, say."""
+    own = getattr(value, "plus_public", None) if isinstance(public, np.ndarray) else None
+    return own(public) if own is not None else value + public  # type: ignore[operator, return-value]
+
+
 @dataclass(frozen=True)
 class Fit:
     """What is known of a replacement of exp, measured on a grid that it was not fitted on.
@@ -39,19 +45,21 @@ class Fit:
 class Exponential(Protocol):
     """exp, or a stand-in for it, as arithmetic on whatever it is given.
 
-    Implementations: ``Polynomial`` (poly.py) and ``SquareChain`` (chain.py). All are immutable, import no
-    torch, and survive ``from_json(json.loads(json.dumps(to_json())))`` bit for bit.
+    Implementations: ``Polynomial`` (poly.py), ``SquareChain`` (chain.py) and ``HeadChain`` (head_chain.py).
+    All are immutable and hashable, import no torch, and survive
+    ``from_json(json.loads(json.dumps(to_json())))`` bit for bit.
     """
 
     @property
     def method(self) -> str:
-        """"chebyshev", "limit", "chain", "taylor" or "fitted"."""
+        """"chebyshev", "limit", "chain", "head_chain", "taylor" or "fitted"."""
 
     @property
     def a(self) -> float: ...
 
     @property
-    def b(self) -> float: ...
+    def b(self) -> Any:
+        """A float; (heads, 1, 1) floats where heads differ."""
 
     @property
     def fit(self) -> Fit | None: ...

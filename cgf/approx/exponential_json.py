@@ -7,10 +7,12 @@ from typing import Any
 
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, Fit
+from cgf.approx.head_chain import HeadChain
 from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
 
 CHAINS = ("chain", "limit")
+HEAD_CHAIN = "head_chain"
 POLYNOMIALS = ("chebyshev", "taylor", "fitted")
 
 
@@ -45,6 +47,16 @@ def _fit(data: dict[str, Any]) -> Fit | None:
     return Fit((lo, hi), (guard_lo, guard_hi), number(data, "guard_bound"), number(data, "max_error"))
 
 
+def _head_chain(data: dict[str, Any]) -> HeadChain:
+    betas, rows = numbers(data, "beta"), data.get("constants")
+    if not isinstance(rows, list | tuple) or len(rows) != len(betas) or not betas:
+        raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {rows!r}")
+    alpha = number(data, "alpha")
+    chains = [SquareChain("chain", alpha, beta, numbers({"constants": row}, "constants"))
+              for beta, row in zip(betas, rows, strict=True)]
+    return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
+
+
 def exponential_from_json(data: Any) -> Exponential:
     """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss."""
     if not isinstance(data, dict):
@@ -52,10 +64,13 @@ def exponential_from_json(data: Any) -> Exponential:
     method = data.get("method")
     if method in CHAINS:
         return SquareChain(method, number(data, "alpha"), number(data, "beta"), numbers(data, "constants"), _fit(data))
+    if method == HEAD_CHAIN:
+        return _head_chain(data)
     if method in POLYNOMIALS:
         k = data.get("k", 0)
         if not isinstance(k, int) or isinstance(k, bool):
             raise UserError(f"'k' must be a whole number, and is {k!r}")
         coefficients = numbers(data, "coefficients")
         return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
-    raise UserError(f"an exponential's method must be one of {', '.join(CHAINS + POLYNOMIALS)}, and is {method!r}")
+    known = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
+    raise UserError(f"an exponential's method must be one of {known}, and is {method!r}")

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from cgf.approx.exponential_json import exponential_from_json
 from cgf.errors import UserError
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
@@ -87,7 +88,10 @@ def read(path: str | Path) -> Checkpoint:
     if not isinstance(softmax, dict) or not isinstance(layers, int) or layers < 1:
         raise UserError(f"{folder / 'softmax.json'} needs a softmax and a count of layers: "
                         "it is not a checkpoint of this project")
-    return Checkpoint(folder, run, softmax_from_json(softmax), layers)
+    made = softmax_from_json(softmax)
+    if made.uses_exponential and described.get("exponential") is not None:  # the one trained with, not a new fit
+        made.exponential = exponential_from_json(described["exponential"])
+    return Checkpoint(folder, run, made, layers)
 
 
 def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: dict[str, Any],
@@ -105,7 +109,7 @@ def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: d
         for layer, softmax in enumerate(softmaxes):
             tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
         save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / "model.safetensors")
-        write_json(draft / "softmax.json", {**softmaxes[0].describe(), "layers": len(softmaxes)})
+        write_json(draft / "softmax.json", _described(softmaxes))
         if surroundings is not None:
             surroundings(draft / "host")
         if state is not None:
@@ -118,6 +122,14 @@ def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: d
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return folder
+
+
+def _described(softmaxes: list[Softmax]) -> dict[str, Any]:
+    """softmax.json; 'exponentials' has those of all layers where they differ, for people to read: what is
+    loaded are the tensors."""
+    described = {**softmaxes[0].describe(), "layers": len(softmaxes)}
+    exponentials = [softmax.describe()["exponential"] for softmax in softmaxes]
+    return described if all(e == exponentials[0] for e in exponentials) else {**described, "exponentials": exponentials}
 
 
 @dataclass

@@ -22,6 +22,7 @@ class Settings:
     batch_size: int = 32
     eval_batch_size: int = 128
     lr: float = 1e-4
+    softmax_lr: float = 1.0
     weight_decay: float = 0.01
     warmup: float = 0.05
     schedule: str = "linear"
@@ -44,7 +45,7 @@ class Settings:
                 continue
             if not isinstance(value, int) or value < 1:
                 raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
-        for name in ("lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
+        for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
                 raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "

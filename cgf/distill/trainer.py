@@ -26,11 +26,17 @@ from cgf.results import append_line, read_lines, write_json
 
 
 class Classifier(nn.Module):
-    """The host's forward as a module of its own, so that accelerate can wrap it."""
+    """The host's forward as a module of its own, so that accelerate can wrap it.
 
-    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
+    What the softmaxes train is held here beside the host, whose own keys stay as they are: so it moves to the
+    device with the host, and its gradients are shared between processes.
+    """
+
+    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor],
+                 constants: list[nn.Parameter]) -> None:
         super().__init__()
         self.model, self._forward = model, forward
+        self.constants = nn.ParameterList(constants)
 
     def forward(self, **batch: Tensor) -> Tensor:
         return self._forward(self.model, batch)
@@ -85,11 +91,13 @@ class Trainer:
         trained = [p for p in self.host.model.parameters() if p.requires_grad]
         decay = [p for p in trained if p.dim() > 1]
         rest = [p for p in trained if p.dim() <= 1]
-        optimizer = torch.optim.AdamW(
-            [{"params": decay, "weight_decay": self.settings.weight_decay}, {"params": rest, "weight_decay": 0.0}],
-            lr=self.settings.lr,
-        )
-        classifier = Classifier(self.host.model, self.host.forward)
+        groups: list[dict[str, Any]] = [{"params": decay, "weight_decay": self.settings.weight_decay},
+                                        {"params": rest, "weight_decay": 0.0}]
+        constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
+        if constants:
+            groups.append({"params": constants, "weight_decay": 0.0, "lr_scale": self.settings.softmax_lr})
+        optimizer = torch.optim.AdamW(groups, lr=self.settings.lr)
+        classifier = Classifier(self.host.model, self.host.forward, constants)
         self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
@@ -134,7 +142,7 @@ class Trainer:
     def _step(self, batch: dict[str, Tensor]) -> tuple[float, float | None]:
         self.classifier.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.lr_at(self.progress.step, self.total_steps)
+            group["lr"] = self.settings.lr_at(self.progress.step, self.total_steps) * group.get("lr_scale", 1.0)
         labels = batch.pop("labels")
         teacher = None
         with self.accelerator.autocast():
@@ -151,10 +159,18 @@ class Trainer:
                             "checkpoint is untouched")
         self.accelerator.backward(whole)
         if self.settings.grad_norm:
-            self.accelerator.clip_grad_norm_(self.classifier.parameters(), self.settings.grad_norm)
+            self._clip(self.settings.grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return float(loss.detach()), None if extra is None else float(extra.detach())
+
+    def _clip(self, most: float) -> None:
+        """Clips host and constants each by its own norm: a constant's gradient sums over every entry of a layer,
+        and would leave the host next to nothing."""
+        classifier = self.accelerator.unwrap_model(self.classifier)
+        self.accelerator.clip_grad_norm_(self.host.model.parameters(), most)
+        if len(classifier.constants):
+            torch.nn.utils.clip_grad_norm_(classifier.constants, most)
 
     def _end_epoch(self) -> None:
         p = self.progress

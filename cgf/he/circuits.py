@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential
+from cgf.approx.exponential import Exponential, plus_public
+from cgf.approx.head_chain import HeadChain
 from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
 from cgf.he.packed import Packed, Rows
@@ -63,7 +64,7 @@ def algorithm_1(e: Exponential, n: int) -> Circuit:
     def run(x: Packed) -> Packed:
         centred = x * n - x.row_sum()
         variance_term = centred.square().row_sum().relinearized() * (e.a / (2 * n))
-        return e.core(centred * e.a - variance_term + (e.b - e.a * math.log(n)))
+        return e.core(plus_public(centred * e.a - variance_term, e.b - e.a * math.log(n)))
 
     return Circuit("algorithm-1", run, input_scale=1.0 / n)
 
@@ -82,7 +83,7 @@ def folded(e: Exponential, n: int) -> Circuit:
     def run(x: Packed) -> Packed:
         centred = x * n - x.row_sum()
         squares = centred.square().row_sum().relinearized()
-        return core.core(centred * m1 - squares * m2 + constant)
+        return core.core(plus_public(centred * m1 - squares * m2, constant))
 
     return Circuit("folded", run, input_scale=p * e.a / (m1 * n), output_scale=output_scale)
 
@@ -109,6 +110,9 @@ def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
     if isinstance(e, SquareChain):
         constants = tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(e.constants))
         return replace(e, constants=constants), p ** -(2 ** len(e.constants))
+    if isinstance(e, HeadChain):
+        chains = [rescaled(chain, p)[0] for chain in e.chains]
+        return replace(e, chains=tuple(chains)), p ** -(2**e.k)  # type: ignore[arg-type]
     if isinstance(e, Polynomial):
         return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
     raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
@@ -137,12 +141,13 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
             terms = [(s1, longest / n), (s2, longest**2 / (2 * n)), (s1_squared, -(longest**2) / (2 * n**2))]
         vectors = [(term.cts[0], layout.spread(e.a * factor)) for term, factor in terms]
         offset = layout.spread(-e.a * np.log(n))
+        start = x.by_row(e.b) if isinstance(e.b, np.ndarray) else e.b
         cts = []
         for ct, mask in zip(x.cts, masks, strict=True):
             u = x.engine.mul(ct, e.a * longest)
             for term, vector in vectors:
                 u = x.engine.sub(u, x.engine.mul(term, vector * mask))
-            cts.append(x.engine.add(u, offset * mask + e.b))
+            cts.append(x.engine.add(u, offset * mask + start))
         return e.core(replace(x, cts=tuple(cts)))
 
     return Circuit("masked", run, input_scale=1.0 / longest)

@@ -114,6 +114,7 @@ class Encrypted:
     def __init__(self, softmax: Softmax, session: Session) -> None:
         self.softmax, self.session, self.record = softmax, session, LayerRecord()
         self.name, self.layer, self.training = softmax.name, softmax.layer, False
+        softmax.training = False  # what a training adds to the reading in the clear has no counterpart here
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         return self.softmax.scores(query, key, scaling)

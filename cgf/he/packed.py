@@ -180,12 +180,9 @@ class Packed:
     def times_public(self, array: Any) -> Packed:
         """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
         array = np.asarray(array, dtype=np.float64)
-        _, heads, queries, keys = self.rows.shape
         if array.ndim == 0 and not self.has_invalid:
             return self * float(array)
-        full = np.broadcast_to(array, (self.rows.shape[0], heads, queries, keys)).reshape(-1, keys)
-        part = full[self.rows.first : self.rows.first + self.layout.rows]
-        valid = self.rows.valid
+        part, valid = self._part(array), self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
 
     def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
@@ -207,6 +204,29 @@ class Packed:
 
     def reciprocal(self) -> Packed:
         raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
+
+    def plus_public(self, array: Any) -> Packed:
+        """Sum with public numbers that broadcast to (B, H, Q, K); no level."""
+        array = np.asarray(array, dtype=np.float64)
+        if array.ndim == 0:
+            return self + float(array)
+        if array.shape[-1] == 1:  # one number a row: padding columns take the row's, and stay in its domain
+            return self.add_vector([self.by_row(array)] * len(self.cts))
+        return self.add_vector(self.layout.pack(self._part(array)))
+
+    def by_row(self, array: Any) -> np.ndarray:
+        """Public numbers that broadcast to (B, H, Q, 1) as a vector of slots, each at every column of its row."""
+        return self.layout.spread(self._part(np.asarray(array, dtype=np.float64), columns=1)[:, 0])
+
+    def _part(self, array: np.ndarray, columns: int | None = None) -> np.ndarray:
+        """These rows (R, columns) of numbers that broadcast to (B, H, Q, columns); None: all K."""
+        columns = self.rows.shape[3] if columns is None else columns
+        try:
+            full = np.broadcast_to(array, (*self.rows.shape[:3], columns)).reshape(-1, columns)
+        except ValueError:
+            raise UserError(f"public numbers of shape {array.shape} do not fit scores of shape "
+                            f"{self.rows.shape}") from None
+        return full[self.rows.first : self.rows.first + self.layout.rows]
 
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

@@ -11,6 +11,7 @@ from cgf.softmax.value import Value
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch import Tensor
+    from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential
 
@@ -23,7 +24,8 @@ class Softmax:
     """Base of every softmax; a subclass gives ``formula`` and becomes usable in all four readings.
 
     The public fields of the dataclass are its hyper-parameters: they come from the yaml and go into
-    softmax.json. ``tensors`` are what training measured beside the host's weights (BPMax's denominator).
+    softmax.json. ``tensors`` are what training measured or learned beside the host's weights (BPMax's
+    denominator, a chain's constants); ``parameters`` are those that an optimizer moves.
     """
 
     name: ClassVar[str] = "softmax"
@@ -63,8 +65,15 @@ class Softmax:
         """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any."""
         return self.weights(scores, valid)
 
+    def sized(self, heads: int) -> None:
+        """Told the heads of its layer by whoever installs it; for a softmax that keeps something a head."""
+
+    def parameters(self) -> list[Parameter]:
+        """What is trained beside the host's weights; the same objects at every call, also after load_tensors."""
+        return []
+
     def tensors(self) -> dict[str, Tensor]:
-        """Measured state, by name, saved beside the host's weights under this layer's own prefix."""
+        """Measured or trained state, by name, saved beside the host's weights under this layer's own prefix."""
         return {}
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -101,13 +110,16 @@ class ExponentialSoftmax(Softmax):
     def apply_exponential(self, y: Value) -> Value:
         return y.exp() if self.exponential is None else self.exponential(y)
 
+    def needs_double(self) -> bool:
+        """Squarings multiply a relative rounding error by 2^k: a stand-in for exp is read in float64."""
+        return self.exponential is not None
+
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch
 
         from cgf.softmax.tensor import TensorRows
 
-        # squarings multiply a relative rounding error by 2^k: a stand-in for exp is read in float64
-        dtype = None if self.exponential is None else torch.float64
+        dtype = torch.float64 if self.needs_double() else None
         y = self.exponent(TensorRows.of(scores, valid, dtype)).at_invalid(0.0)
         weights = self.apply_exponential(y).at_invalid(0.0).data  # type: ignore[attr-defined]
         weights = weights.to(torch.promote_types(scores.dtype, torch.float32))

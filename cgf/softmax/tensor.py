@@ -88,6 +88,12 @@ class TensorRows:
     def reciprocal(self) -> TensorRows:
         return self._with(self.data.reciprocal())
 
+    def plus_public(self, array: Any) -> TensorRows:
+        return self._with(self.data + torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device))
+
+    def clamp(self, low: float, high: float) -> TensorRows:
+        return self._with(self.data.clamp(low, high))
+
     def exp(self) -> TensorRows:
         return self._with(self.data.exp())
 

@@ -62,5 +62,11 @@ class Value(Protocol):
     def reciprocal(self) -> Value:
         """1 / self; only readings in the clear have it."""
 
+    def plus_public(self, array: Any) -> Value:
+        """Sum with public numbers that broadcast to (..., heads, queries, keys)."""
+
     def exp(self) -> Value:
         """The true exponential; only readings in the clear have it."""
+
+    def clamp(self, low: float, high: float) -> Value:
+        """Entries cut off at both ends; only readings in the clear have it."""

@@ -10,6 +10,7 @@ from conftest_models import LAYERS, batch_for
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
+from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from models.install import attention_modules, install, installed, installed_softmaxes, uninstall
 
@@ -147,3 +148,21 @@ def test_a_with_block_puts_the_previous_softmax_back(host):
     with installed(host.model, CGF()):
         pass
     assert installed_softmaxes(host.model) == []
+
+
+@torch.no_grad()
+def test_chains_by_head_have_the_query_heads_of_their_layer(host):
+    """Grouped queries: as many as rows of weights, not as keys. What stands in training fits what is installed."""
+    slots = install(host.model, ChainCGF(trainable="head"))
+    for slot in slots:
+        seen = []
+        slot.observers.append(lambda s, y, w, v, seen=seen: seen.append(y.shape[1]))
+        beta = slot.parameters()[0]
+        host.logits(batch_for(host, False))
+        assert beta.shape == (seen[0], 1, 1)
+    assert len({id(p) for slot in slots for p in slot.parameters()}) == 2 * len(slots)
+    held = [p for slot in slots for p in slot.parameters()]
+    with installed(host.model, Exact()):
+        pass
+    assert all(a is b for a, b in zip(held, [p for s in installed_softmaxes(host.model) for p in s.parameters()],
+                                      strict=True)), "an evaluation in between must not cost an optimizer its own"

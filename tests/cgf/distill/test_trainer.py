@@ -51,10 +51,10 @@ def host(seed=1):
 def trainer(tmp_path, student=None, samples=12, **options):
     saves, say = [], []
     settings = {"epochs": 2, "batch_size": 4, "lr": 0.1, "warmup": 0.0, "weight_decay": 0.05, "precision": "no"}
-    own = {k: options.pop(k) for k in ("teacher", "loss") if k in options}
-    made = Trainer(student or host(), [], data(samples), data(6, 5), collate, Settings(**{**settings, **options}),
-                   own.get("loss", DistillationLoss()), RangePenalty(), tmp_path / "run", 7,
-                   save=lambda folder, progress, state: saves.append((folder.name, progress)),
+    own = {k: options.pop(k) for k in ("teacher", "loss", "softmaxes") if k in options}
+    made = Trainer(student or host(), own.get("softmaxes", []), data(samples), data(6, 5), collate,
+                   Settings(**{**settings, **options}), own.get("loss", DistillationLoss()), RangePenalty(),
+                   tmp_path / "run", 7, save=lambda folder, progress, state: saves.append((folder.name, progress)),
                    teacher=own.get("teacher"), say=say.append)  # fmt: skip
     return made, saves, say
 

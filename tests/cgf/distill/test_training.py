@@ -32,12 +32,14 @@ def teacher(tmp_path_factory):
     return outputs / "teacher"
 
 
-@pytest.mark.parametrize("kind", ["fine-tuning", "distillation", "lora"])
+@pytest.mark.parametrize("kind", ["fine-tuning", "distillation", "lora", "constants", "constants with lora"])
 def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, tmp_path):
     options = {
         "fine-tuning": ["softmax=bpmax_calibrated"],
         "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=2"],
         "lora": ["softmax=cgf", "tune=lora", f"ckpt={teacher}"],
+        "constants": ["softmax=cgf_chain", "distill=kd", f"ckpt={teacher}", "train.softmax_lr=3"],
+        "constants with lora": ["softmax=cgf_chain", "softmax.trainable=head", "tune=lora", f"ckpt={teacher}"],
     }[kind] + ["train.epochs=10", "train.save_every=2"]
     assert train(tmp_path, "unbroken", *options).returncode == 0
     broken = tmp_path / "broken"

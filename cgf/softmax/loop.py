@@ -1,0 +1,82 @@
+"""CGF-softmax with a stand-in for exp in training already, as the paper's low-degree variant has one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from cgf.approx.exponential import Exponential
+from cgf.errors import UserError
+from cgf.softmax.cgf import CGF
+from cgf.softmax.value import Value
+
+
+@dataclass(eq=False)
+class LoopCGF(CGF):
+    """weights = e(y), e a fit of exp on ``domain`` and y the exponent of CGF-softmax.
+
+    In training y is cut off at [domain[0] - below, domain[1] + above]: a polynomial's slope beyond its domain
+    throws a run off its course, and what lies there gets no gradient but that of a range penalty, which sees y
+    as it is. The evaluation never cuts: a ciphertext could not. A subclass gives ``fitted``, which is asked for
+    when first needed, so a checkpoint's own coefficients are never fitted again.
+    Raises UserError for a domain that does not hold 0, where entries that do not count enter.
+    """
+
+    domain: list[float] = field(default_factory=lambda: [-18.0, 1.2])
+    below: float = 0.0
+    above: float = 0.1
+    _own: Exponential | None = field(default=None, init=False, repr=False)
+    _moved: bool = field(default=True, init=False, repr=False)
+
+    name: ClassVar[str] = "loop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ends, margins = _numbers(self.domain), _numbers([self.below, self.above])
+        if len(ends) != 2 or not ends[0] < 0.0 <= ends[1] or ends[1] > 300 or ends[1] - ends[0] > 1e6:
+            raise UserError(f"softmax.domain must be two numbers [LO,HI] with LO below 0, HI from 0 to 300 and a width "
+                            f"of at most 1e6, and {self.domain} was given")
+        if len(margins) != 2 or min(margins) < 0:
+            raise UserError("softmax.below and softmax.above must be numbers of at least 0, and "
+                            f"{self.below!r} and {self.above!r} were given")
+        self.domain, (self.below, self.above) = ends, margins
+
+    def fitted(self) -> Exponential:
+        """The exponential as it stands now."""
+        raise NotImplementedError
+
+    @property  # type: ignore[misc]
+    def exponential(self) -> Exponential | None:  # type: ignore[override]
+        """What an evaluation applies: the softmax's own, unless another was put in its place since."""
+        if self._moved:
+            self._own, self._moved = self.fitted(), False
+        return self._own
+
+    @exponential.setter
+    def exponential(self, value: Exponential | None) -> None:
+        self._own, self._moved = value, False
+
+    def apply_exponential(self, y: Value) -> Value:
+        if not self.training:
+            return super().apply_exponential(y)
+        return self.in_training(y.clamp(self.domain[0] - self.below, self.domain[1] + self.above))
+
+    def in_training(self, y: Value) -> Value:
+        return super().apply_exponential(y)
+
+
+def _numbers(values: Any) -> list[float]:
+    """Finite floats, or an empty list where one is not."""
+    try:
+        found = [float(v) for v in values if not isinstance(v, bool | str)]
+        return found if len(found) == len(values) and all(map(math.isfinite, found)) else []
+    except (TypeError, ValueError):
+        return []
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """value as a whole number of the range; UserError for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise UserError(f"softmax.{name} must be a whole number from {least} to {most}, and {value!r} was given")
+    return value

@@ -1,0 +1,41 @@
+"""CGF-softmax with a fixed polynomial of any method in training already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cgf.approx.exponential import Exponential
+from cgf.approx.fit import chebyshev, fitted, limit
+from cgf.errors import UserError
+from cgf.softmax.loop import LoopCGF, whole
+
+METHODS = ("chebyshev", "fitted", "limit")
+
+
+@dataclass(eq=False)
+class PolynomialCGF(LoopCGF):
+    """e(y) = p(a y + b)^(2^k), fitted once on ``domain`` and the same in training and evaluation.
+
+    chebyshev and fitted: p of the given degree, ceil(log2(degree + 1)) + k levels; limit: (1 + y / 2^k)^(2^k),
+    k levels, degree is not read. Computed in float64. Source: CGF-softmax paper, appendix 'Approximation of the
+    Exponential Function', here in the loop as its 'Low-degree Variant' is.
+    """
+
+    name: ClassVar[str] = "cgf_poly"
+    method: str = "chebyshev"
+    degree: int = 7
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in METHODS:
+            raise UserError(f"softmax.method must be one of {', '.join(METHODS)}, and {self.method!r} was given")
+        whole("degree", self.degree, 1, 31)
+        whole("k", self.k, 1 if self.method == "limit" else 0, 12)
+
+    def fitted(self) -> Exponential:
+        lo, hi = self.domain
+        if self.method == "limit":
+            return limit(lo, hi, self.k)
+        return (chebyshev if self.method == "chebyshev" else fitted)(lo, hi, self.degree, self.k)
