@@ -55,7 +55,7 @@ class Plan:
         if rows not in ROWS or statistics not in (1, 2):
             raise UserError(f"a plan needs rows full or masked and 1 or 2 statistics_levels, and has {rows!r} "
                             f"and {statistics!r}")
-        range_ = None if data.get("range") is None else _checked(numbers(data, "range", 2), "range")
+        range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
         share = None if data.get("share_outside") is None else number(data, "share_outside")
         return cls(exponential, rows, statistics, statistics + exponential.levels, exponential.ct_mults,
                    range_, number(data, "tolerance"), share)
@@ -71,7 +71,8 @@ def statistics_levels(rows: str, exponential: Exponential, folded: bool = False)
     return 1 if folded and rows == "full" else 2
 
 
-def _checked(interval: Any, name: str) -> Interval:
+def checked(interval: Any, name: str) -> Interval:
+    """The interval as two floats; UserError where it is none."""
     try:
         lo, hi = (float(end) for end in interval)
     except (TypeError, ValueError):
@@ -176,8 +177,8 @@ class _Request:
 
     def __init__(self, range_: Any, domain: Any, tolerance: float, rows: str, folded: bool, bound: float,
                  share_outside: float | None) -> None:
-        self.domain = _checked(domain, "domain")
-        self.range = None if range_ is None else _checked(range_, "range")
+        self.domain = checked(domain, "domain")
+        self.range = None if range_ is None else checked(range_, "range")
         if not (math.isfinite(tolerance) and tolerance > 0 and math.isfinite(bound) and bound > 0):
             raise UserError(f"tolerance and guard bound must be positive, and are {tolerance} and {bound}")
         if rows not in ROWS:

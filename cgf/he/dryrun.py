@@ -24,6 +24,7 @@ class Needs:
     max_level: int  # of the engine; above `levels` where the first operation is a key switch at the top
     levels: int
     ops: dict[str, int]
+    by_level: dict[tuple[str, int], int]  # operations by (detail, level), see cgf.he.count
     rotations: frozenset[int]
 
 
@@ -71,6 +72,7 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int) 
     except OutOfLevels:
         return None
     levels = max_level - result.level
-    return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations))
+    return Needs(layout, circuit, max_level, levels, dict(engine.ops), dict(engine.by_level),
+                 frozenset(engine.rotations))
 
 
