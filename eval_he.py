@@ -36,7 +36,7 @@ def main(cfg: DictConfig) -> None:
         "kind": "eval_he", **names, "engine": cfg.he.engine, "circuit": cfg.he.circuit, "split": cfg.split,
         "samples": len(indices), "accuracy": outcome.accuracy, "accuracy_plain": plain.accuracy,
         "accuracy_exact": exact.accuracy, "agreement": outcome.agreement(plain), **metrics,
-        "polynomial": None if plan is None else plan.exponential.to_json(),
+        "polynomial": opened.facts(plan)["polynomial"],
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip
     write_json(path, result)

@@ -18,8 +18,7 @@ def main(cfg: DictConfig) -> None:
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    fit = None if plan is None else plan.exponential.fit
-    watch = Watch(fit.domain if fit else None, fit.guard if fit else None)
+    watch = Watch()
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
@@ -29,9 +28,7 @@ def main(cfg: DictConfig) -> None:
     result = {
         "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
         "accuracy": outcome.accuracy, "loss": outcome.loss, **watch.summary(),
-        "levels": None if plan is None else plan.levels, "domain": fit.domain if fit else None,
-        "guard": fit.guard if fit else None, "max_error_exponential": fit.max_error if fit else None,
-        "polynomial": None if plan is None else plan.exponential.to_json(),
+        "levels": None if plan is None else plan.levels, **opened.facts(plan),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip

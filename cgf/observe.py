@@ -33,13 +33,18 @@ class Calibrator:
 
 @dataclass
 class Watch:
-    """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen."""
+    """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen.
 
-    domain: tuple[float, float] | None
-    guard: tuple[float, float] | None
+    domain and guard None: those of each softmax's own exponential, where it has them.
+    """
+
+    domain: tuple[float, float] | None = None
+    guard: tuple[float, float] | None = None
     entries: int = 0
     outside: int = 0
     beyond: int = 0
+    has_domain: bool = False
+    has_guard: bool = False
     low: float = float("inf")
     high: float = float("-inf")
     row_sums: list[Tensor] = field(default_factory=list)
@@ -48,8 +53,12 @@ class Watch:
         entries = entries_that_count(y, valid)
         self.entries += entries.numel()
         self.low, self.high = min(self.low, float(entries.min())), max(self.high, float(entries.max()))
-        self.outside += beyond(entries, self.domain)
-        self.beyond += beyond(entries, self.guard)
+        fit = getattr(softmax.exponential, "fit", None)
+        domain = self.domain if self.domain or fit is None else fit.domain
+        guard = self.guard if self.guard or fit is None else fit.guard
+        self.has_domain, self.has_guard = self.has_domain or domain is not None, self.has_guard or guard is not None
+        self.outside += beyond(entries, domain)
+        self.beyond += beyond(entries, guard)
         sums = weights.sum(-1).flatten()
         self.row_sums.append(torch.stack([sums.min(), sums.median(), sums.max()]).detach().cpu())
 
@@ -59,8 +68,8 @@ class Watch:
             return {"outside_domain": None, "beyond_guard": None, "range": None, "row_sum": None}
         sums = torch.stack(self.row_sums)
         return {
-            "outside_domain": self.outside / self.entries if self.domain else None,
-            "beyond_guard": self.beyond if self.guard else None,
+            "outside_domain": self.outside / self.entries if self.has_domain else None,
+            "beyond_guard": self.beyond if self.has_guard else None,
             "range": [self.low, self.high],
             "row_sum": {"min": float(sums[:, 0].min()), "median": float(sums[:, 1].median()),
                         "max": float(sums[:, 2].max())},

@@ -48,7 +48,7 @@ def threads(owner: Any) -> int:
 
 
 def measured(make_owner: Any, max_levels: list[int], repeats: int, budget_s: float) -> dict[str, Any]:
-    """Sizes of op_times.json, one engine after another so that only one's keys are in memory."""
+    """Sizes of op_times.json, one engine after another: only one's keys are in memory at a time."""
     from cgf.he.op_times import levels_to_measure, measure
 
     sizes = {}
@@ -61,6 +61,7 @@ def measured(make_owner: Any, max_levels: list[int], repeats: int, budget_s: flo
         print(f"{max_level} levels, {size.slots} slots: at the top square {size.at('square', top):.1f} ms, "
               f"relinearize {size.at('relinearize', top):.1f} ms, rotate {size.at('rotate', top):.1f} ms; "
               f"{time.perf_counter() - start:.0f} s", flush=True)
+        del owner  # or it stays until the next one is there
     return sizes
 
 

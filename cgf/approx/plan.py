@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,8 @@ class Plan:
     levels             statistics_levels + levels of the core
     range              calibrated [lo, hi] of y, None where nothing was measured
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
+    layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
+                       deepest layer, with a range that holds all of theirs (see ``by_layer``)
     The error and the guard interval stand in ``exponential.fit``.
     """
 
@@ -38,12 +40,17 @@ class Plan:
     range: Interval | None
     tolerance: float
     share_outside: float | None = None
+    layers: tuple[Plan, ...] = ()
+
+    def of(self, layer: int) -> Plan:
+        return self.layers[layer] if self.layers else self
 
     def to_json(self) -> dict[str, Any]:
+        own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {"exponential": self.exponential.to_json(), "rows": self.rows,
                 "statistics_levels": self.statistics_levels, "levels": self.levels, "ct_mults": self.ct_mults,
                 "range": None if self.range is None else list(self.range), "tolerance": self.tolerance,
-                "share_outside": self.share_outside}
+                "share_outside": self.share_outside, **own}
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:
@@ -57,8 +64,19 @@ class Plan:
                             f"and {statistics!r}")
         range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
         share = None if data.get("share_outside") is None else number(data, "share_outside")
+        own = data.get("plans", [])
+        if not isinstance(own, list):
+            raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
         return cls(exponential, rows, statistics, statistics + exponential.levels, exponential.ct_mults,
-                   range_, number(data, "tolerance"), share)
+                   range_, number(data, "tolerance"), share, tuple(cls.from_json(plan) for plan in own))
+
+
+def by_layer(plans: list[Plan]) -> Plan:
+    """One plan of many, one a layer: a model's levels are those of its deepest layer."""
+    deepest = max(plans, key=cost)
+    ranges = [plan.range for plan in plans if plan.range is not None]
+    range_ = (min(lo for lo, _ in ranges), max(hi for _, hi in ranges)) if ranges else None
+    return replace(deepest, range=range_, layers=tuple(plans))
 
 
 def statistics_levels(rows: str, exponential: Exponential, folded: bool = False) -> int:

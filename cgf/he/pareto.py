@@ -11,12 +11,13 @@ from typing import Any
 from cgf.approx import fit, tree
 from cgf.approx.cache import FitCache
 from cgf.approx.exponential import Exponential
-from cgf.approx.plan import Interval, Plan, checked, feasible, statistics_levels
+from cgf.approx.plan import Interval, Plan, checked, cost, feasible, statistics_levels
 from cgf.errors import UserError
 from cgf.he.dryrun import Needs
 from cgf.he.op_times import OpTimes
 from cgf.he.predict import Predicted, needs_of, predict
 
+METHODS = ("chain", "limit", "chebyshev", "fitted")
 CHEBYSHEV, FITTED = (7, 15, 31), (3, 5, 7, 15)  # degrees
 SQUARINGS = range(2, 11)  # of limit and chain
 FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
@@ -112,7 +113,7 @@ class Row:
         }  # fmt: skip
 
 
-def specs(domain: Interval, methods: tuple[str, ...] = ("chain", "limit", "chebyshev", "fitted"),
+def specs(domain: Interval, methods: tuple[str, ...] = METHODS,
           degree: int | None = None, k: int | None = None) -> list[Spec]:
     """Candidates over methods, degrees and squarings, fewest levels first within a family.
 
@@ -163,6 +164,14 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache) -> Iterator
             floors += [spec] if spec.method in ("chain", "limit") else []
 
 
+def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
+    """The plan of fewest levels, then multiplications, then error; fits no level beyond it. UserError if none."""
+    for level in sorted({spec.levels for spec in candidates}):
+        if good := list(plans(request, [spec for spec in candidates if spec.levels == level], cache)):
+            return min(good, key=cost)
+    raise _nothing(request)
+
+
 def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
          ) -> list[Row]:
     """A row a feasible candidate, fewest levels first. UserError where there is none."""
@@ -173,10 +182,14 @@ def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache:
         predicted = None if times is None else predict(list(needs), times)
         found.append(Row(plan, needs, request.rows * request.columns, predicted))
     if not found:
-        raise UserError(f"no exponential has an error of at most {request.tolerance:g} on {list(request.domain)} and "
-                        f"a guard that holds {list(request.range)}: a wider tolerance, a smaller margin or less range "
-                        "(train with a range penalty) would help")
+        raise _nothing(request)
     return sorted(found, key=_by_levels)
+
+
+def _nothing(request: Request) -> UserError:
+    return UserError(f"no exponential has an error of at most {request.tolerance:g} on {list(request.domain)} and a "
+                     f"guard that holds {list(request.range)}: a wider tolerance, a smaller margin, another method or "
+                     "degree, or less range (train with a range penalty) would help")
 
 
 def dominates(a: Row, b: Row) -> bool:
