@@ -17,7 +17,6 @@ from rich.table import Table
 
 from cgf.approx import fit
 from cgf.approx.cache import FitCache
-from cgf.he.engine import ring_for
 from cgf.he.pareto import METHODS, Request, least_levels, specs
 from cgf.he.predict import needs_of
 from cgf.results import run_info, write_json
@@ -38,21 +37,25 @@ def interval(method: str, k: int) -> tuple[float, float]:
 
 
 def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
-    """A row: the paper's levels by its formula and with the polynomial's error, ours counted on the circuit.
+    """A row: the paper's levels, by its formula and counted on Algorithm 1; ours, counted on the folded circuit.
 
-    Both count statistics, scaling and core of full rows: k + 6 (Chebyshev, degree 15) and k + 2 (limit).
+    Both count statistics, scaling and core of full rows: k + 6 (Chebyshev, degree 15) and k + 2 (limit). The
+    paper's error is that on the interval, of the limit that on its upper half: at the lower end it is 1.
     """
     domain = interval(method, k)
     theirs = fit.chebyshev(*domain, 15, k) if method == "chebyshev" else fit.limit(*domain, k)
     paper_levels = k + 6 if method == "chebyshev" else k + 2
     ours = least_levels(Request(domain, domain, TOLERANCE, COLUMNS, COLUMNS, "full"), specs(domain, METHODS), cache)
     e, needs = ours.exponential, needs_of(ours.exponential, "full", COLUMNS, COLUMNS)[0]
-    assert e.fit is not None and theirs.fit is not None
+    assert e.fit is not None
+    told = domain if method == "chebyshev" else (-(2.0**k), 0.0)
+    counted = needs_of(theirs, "full", COLUMNS, COLUMNS, "paper")[0]
     return {
         "method": method, "k": k, "where": [w for w, own in zip(WHERE, PAPER_K[method], strict=True) if own == k],
         "interval": list(domain),
-        "paper": {"levels": paper_levels, "ct_mults_core": theirs.ct_mults, "max_error": theirs.fit.max_error,
-                  "ring_slots": ring_for(paper_levels).slots},
+        "paper": {"levels": paper_levels, "levels_counted": counted.levels, "ct_mults_core": theirs.ct_mults,
+                  "max_error": fit.max_error(theirs, told), "error_on": list(told),
+                  "ring_slots": counted.layout.slots},
         "ours": {"levels": needs.levels, "ct_mults_core": e.ct_mults, "max_error": e.fit.max_error,
                  "ring_slots": needs.layout.slots, "guard": list(e.fit.guard), "exponential": e.to_json()},
         "fewer": paper_levels - needs.levels,

@@ -47,7 +47,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Spec:
-    """A candidate before its fit: what the core costs is known, its error and guard are not."""
+    """A candidate before its fit: what the core costs is known, its error and guard are not.
+
+    levels and ct_mults are exact but where the fit makes a coefficient zero: then they are upper bounds.
+    """
 
     method: str
     degree: int | None

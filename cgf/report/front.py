@@ -61,14 +61,13 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
         size = 70 if row in front else 18
         points = ax.scatter([row["levels"]], [row[height]], c=[error], norm=norm, cmap="viridis", s=size,
                             marker=MARKERS.get(row["method"], "o"), zorder=3)
-    ax.plot([r["levels"] for r in front], [r[height] for r in front], color="#999999", linewidth=0.8, zorder=1)
     ax.scatter([picked["levels"]], [picked[height]], s=230, facecolors="none", edgecolors="#D55E00", linewidths=1.6,
                zorder=4)
     ax.annotate(f"{name(picked)}, k={picked['k']}", (picked["levels"], picked[height]), xytext=(10, -12),
                 textcoords="offset points", fontsize=9)
     methods = [m for m in MARKERS if any(row["method"] == m for row in rows)]
-    ax.legend([ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods], methods, fontsize=8,
-              loc="upper left")
+    figure.legend([ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods], methods, fontsize=8,
+                  loc="outside upper center", ncols=len(methods))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("levels in all")
     ax.set_ylabel("predicted seconds" if timed else "ciphertext multiplications")

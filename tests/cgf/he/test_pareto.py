@@ -122,7 +122,9 @@ def test_specs_know_the_cost_before_the_fit():
     for spec in specs((-16.0, 0.0), tuple(m for m in METHODS if m != "chain")):
         if spec.method != "fitted" or spec.k == 2:
             exponential = spec.make()
-            assert (exponential.levels, exponential.ct_mults) == (spec.levels, spec.ct_mults)
+            assert exponential.levels <= spec.levels and exponential.ct_mults <= spec.ct_mults
+            if spec.method == "limit" or 0.0 not in exponential.coefficients:
+                assert (exponential.levels, exponential.ct_mults) == (spec.levels, spec.ct_mults)
 
 
 def test_a_cache_gives_back_the_very_fit(tmp_path):
