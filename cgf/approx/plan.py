@@ -154,7 +154,7 @@ def choose(range_: Any, domain: Any, tolerance: float = 1e-4, rows: str = "maske
     good = [p for p in tried if feasible(p)]
     if good:
         return min(good, key=cost)
-    raise UserError(_why_not(request, tried))
+    raise UserError(why_not(request, tried))
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:
@@ -178,7 +178,8 @@ def feasible(plan: Plan) -> bool:
     return _error(plan) <= plan.tolerance and _guarded(plan)
 
 
-def _why_not(request: _Request, tried: list[Plan]) -> str:
+def why_not(request: Any, tried: list[Plan]) -> str:
+    """The sentence for a request (tolerance, domain, range) of which no tried plan is feasible."""
     best = min(tried, key=_error)
     guarded = [p for p in tried if _guarded(p)]
     text = f"no exponential reaches an error of {request.tolerance:g} on {list(request.domain)}"

@@ -11,7 +11,7 @@ from typing import Any
 from cgf.approx import fit, tree
 from cgf.approx.cache import FitCache
 from cgf.approx.exponential import Exponential
-from cgf.approx.plan import Interval, Plan, checked, cost, feasible, statistics_levels
+from cgf.approx.plan import Interval, Plan, checked, cost, feasible, statistics_levels, why_not
 from cgf.errors import UserError
 from cgf.he.dryrun import Needs
 from cgf.he.op_times import OpTimes
@@ -133,7 +133,7 @@ def specs(domain: Interval, methods: tuple[str, ...] = METHODS,
                       for n in ([k] if k is not None else SQUARINGS)]
             continue
         if method not in ("chebyshev", "fitted"):
-            raise UserError(f"method must be auto, chebyshev, limit, chain or fitted, and is {method!r}")
+            raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {method!r}")
         make = fit.chebyshev if method == "chebyshev" else fit.fitted
         for d in [degree] if degree is not None else CHEBYSHEV if method == "chebyshev" else FITTED:
             shape = tree.plan((tree.ANY,) * (d + 1))
@@ -143,10 +143,10 @@ def specs(domain: Interval, methods: tuple[str, ...] = METHODS,
     return found
 
 
-def plans(request: Request, candidates: list[Spec], cache: FitCache) -> Iterator[Plan]:
-    """Feasible plans; candidates that are dominated for certain are never fitted.
+def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
+    """Feasible plans; all that were fitted go into ``tried``. What is dominated for certain is never fitted.
 
-    Those are: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
+    That is: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
     the multiplications of a chain that has (its core is squarings and nothing else).
     """
     kind = "full" if request.mask == "full" else "masked"
@@ -159,6 +159,7 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache) -> Iterator
         e = cache.get((spec.method, *request.domain, spec.degree, spec.k), spec.make)
         statistics = statistics_levels(kind, e, True)
         plan = Plan(e, kind, statistics, statistics + e.levels, e.ct_mults, request.range, request.tolerance)
+        tried.append(plan)
         if not feasible(plan):
             continue
         yield plan
@@ -169,30 +170,25 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache) -> Iterator
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
     """The plan of fewest levels, then multiplications, then error; fits no level beyond it. UserError if none."""
+    tried: list[Plan] = []
     for level in sorted({spec.levels for spec in candidates}):
-        if good := list(plans(request, [spec for spec in candidates if spec.levels == level], cache)):
+        if good := list(plans(request, [spec for spec in candidates if spec.levels == level], cache, tried)):
             return min(good, key=cost)
-    raise _nothing(request)
+    raise UserError(why_not(request, tried))
 
 
 def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
          ) -> list[Row]:
     """A row a feasible candidate, fewest levels first. UserError where there is none."""
     cache = cache or FitCache(None)
-    found = []
-    for plan in plans(request, candidates, cache):
+    found, tried = [], list[Plan]()
+    for plan in plans(request, candidates, cache, tried):
         needs = tuple(needs_of(plan.exponential, request.mask, request.rows, request.columns))
         predicted = None if times is None else predict(list(needs), times)
         found.append(Row(plan, needs, request.rows * request.columns, predicted))
     if not found:
-        raise _nothing(request)
+        raise UserError(why_not(request, tried))
     return sorted(found, key=_by_levels)
-
-
-def _nothing(request: Request) -> UserError:
-    return UserError(f"no exponential has an error of at most {request.tolerance:g} on {list(request.domain)} and a "
-                     f"guard that holds {list(request.range)}: a wider tolerance, a smaller margin, another method or "
-                     "degree, or less range (train with a range penalty) would help")
 
 
 def dominates(a: Row, b: Row) -> bool:
