@@ -49,22 +49,25 @@ class Opened:
         if not first.uses_exponential:
             raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
         plan = select(approx, self.checkpoint.path, self.rows())
-        for softmax in self.softmaxes:
-            softmax.exponential = None if plan is None else plan.exponential
+        if plan is not None and len(plan.layers) not in (0, len(self.softmaxes)):
+            raise UserError(f"the plan has {len(plan.layers)} layers, and the model has "
+                            f"{len(self.softmaxes)}: plan it anew")
+        for layer, softmax in enumerate(self.softmaxes):
+            softmax.exponential = None if plan is None else plan.of(layer).exponential
         return plan
 
     def facts(self, plan: Plan | None) -> dict[str, Any]:
         """domain, guard, max_error_exponential and polynomial of what is in place, for a result file.
 
-        Layers that were trained with chains of their own: the guard that holds for all, the largest error, and a
-        list of polynomials.
+        Layers with polynomials of their own: the intervals that hold for all, the largest error, and a list
+        of polynomials.
         """
-        own = self.trained if plan is None else [plan.exponential]
+        own = self.trained if plan is None else [p.exponential for p in plan.layers or (plan,)]
         fits = [e.fit for e in own if e is not None and e.fit is not None]
         told = [e.to_json() for e in own if e is not None]
         one = all(t == told[0] for t in told)
         return {
-            "domain": fits[0].domain if fits else None,
+            "domain": (max(f.domain[0] for f in fits), min(f.domain[1] for f in fits)) if fits else None,
             "guard": (max(f.guard[0] for f in fits), min(f.guard[1] for f in fits)) if fits else None,
             "max_error_exponential": max(f.max_error for f in fits) if fits else None,
             "polynomial": (told[0] if one else told) if told else None,
@@ -91,7 +94,7 @@ class Opened:
             return Path(out).expanduser()
         name = self.names(plan)["approx"]
         if plan is not None:
-            name += f"-k{plan.exponential.to_json()['k']}"
+            name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
         return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}.json"
 
     def lines(self, result: Path, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> tuple[Path, str]:

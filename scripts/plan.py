@@ -1,9 +1,13 @@
-"""Plans the exponential of a checkpoint from the range it shows on training data: python scripts/plan.py ckpt=PATH"""
+"""Plans the exponential of a checkpoint from the range it shows on training data: python scripts/plan.py ckpt=PATH
+
+Without a checkpoint, what there is for a range: python scripts/plan.py range=[-128,0] rows=256 columns=256 mask=full
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -11,15 +15,96 @@ from omegaconf import DictConfig
 
 from cgf.config import entry, resolved, task_maker
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 @entry("plan")
 def main(cfg: DictConfig) -> None:
+    from cgf.errors import UserError
+
+    if cfg.objective == "seconds" and not cfg.pareto:
+        raise UserError("objective=seconds chooses from the Pareto set: it needs pareto=true")
+    if cfg.ckpt is not None:
+        for key in ("range", "out"):
+            if cfg[key] is not None:
+                raise UserError(f"{key} is for planning without a checkpoint, and ckpt={cfg.ckpt} was given (the "
+                                "domain of a checkpoint's plan may be set by approx.range)")
+        return from_checkpoint(cfg)
+    if cfg.range is None:
+        raise UserError("a plan needs ckpt=PATH, or range=[LO,HI] for a table alone, and neither was given")
+    if cfg.per_layer:
+        raise UserError("per_layer=true needs the layers of a checkpoint: ckpt=PATH")
+    return from_range(cfg)
+
+
+def from_range(cfg: DictConfig) -> None:
+    """Table, pareto.json and pareto.png for a range given by hand."""
+    from cgf.results import run_info
+
+    config = resolved(cfg)
+    folder = Path(cfg.out or "outputs/plan").expanduser()
+    interval = config["range"]
+    options = {"rows": cfg.rows or 256, "columns": cfg.columns or 256, "mask": cfg.mask}
+    found = pareto(cfg, interval, interval, options)
+    show(cfg, found, folder, {"range": interval, "tolerance": cfg.tolerance, **options, "run": run_info(config)})
+
+
+def pareto(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -> list[Any]:
+    """Every feasible row (cgf.he.pareto) of what ``approx`` allows."""
+    from cgf.he.pareto import rows
+
+    request, candidates, cache = _request(cfg, range_, domain, options)
+    return rows(request, candidates, _times(cfg), cache)
+
+
+def _request(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    from cgf.approx.cache import FitCache
+    from cgf.approx.plan import checked
+    from cgf.he.pareto import METHODS, Request, specs
+
+    approx = resolved(cfg)["approx"]
+    request = Request(checked(range_, "range"), checked(domain, "domain"), cfg.tolerance, **options)
+    methods = METHODS if approx["method"] == "auto" else (approx["method"],)
+    cache = FitCache(None if cfg.cache is None else ROOT / Path(cfg.cache).expanduser())
+    return request, specs(request.domain, methods, approx.get("degree"), approx.get("k")), cache
+
+
+def _times(cfg: DictConfig) -> Any:
+    """The table of operation times, or None where there is none for the engine."""
+    from cgf.he.op_times import OpTimes
+    from cgf.results import read_json
+
+    path = ROOT / Path(cfg.times).expanduser()
+    if not path.is_file():
+        return None
+    data = read_json(path)
+    return OpTimes.from_json(data) if data.get("engine") == cfg.engine else None
+
+
+def show(cfg: DictConfig, found: list[Any], folder: Path, facts: dict[str, Any]) -> Any:
+    """Prints the Pareto set, writes pareto.json and pareto.png, and returns the picked row."""
+    from rich.console import Console
+
+    from cgf.he.pareto import front, pick
+    from cgf.report.front import front_plot, front_table
+    from cgf.results import write_json
+
+    picked = pick(found, cfg.objective)
+    best, told = [row.to_json() for row in front(found)], picked.to_json()
+    title = f"{facts['rows']} x {facts['columns']} {facts['mask']} rows, error at most {cfg.tolerance:g}"
+    Console(width=None if sys.stdout.isatty() else 140).print(front_table(best, told, title))
+    write_json(folder / "pareto.json", {"objective": cfg.objective, "picked": told, "front": best,
+                                        "feasible": [row.to_json() for row in found], **facts})
+    (folder / "pareto.png").write_bytes(front_plot([row.to_json() for row in found], best, told))
+    print(folder / "pareto.png")
+    return picked
+
+
+def from_checkpoint(cfg: DictConfig) -> None:
+    """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
     from cgf.approx.calibrate import union
-    from cgf.approx.plan import choose
     from cgf.approx.select import FILE
     from cgf.errors import UserError
-    from cgf.evaluate import batches_of_one_length, evaluate
-    from cgf.observe import Calibrator
     from cgf.results import run_info, write_json
     from models.evaluation import open_checkpoint
 
@@ -31,22 +116,10 @@ def main(cfg: DictConfig) -> None:
     if not opened.softmaxes[0].uses_exponential:
         raise UserError(f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
                         "with approx=exact")
-    calibrator = Calibrator()
-    for softmax in opened.softmaxes:
-        softmax.observers.append(calibrator)
     indices = opened.samples(cfg.samples, cfg.seed)
-    opened.host.model.eval()
-    evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
-             batches_of_one_length(opened.dataset, cfg.batch_size, indices))
-    layers = [calibrator.layers[layer] for layer in sorted(calibrator.layers)]
-    calibrated, domain = union(layers, cfg.outside)
-    approx = resolved(cfg)["approx"]
-    guarded = tuple(end * cfg.margin for end in calibrated)
-    if approx.get("range") is not None:
-        domain = tuple(approx["range"])
-    rows = "masked" if any(c.masked for c in layers) else "full"
-    options = {k: approx[k] for k in ("degree", "k") if approx.get(k) is not None}
-    plan = choose(guarded, domain, cfg.tolerance, rows, method=approx["method"], folded=True, **options)
+    layers, shape = calibrated_layers(cfg, opened, indices)
+    calibrated, _ = union(layers, cfg.outside)
+    plan = plan_of(cfg, opened, layers, shape)
     fit = plan.exponential.fit
     assert fit is not None
     path = opened.checkpoint.path / FILE
@@ -57,10 +130,77 @@ def main(cfg: DictConfig) -> None:
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     })  # fmt: skip
     print(f"exponent in [{calibrated[0]:.2f}, {calibrated[1]:.2f}] on {len(indices)} {cfg.split} samples, "
-          f"{rows} rows: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, error "
+          f"{plan.rows} rows: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, error "
           f"{fit.max_error:.1e} on [{fit.domain[0]:.2f}, {fit.domain[1]:.2f}], guard [{fit.guard[0]:.1f}, "
-          f"{fit.guard[1]:.1f}]")
+          f"{fit.guard[1]:.1f}]{' in the deepest layer' if plan.layers else ''}")
     print(path)
+
+
+def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple[list[Any], tuple[int, int]]:
+    """Calibrations by layer, and (rows of a sample, columns) of the longest rows seen."""
+    from cgf.evaluate import batches_of_one_length, evaluate
+    from cgf.observe import Calibrator
+
+    calibrator, shape = Calibrator(), [0, 0]
+
+    def measure(softmax: Any, y: Any, weights: Any, valid: Any) -> None:
+        if y.shape[-1] > shape[1]:
+            shape[:] = int(y[0, ..., 0].numel()), int(y.shape[-1])
+
+    for softmax in opened.softmaxes:
+        softmax.observers += [calibrator, measure]
+    opened.host.model.eval()
+    evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
+             batches_of_one_length(opened.dataset, cfg.batch_size, indices))
+    return [calibrator.layers[layer] for layer in sorted(calibrator.layers)], (shape[0], shape[1])
+
+
+def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, int]) -> Any:
+    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.plan chooses."""
+    from cgf.approx.calibrate import union
+    from cgf.approx.plan import by_layer, choose
+    from cgf.he.pareto import least_levels, pick
+
+    approx = resolved(cfg)["approx"]
+    masked = any(c.masked for c in layers)
+    kind = ("causal" if opened.rows() == "masked" else "padding") if masked else "full"
+    options = {"rows": cfg.rows or shape[0] * max(1, 8192 // shape[0]), "columns": cfg.columns or shape[1],
+               "mask": kind}
+
+    def intervals(group: list[Any]) -> tuple[Any, Any]:
+        calibrated, domain = union(group, cfg.outside)
+        return tuple(end * cfg.margin for end in calibrated), tuple(approx.get("range") or domain)
+
+    def by_hand(group: list[Any]) -> Any:
+        numbers = {k: approx[k] for k in ("degree", "k") if approx.get(k) is not None}
+        return choose(*intervals(group), cfg.tolerance, "masked" if masked else "full", method=approx["method"],
+                      folded=True, **numbers)
+
+    def one(group: list[Any]) -> Any:
+        if cfg.objective == "seconds":
+            return pick(pareto(cfg, *intervals(group), options), "seconds").plan
+        return least_levels(*_request(cfg, *intervals(group), options))
+
+    fixed = not cfg.pareto or (approx["method"] != "auto" and approx.get("k") is not None)
+    if not fixed:
+        found = pareto(cfg, *intervals(layers), options)
+        facts = {**options, "range": intervals(layers)[0], "tolerance": cfg.tolerance}
+        plan = show(cfg, found, opened.checkpoint.path, facts).plan
+    elif not cfg.per_layer:
+        plan = by_hand(layers)
+    if not cfg.per_layer:
+        return plan
+    plans = [(by_hand if fixed else one)([layer]) for layer in layers]
+    _print_layers(plans)
+    return by_layer(plans)
+
+
+def _print_layers(plans: list[Any]) -> None:
+    from rich.console import Console
+
+    from cgf.report.front import layer_table
+
+    Console(width=None if sys.stdout.isatty() else 140).print(layer_table([p.to_json() for p in plans]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,8 @@ class Plan:
     levels             statistics_levels + levels of the core
     range              calibrated [lo, hi] of y, None where nothing was measured
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
+    layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
+                       deepest layer, with a range that holds all of theirs (see ``by_layer``)
     The error and the guard interval stand in ``exponential.fit``.
     """
 
@@ -38,12 +40,17 @@ class Plan:
     range: Interval | None
     tolerance: float
     share_outside: float | None = None
+    layers: tuple[Plan, ...] = ()
+
+    def of(self, layer: int) -> Plan:
+        return self.layers[layer] if self.layers else self
 
     def to_json(self) -> dict[str, Any]:
+        own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {"exponential": self.exponential.to_json(), "rows": self.rows,
                 "statistics_levels": self.statistics_levels, "levels": self.levels, "ct_mults": self.ct_mults,
                 "range": None if self.range is None else list(self.range), "tolerance": self.tolerance,
-                "share_outside": self.share_outside}
+                "share_outside": self.share_outside, **own}
 
     @classmethod
     def from_json(cls, data: Any) -> Plan:
@@ -55,10 +62,21 @@ class Plan:
         if rows not in ROWS or statistics not in (1, 2):
             raise UserError(f"a plan needs rows full or masked and 1 or 2 statistics_levels, and has {rows!r} "
                             f"and {statistics!r}")
-        range_ = None if data.get("range") is None else _checked(numbers(data, "range", 2), "range")
+        range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
         share = None if data.get("share_outside") is None else number(data, "share_outside")
+        own = data.get("plans", [])
+        if not isinstance(own, list):
+            raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
         return cls(exponential, rows, statistics, statistics + exponential.levels, exponential.ct_mults,
-                   range_, number(data, "tolerance"), share)
+                   range_, number(data, "tolerance"), share, tuple(cls.from_json(plan) for plan in own))
+
+
+def by_layer(plans: list[Plan]) -> Plan:
+    """One plan of many, one a layer: a model's levels are those of its deepest layer."""
+    deepest = max(plans, key=cost)
+    ranges = [plan.range for plan in plans if plan.range is not None]
+    range_ = (min(lo for lo, _ in ranges), max(hi for _, hi in ranges)) if ranges else None
+    return replace(deepest, range=range_, layers=tuple(plans))
 
 
 def statistics_levels(rows: str, exponential: Exponential, folded: bool = False) -> int:
@@ -71,7 +89,8 @@ def statistics_levels(rows: str, exponential: Exponential, folded: bool = False)
     return 1 if folded and rows == "full" else 2
 
 
-def _checked(interval: Any, name: str) -> Interval:
+def checked(interval: Any, name: str) -> Interval:
+    """The interval as two floats; UserError where it is none."""
     try:
         lo, hi = (float(end) for end in interval)
     except (TypeError, ValueError):
@@ -135,7 +154,7 @@ def choose(range_: Any, domain: Any, tolerance: float = 1e-4, rows: str = "maske
     good = [p for p in tried if feasible(p)]
     if good:
         return min(good, key=cost)
-    raise UserError(_why_not(request, tried))
+    raise UserError(why_not(request, tried))
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:
@@ -159,7 +178,8 @@ def feasible(plan: Plan) -> bool:
     return _error(plan) <= plan.tolerance and _guarded(plan)
 
 
-def _why_not(request: _Request, tried: list[Plan]) -> str:
+def why_not(request: Any, tried: list[Plan]) -> str:
+    """The sentence for a request (tolerance, domain, range) of which no tried plan is feasible."""
     best = min(tried, key=_error)
     guarded = [p for p in tried if _guarded(p)]
     text = f"no exponential reaches an error of {request.tolerance:g} on {list(request.domain)}"
@@ -176,8 +196,8 @@ class _Request:
 
     def __init__(self, range_: Any, domain: Any, tolerance: float, rows: str, folded: bool, bound: float,
                  share_outside: float | None) -> None:
-        self.domain = _checked(domain, "domain")
-        self.range = None if range_ is None else _checked(range_, "range")
+        self.domain = checked(domain, "domain")
+        self.range = None if range_ is None else checked(range_, "range")
         if not (math.isfinite(tolerance) and tolerance > 0 and math.isfinite(bound) and bound > 0):
             raise UserError(f"tolerance and guard bound must be positive, and are {tolerance} and {bound}")
         if rows not in ROWS:

@@ -20,6 +20,7 @@ class Counting:
     imult        products with an integer (no level)
     cmult        products of ciphertexts, squares included, before relinearization
     boot         bootstraps; one for two ciphertexts that are refreshed together
+    by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
     """
 
     def __init__(self, engine: Any) -> None:
@@ -27,10 +28,13 @@ class Counting:
         self.refreshed = engine.refreshed
         self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
         self.seconds: Counter[str] = Counter(dict.fromkeys(KINDS, 0.0))  # type: ignore[arg-type]
+        self.by_level: Counter[tuple[str, int]] = Counter()
         self.rotations: set[int] = set()
         self.lowest = engine.max_level
 
     def _run(self, kind: str, operation: Any, *operands: Any) -> Any:
+        levels = [self.engine.level(x) for x in operands if not is_public(x)]
+        self.by_level[detail(kind, operands, levels), min(levels)] += 1
         start = time.perf_counter()
         result = operation(*operands)
         self.seconds[kind] += time.perf_counter() - start  # type: ignore[assignment]
@@ -73,3 +77,21 @@ class Counting:
         self.seconds["boot"] += time.perf_counter() - start  # type: ignore[assignment]
         self.ops["boot"] += -(-len(cts) // 2)
         return fresh
+
+
+def is_public(operand: Any) -> bool:
+    return isinstance(operand, int | float | np.ndarray | np.number)
+
+
+def detail(kind: str, operands: tuple[Any, ...], levels: list[int]) -> str:
+    """The kind, and where it costs another time than the rest of it: which operands.
+
+    *_float, *_vector  with a public number or vector (which is encoded first)
+    add_levels         of ciphertexts at different levels: one of them comes down first
+    square             a cmult of one operand
+    """
+    if kind in ("add", "pmult") and len(levels) == 1:
+        return f"{kind}_vector" if isinstance(operands[1], np.ndarray) else f"{kind}_float"
+    if kind == "add" and levels[0] != levels[1]:
+        return "add_levels"
+    return "square" if kind == "cmult" and len(operands) == 1 else kind

@@ -104,6 +104,11 @@ class DesiloOwner:
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
         return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap)
 
+    def key_bytes(self) -> dict[str, int]:
+        """Serialized size of one key of each kind; every fixed rotation key has the same."""
+        return {"relinearize": int(self._relinearization.serialized_nbytes),
+                "rotate": int(self._rotation_key(1).serialized_nbytes), "public": int(self._public.serialized_nbytes)}
+
     def _rotation_key(self, step: int) -> Any:
         if step not in self._rotations:
             signed = step if step <= self.slots // 2 else step - self.slots

@@ -24,6 +24,7 @@ class Needs:
     max_level: int  # of the engine; above `levels` where the first operation is a key switch at the top
     levels: int
     ops: dict[str, int]
+    by_level: dict[tuple[str, int], int]  # operations by (detail, level), see cgf.he.count
     rotations: frozenset[int]
     bootstrap: bool = False  # the engine must bootstrap
 
@@ -90,7 +91,7 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
     except OutOfLevels:
         return None
     levels = max_level - result.level
-    bootstrap = rings == (BOOTSTRAPPABLE,)
-    return Needs(layout, circuit, max_level, levels, dict(engine.ops), frozenset(engine.rotations), bootstrap)
+    return Needs(layout, circuit, max_level, levels, dict(engine.ops), dict(engine.by_level),
+                 frozenset(engine.rotations), rings == (BOOTSTRAPPABLE,))
 
 

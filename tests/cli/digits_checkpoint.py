@@ -69,7 +69,8 @@ def trained_run_fixture(tmp_path_factory):
                             "train.batch_size=64", "task.limit={train: 640, val: 60, test: 60}", "task.augment=false",
                             cwd=shared)
             assert trained.returncode == 0, trained.stderr
-            planned = call("plan", f"ckpt={run}", "samples=200", "tolerance=1e-2", "outside=0.001")
+            planned = call("plan", f"ckpt={run}", "samples=200", "tolerance=1e-2", "outside=0.001",
+                           "pareto=false")
             assert planned.returncode == 0, planned.stderr
             (shared / "done").touch()
     return run

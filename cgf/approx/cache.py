@@ -1,0 +1,38 @@
+"""Fits kept on disk: a search takes seconds, and its result follows from the request and the source alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from cgf.approx.exponential import Exponential
+from cgf.approx.exponential_json import exponential_from_json
+from cgf.errors import UserError
+from cgf.results import write_json
+
+
+class FitCache:
+    """One JSON file a fit in a folder; folder None: every fit is made anew.
+
+    A file's name is a digest of the request and of the source of this package, so a changed search never
+    reads an old result. A damaged file is made again.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        sources = sorted(Path(__file__).parent.glob("*.py")) if folder is not None else []
+        self._source = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()
+
+    def get(self, request: tuple[object, ...], make: Callable[[], Exponential]) -> Exponential:
+        if self.folder is None:
+            return make()
+        name = hashlib.sha256(f"{self._source} {request!r}".encode()).hexdigest()[:24]
+        path = self.folder / f"{name}.json"
+        try:
+            return exponential_from_json(json.loads(path.read_text()))
+        except (OSError, ValueError, UserError):
+            exponential = make()
+        write_json(path, exponential.to_json())
+        return exponential

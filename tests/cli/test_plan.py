@@ -1,0 +1,116 @@
+"""scripts/plan.py: a table without a checkpoint, the Pareto set beside plan.json, and a plan a layer."""
+
+import json
+
+import pytest
+from digits_checkpoint import call
+
+from cgf.approx.select import read_plan
+
+TINY = ["samples=100", "tolerance=1e-2", "outside=0.001"]
+PNG = b"\x89PNG"
+
+
+def test_a_range_alone_gives_table_and_plot(tmp_path):
+    out = tmp_path / "out"
+    done = call("plan", "range=[-8,0]", "rows=64", "columns=64", "mask=causal", "tolerance=1e-2", f"out={out}",
+                f"cache={tmp_path / 'fits'}", "approx=limit", "approx.k=null")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((out / "pareto.json").read_text())
+    assert data["picked"] in data["front"] and {r["method"] for r in data["feasible"]} == {"limit"}
+    assert data["picked"]["levels"] == min(r["levels"] for r in data["feasible"])
+    assert all(r["max_error"] <= 1e-2 and r["levels"] == 2 + r["levels_core"] for r in data["feasible"])
+    assert (out / "pareto.png").read_bytes().startswith(PNG)
+    assert "limit" in done.stdout and "seconds" in done.stdout
+    assert sorted(p.name for p in out.iterdir()) == ["pareto.json", "pareto.png"]
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ([], "ckpt=PATH, or range=[LO,HI]"),
+    (["range=[0,-8]"], "finite lo < hi"),
+    (["range=[-8,0]", "mask=half"], "full, causal, padding"),
+    (["range=[-8,0]", "objective=error"], "levels or seconds"),
+    (["range=[-8,0]", "per_layer=true"], "layers of a checkpoint"),
+    (["range=[-8,0]", "objective=seconds", "engine=sim"], "op_times.py"),
+    (["range=[-8,0]", "objective=seconds", "pareto=false"], "needs pareto=true"),
+    (["range=[-8,0]", "ckpt=x"], "without a checkpoint"),
+])
+def test_bad_input(tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    limit = ["approx=limit", "approx.k=null", "rows=16", "columns=16", "tolerance=1e-2"]
+    done = call("plan", *limit, *arguments, "cache=null")
+    assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_set_beside_the_plan(checkpoint, tmp_path):
+    done = call("plan", f"ckpt={checkpoint}", *TINY, "approx=chebyshev", "approx.k=null", "approx.degree=7",
+                f"cache={tmp_path / 'fits'}")
+    assert done.returncode == 0, done.stderr
+    plan, data = read_plan(checkpoint), json.loads((checkpoint / "pareto.json").read_text())
+    assert data["picked"]["method"] == plan.exponential.method == "chebyshev"
+    assert data["picked"]["levels"] == plan.levels and data["mask"] == "full"
+    assert data["columns"] == 16 and data["rows"] % 16 == 0
+    assert (checkpoint / "pareto.png").read_bytes().startswith(PNG)
+
+
+@pytest.fixture
+def layered(checkpoint, tmp_path):
+    done = call("plan", f"ckpt={checkpoint}", *TINY, "per_layer=true", "pareto=false", "approx=limit",
+                "approx.k=null")
+    assert done.returncode == 0, done.stderr
+    return checkpoint
+
+
+def test_a_plan_a_layer_goes_round(layered):
+    data, plan = json.loads((layered / "plan.json").read_text()), read_plan(layered)
+    assert len(data["plans"]) == len(plan.layers) == len(data["layers"]) >= 2
+    assert [p.to_json() for p in plan.layers] == data["plans"]
+    assert plan.levels == max(p.levels for p in plan.layers)
+    for layer, own in zip(data["layers"], plan.layers, strict=True):
+        assert own.range == pytest.approx([1.1 * layer["range"][0], 1.1 * max(0.0, layer["range"][1])])
+    assert plan.range == (min(p.range[0] for p in plan.layers), max(p.range[1] for p in plan.layers))
+
+
+def test_evaluations_put_each_layers_own_in_place(layered, tmp_path):
+    """Layer 0 with a polynomial of its own moves the clear and the encrypted run alike."""
+    def run(script, *more):
+        out = tmp_path / "result.json"
+        done = call(script, f"ckpt={layered}", f"out={out}", "approx=plan", *more)
+        assert done.returncode == 0, done.stderr
+        return json.loads(out.read_text())
+
+    path = layered / "plan.json"
+    data = json.loads(path.read_text())
+    first = data["plans"][0]["exponential"]
+    assert first["method"] == "limit"
+    plain = run("eval_plain", "samples=40")
+    data["plans"][0]["exponential"] = {**first, "constants": [0.0] * 9, "alpha": 2.0**-9, "k": 9}
+    path.write_text(json.dumps(data))
+    changed, encrypted = run("eval_plain", "samples=40"), run("eval_he", "he=sim", "he.samples=40")
+    assert changed["loss"] != plain["loss"] and plain["loss"] != pytest.approx(changed["loss"], rel=1e-9)
+    assert [p["k"] for p in changed["polynomial"]] == [9, *[p["exponential"]["k"] for p in data["plans"][1:]]]
+    assert encrypted["agreement"] == 1.0 and encrypted["accuracy_plain"] == changed["accuracy"]
+    assert [row["levels"] for row in encrypted["layers"]] == [10] + [1 + p["k"] for p in changed["polynomial"][1:]]
+    assert encrypted["max_error"] < 1e-6
+
+
+def test_a_plan_of_another_count_of_layers_is_refused(layered):
+    path = layered / "plan.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "plans": data["plans"][:-1]}))
+    done = call("eval_plain", f"ckpt={layered}", "approx=plan", "samples=4")
+    assert done.returncode == 2 and "plan it anew" in done.stderr
+    path.write_text(json.dumps({**data, "plans": 3}))
+    done = call("eval_plain", f"ckpt={layered}", "approx=plan", "samples=4")
+    assert done.returncode == 2 and "one a layer" in done.stderr
+
+
+def test_a_plan_a_layer_takes_the_least_levels_of_all_methods(checkpoint, tmp_path):
+    done = call("plan", f"ckpt={checkpoint}", *TINY, "per_layer=true", "approx=fitted", "approx.degree=3",
+                "approx.k=null", f"cache={tmp_path / 'fits'}")
+    assert done.returncode == 0, done.stderr
+    plan = read_plan(checkpoint)
+    assert {p.exponential.method for p in plan.layers} == {"fitted"}
+    assert all(p.exponential.fit.max_error <= 1e-2 for p in plan.layers)
+    assert "a plan a layer" in done.stdout
