@@ -15,6 +15,7 @@ ALLOWED = {
     "cgf.softmax": {"cgf.softmax", "cgf.approx"},
     "cgf.approx": {"cgf.approx", "cgf.results"},
     "cgf.he": {"cgf.he", "cgf.softmax", "cgf.approx"},
+    "cgf.bench": {"cgf.bench", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results"},
     "cgf.data": {"cgf.data"},
     "cgf.distill": {"cgf.distill", "cgf.softmax", "cgf.approx", "cgf.evaluate", "cgf.results"},
     "cgf.report": {"cgf.report", "cgf.results"},

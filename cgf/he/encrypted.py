@@ -20,7 +20,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.he.count import Counting
 from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import Owner, rings_of
+from cgf.he.engine import BOOTSTRAPPABLE, Owner, rings_of
 from cgf.he.layout import row_blocks
 from cgf.he.packed import Packed, Rows
 from cgf.softmax.base import Softmax
@@ -84,8 +84,11 @@ class Session:
     def evaluate(self, softmax: Softmax, matrix: np.ndarray, rows: Rows, record: LayerRecord) -> np.ndarray:
         """Weights (R, N) of scores (R, N) through ciphertexts; the record takes levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
-        owner = self.owner(needs.max_level)
         layout = needs.layout
+        if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
+            raise UserError(f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
+                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB)")
+        owner = self.owner(needs.max_level)
         if owner.slots != layout.slots:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
         granted = self._rotations.get(needs.max_level, frozenset()) | needs.rotations

@@ -42,7 +42,12 @@ def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
 
 
 def rings_of(make_owner: Any) -> tuple[Ring, ...]:
-    """The rings that an owner class states as ``rings``, also where a partial or a function hands it out."""
+    """The rings that an owner class states as ``rings``, also where a partial or a function hands it out.
+
+    With a bootstrap key there is one: the library builds it in no other.
+    """
+    if getattr(make_owner, "keywords", {}).get("bootstrap") is not None:
+        return (BOOTSTRAPPABLE,)
     return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
 
 

@@ -7,7 +7,7 @@ import torch
 from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.encrypted import Encrypted, Session
-from cgf.he.engine import BOOTSTRAPPABLE, RINGS
+from cgf.he.engine import BOOTSTRAPPABLE
 from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.sim import SimEngine, SimOwner
@@ -34,6 +34,15 @@ CASES = {
 }
 LEVELS = {"standard": 12, "standard-plain": 14, "fixed_max": 14, "arion": 22, "tricycle": 18, "thor": 19, "power": 10,
           "quad": 7}
+
+
+class DeepOwner(SimOwner):
+    """The simulator of the engine that bootstraps; values beyond what it holds are an error."""
+
+    rings = (BOOTSTRAPPABLE,)
+
+    def __init__(self, max_level):
+        super().__init__(max_level, outside="raise", rings=self.rings)
 
 
 def case(name, rows=24, seed=0):
@@ -65,8 +74,7 @@ def test_weights_are_the_definition_and_the_reading_is_within_its_bound(name):
 def test_the_circuit_on_the_simulator_is_the_reading(name):
     softmax, x = case(name)
     deep = name in ("cho", "hetal")
-    rings = (BOOTSTRAPPABLE,) if deep else RINGS
-    session = Session(lambda max_level: SimOwner(max_level, outside="raise", rings=rings))
+    session = Session(DeepOwner if deep else lambda max_level: SimOwner(max_level, outside="raise"))
     encrypted = Encrypted(softmax, session)
     got = encrypted.weights(x)
     np.testing.assert_allclose(got, softmax.reading(x), atol=1e-9)
@@ -79,7 +87,7 @@ def test_masked_rows(name):
     softmax, x = case(name)
     valid = torch.ones(1, 1, x.shape[2], N, dtype=torch.bool)
     valid[..., 2:, 9:] = False
-    session = Session(lambda max_level: SimOwner(max_level, rings=(BOOTSTRAPPABLE,) if name == "hetal" else RINGS))
+    session = Session(DeepOwner if name == "hetal" else SimOwner)
     got = Encrypted(softmax, session).weights(x, valid)
     np.testing.assert_allclose(got, softmax.reading(x, valid), atol=1e-9)
     keep = valid[0, 0, 2]
@@ -114,6 +122,13 @@ def test_bootstraps_where_levels_run_out():
     rows = Rows((1, 1, 256, 256), 0, None, np.full(256, 256.0))
     needs = dry_run(NormalizeSquare(bound=128, n=256), rows, 256, "folded")
     assert needs.bootstrap and needs.ops["boot"] == 2  # two ciphertexts ride in each
+
+
+def test_bootstraps_are_refused_without_their_keys():
+    x = torch.from_numpy(np.random.default_rng(0).uniform(-128, 0, (1, 1, 4, 256)))
+    session = Session(SimOwner)
+    with pytest.raises(UserError, match=r"'cho' needs bootstraps here.*he\.owner\.bootstrap=small"):
+        Encrypted(NormalizeSquare(bound=128, n=256), session).weights(x)
 
 
 @pytest.mark.parametrize("k", [1, 3])

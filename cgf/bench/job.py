@@ -1,0 +1,138 @@
+"""One circuit on one matrix, several times, by worker processes with engines and keys of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from cgf.bench.matrix import errors
+from cgf.errors import UserError
+from cgf.he.circuits import Circuit
+from cgf.he.count import Counting
+from cgf.he.desilo import DesiloOwner
+from cgf.he.layout import Layout, choose_layout
+from cgf.he.memory import peak_mib
+from cgf.he.packed import Packed, Rows
+
+
+@dataclass(frozen=True)
+class Job:
+    """A circuit, a matrix and an engine.
+
+    make    (rows, padding columns?) -> circuit, built in each worker
+    level   of the fresh ciphertexts; owner: arguments of DesiloOwner
+    truth   the weights by the plaintext definition
+    """
+
+    name: str
+    make: Callable[[Rows, bool], Circuit]
+    level: int
+    owner: dict[str, Any]
+    truth: np.ndarray
+    matrix: np.ndarray
+    runs: int
+    whole: bool = False  # time encryption and decryption too
+    causal: bool = False  # row i of every square block sees its entries 0 .. i alone
+
+
+def rows_of(rows: int, columns: int, causal: bool = False) -> Rows:
+    shape = (1, 1, rows, columns)
+    if not causal:
+        return Rows(shape, 0, None, np.full(rows, float(columns)))
+    counts = np.arange(rows) % columns + 1
+    return Rows(shape, 0, np.arange(columns) < counts[:, None], counts.astype(np.float64))
+
+
+def run(job: Job, workers: int = 1) -> dict[str, Any]:
+    """seconds (wall, mean and std over runs, and by operation, summed over workers), ops, levels, errors, memory.
+
+    Each worker takes an equal share of the rows, with engine and keys of its own: ciphertexts are not shared.
+    """
+    if workers < 1 or len(job.matrix) % workers:
+        raise UserError(f"the rows must divide among the workers, and {len(job.matrix)} rows have {workers}")
+    context = get_context("fork")
+    barrier, queue = context.Barrier(workers), context.Queue()
+    parts = np.array_split(np.arange(len(job.matrix)), workers)
+    processes = [context.Process(target=_worker, args=(job, part, i, barrier, queue)) for i, part in enumerate(parts)]
+    for process in processes:
+        process.start()
+    answers: list[dict[str, Any]] = []
+    while len(answers) < workers:
+        answer = queue.get()
+        if "failed" in answer:
+            for process in processes:
+                process.terminate()
+            raise UserError(answer["failed"])
+        answers.append(answer)
+    for process in processes:
+        process.join()
+    answers.sort(key=lambda a: a["worker"])
+    spans = np.array([a["spans"] for a in answers])  # (workers, runs, 2)
+    wall = spans[:, :, 1].max(0) - spans[:, :, 0].min(0)
+    weights = np.concatenate([a["weights"] for a in answers])
+    kinds = answers[0]["seconds"][0]
+    by_operation = {kind: [sum(a["seconds"][r][kind] for a in answers) for r in range(job.runs)] for kind in kinds}
+    return {
+        "name": job.name, "workers": workers, "runs": job.runs, "engine": job.owner,
+        "seconds": {"mean": float(wall.mean()), "std": float(wall.std()), "runs": wall.tolist(),
+                    "by_operation": {k: {"mean": float(np.mean(v)), "std": float(np.std(v))}
+                                     for k, v in by_operation.items()}},
+        "ops": {kind: sum(a["ops"][kind] for a in answers) for kind in answers[0]["ops"]},
+        "levels": answers[0]["levels"], "ring_slots": answers[0]["slots"],
+        "ciphertexts": sum(a["ciphertexts"] for a in answers),
+        "peak_mib": sum(a["peak_mib"] for a in answers), "setup_s": max(a["setup_s"] for a in answers),
+        **errors(job.truth, weights),
+    }
+
+
+def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) -> None:
+    try:
+        queue.put(_work(job, part, index, barrier))
+    except Exception as error:  # a worker that fails must not leave the others waiting
+        barrier.abort()
+        queue.put({"failed": f"{job.name}: {error}"})
+
+
+def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any]:
+    start = time.perf_counter()
+    owner = DesiloOwner(**job.owner)
+    matrix = job.matrix[part]
+    rows = rows_of(len(matrix), matrix.shape[1], job.causal)
+    layout = choose_layout(len(matrix), matrix.shape[1], owner.slots, masked=job.causal)
+    circuit = job.make(rows, layout.padding_columns > 0)
+    engine = owner.evaluator(frozenset(layout.rotations))
+    setup_s = time.perf_counter() - start
+    spans, seconds = [], []
+    for _ in range(job.runs):
+        vectors = layout.pack(matrix * circuit.input_scale)
+        cts = None if job.whole else encrypted(owner, vectors, job.level)
+        counting = Counting(engine)
+        barrier.wait()
+        began = time.perf_counter()
+        fresh = cts or encrypted(owner, vectors, job.level)
+        ready = time.perf_counter()
+        result = circuit.run(Packed(counting, layout, rows, fresh)).relinearized()
+        done = time.perf_counter()
+        weights = decrypted(owner, layout, result, circuit) if job.whole else None
+        ended = time.perf_counter()
+        spans.append((began, ended))
+        seconds.append({**counting.seconds, "encrypt": ready - began, "decrypt": ended - done})
+    weights = decrypted(owner, layout, result, circuit) if weights is None else weights
+    if rows.valid is not None:
+        weights = np.where(rows.valid, weights, 0.0)
+    return {"worker": index, "spans": spans, "seconds": seconds, "ops": dict(counting.ops), "weights": weights,
+            "levels": None if counting.ops["boot"] else job.level - result.level, "slots": owner.slots,
+            "ciphertexts": layout.ciphertexts, "peak_mib": peak_mib(), "setup_s": setup_s}
+
+
+def encrypted(owner: DesiloOwner, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
+    return tuple(owner.encrypt(vector, level) for vector in vectors)
+
+
+def decrypted(owner: DesiloOwner, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
+    return layout.unpack([owner.decrypt(ct) for ct in result.cts]) * circuit.output_scale
