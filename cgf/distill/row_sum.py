@@ -50,10 +50,9 @@ class RowSumPenalty:
         """
         sums = row_sums(weights, valid)
         keep = torch.ones_like(y, dtype=torch.bool) if valid is None else valid.expand(y.shape)
-        present = keep.any(-1)
-        exact = torch.where(keep | ~present[..., None], y, -math.inf).logsumexp(-1)
+        exact = torch.where(keep, y, -math.inf).logsumexp(-1)
         small = SMALL * self.low
-        return torch.where(sums > small, sums.clamp(min=small).log().to(exact.dtype), exact), present
+        return torch.where(sums > small, sums.clamp(min=small).log().to(exact.dtype), exact), keep.any(-1)
 
 
 def row_sums(weights: Tensor, valid: Tensor | None) -> Tensor:

@@ -36,7 +36,8 @@ def teacher(tmp_path_factory):
 def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, tmp_path):
     options = {
         "fine-tuning": ["softmax=bpmax_calibrated"],
-        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=2"],
+        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=[2,3]",
+                         "penalty.row_sum.weight=1", "penalty.ramp=0.6"],
         "lora": ["softmax=cgf", "tune=lora", f"ckpt={teacher}"],
     }[kind] + ["train.epochs=10", "train.save_every=2"]
     assert train(tmp_path, "unbroken", *options).returncode == 0
