@@ -9,8 +9,8 @@ from cgf.config import build, entry, resolved, run_name
 
 @entry("train")
 def main(cfg: DictConfig) -> None:
+    from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
-    from cgf.distill.penalty import RangePenalty
     from cgf.distill.run import RunFolder
     from cgf.distill.settings import Settings
     from cgf.distill.trainer import Trainer
@@ -19,7 +19,7 @@ def main(cfg: DictConfig) -> None:
 
     settings, config = Settings(**cfg.train), resolved(cfg)
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
-    penalty = RangePenalty(**cfg.penalty)
+    penalty = Control(**config["penalty"])
     task, softmax = build(cfg.task), build(cfg.softmax)
     run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:

@@ -14,12 +14,13 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, InstantiationException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cgf.errors import UserError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+PER_LAYER = ("penalty.bound",)  # numbers that may also be given as a list, one a layer
 
 
 def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
@@ -83,6 +84,10 @@ def _check_type(key: str, default: Any, value: Any) -> None:
     """A setting whose default is a number or a truth value takes no other kind, but null."""
     kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
     what, kind = kinds.get(type(default), ("", object))
+    if key in PER_LAYER and isinstance(value, ListConfig):
+        for each in value:
+            _check_type(key, default, each)
+        return
     if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool
                                                               and kind is not object)):
         raise UserError(f"{key} must be {what}, and {value!r} was given")

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from cgf.distill.checkpoint import TrainingState, complete_checkpoints
+from cgf.distill.control import Control
 from cgf.distill.losses import DistillationLoss
-from cgf.distill.penalty import RangePenalty
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_by_length, evaluate
@@ -72,7 +72,7 @@ class Trainer:
     collate: Callable[[list[Any]], dict[str, Tensor]]
     settings: Settings
     loss: DistillationLoss
-    penalty: RangePenalty
+    penalty: Control
     folder: Path
     seed: int
     save: Callable[[Path, dict[str, Any], TrainingState], Any]
@@ -144,6 +144,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.lr_at(self.progress.step, self.total_steps) * group.get("lr_scale", 1.0)
         labels = batch.pop("labels")
+        self.penalty.measuring = (self.progress.step + 1) % self.settings.log_every == 0
         teacher = None
         with self.accelerator.autocast():
             if self.teacher is not None:
@@ -151,7 +152,7 @@ class Trainer:
                     teacher = self.teacher.forward(self.teacher.model, batch)
             student = self.classifier(**batch)
         loss = self.loss(student, labels, teacher)
-        extra = self.penalty.take()
+        extra = self.penalty.take((self.progress.step + 1) / self.total_steps)
         whole = loss if extra is None else loss + extra.to(loss.dtype)
         if not bool(torch.isfinite(whole)):
             raise UserError(f"the loss is {float(whole.detach()):g} at step {self.progress.step + 1}: lower train.lr "
@@ -216,7 +217,7 @@ class Trainer:
                "lr": self.optimizer.param_groups[0]["lr"]}
         if penalty is not None:
             row["penalty"] = penalty
-        self._write(row)
+        self._write({**row, **self.penalty.report()})
         if p.step % self.settings.log_every == 0:
             rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
             left = (self.total_steps - p.step) / max(1e-9, rate)

@@ -1,4 +1,4 @@
-"""Losses, penalty, schedule and batches against references of their own."""
+"""Losses, schedule and batches against references of their own."""
 
 import math
 
@@ -7,11 +7,8 @@ import pytest
 import torch
 
 from cgf.distill.losses import DistillationLoss
-from cgf.distill.penalty import RangePenalty
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.cgf import CGF
 
 
 def log_softmax(x):
@@ -37,48 +34,6 @@ def test_distillation_loss():
     for bad in ({"tau": 0}, {"alpha": 1.5}, {"alpha": math.nan}, {"tau": math.nan}, {"tau": math.inf}):
         with pytest.raises(UserError, match="distillation needs"):
             DistillationLoss(**bad)
-
-
-def test_range_penalty_and_its_direction():
-    softmax, penalty = CGF(), RangePenalty(weight=2.0, bound=4.0, high=1.0, worst=0.1)
-    softmax.training = True
-    penalty.watch([softmax])
-    generator = torch.Generator().manual_seed(0)
-    scores = (torch.randn(2, 3, 4, 5, generator=generator, dtype=torch.float64) * 3).requires_grad_()
-    valid = torch.ones(4, 5, dtype=torch.bool).tril(1)
-    softmax.weights(scores, valid)
-    value = penalty.take()
-    total, count, lows, highs = 0.0, 0, [], []
-    for row, keep in zip(scores.detach().numpy().reshape(-1, 5), np.tile(valid.numpy(), (6, 1)), strict=True):
-        x = row[keep]
-        y = x - x.mean() - x.var() / 2 - math.log(len(x))
-        low, high = np.maximum(-y - 0.85 * 4, 0), np.maximum(y - 0.5, 0)
-        total, count = total + (low**2).sum() / 4 + (high**2).sum(), count + len(x)
-        lows.append(low.max())
-        highs.append(high.max())
-    wanted = 2 * (total / count + 0.1 * (max(lows) / 4 + max(highs)))
-    assert float(value.detach()) == pytest.approx(wanted, rel=1e-6) and wanted > 0
-    assert penalty.take() is None
-    value.backward()
-    moved = CGF().exponent  # a step against the gradient narrows the range
-    from cgf.softmax.tensor import TensorRows
-
-    def reach(s):
-        return float(-moved(TensorRows.of(s, valid)).data[valid.expand(s.shape)].min())
-
-    assert reach(scores.detach() - 0.05 * scores.grad / scores.grad.norm()) < reach(scores.detach())
-    softmax.training = False
-    softmax.weights(scores.detach(), valid)
-    assert penalty.take() is None
-    with pytest.raises(UserError, match="exponent"):
-        RangePenalty(weight=1.0).watch([BPMax()])
-    RangePenalty(weight=0.0).watch([BPMax()])  # switched off
-
-
-@pytest.mark.parametrize("bad", [{"weight": -1}, {"bound": 0}, {"worst": -1}, {"weight": math.nan}, {"high": math.inf}])
-def test_a_penalty_of_nonsense_is_refused(bad):
-    with pytest.raises(UserError, match="the penalty needs"):
-        RangePenalty(**bad)
 
 
 def test_learning_rate_is_a_function_of_the_step():

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from cgf.distill.control import Control
 from cgf.distill.losses import DistillationLoss
-from cgf.distill.penalty import RangePenalty
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
@@ -53,7 +53,7 @@ def trainer(tmp_path, student=None, samples=12, **options):
     settings = {"epochs": 2, "batch_size": 4, "lr": 0.1, "warmup": 0.0, "weight_decay": 0.05, "precision": "no"}
     own = {k: options.pop(k) for k in ("teacher", "loss", "softmaxes") if k in options}
     made = Trainer(student or host(), own.get("softmaxes", []), data(samples), data(6, 5), collate,
-                   Settings(**{**settings, **options}), own.get("loss", DistillationLoss()), RangePenalty(),
+                   Settings(**{**settings, **options}), own.get("loss", DistillationLoss()), Control(),
                    tmp_path / "run", 7, save=lambda folder, progress, state: saves.append((folder.name, progress)),
                    teacher=own.get("teacher"), say=say.append)  # fmt: skip
     return made, saves, say

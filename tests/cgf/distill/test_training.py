@@ -36,7 +36,8 @@ def teacher(tmp_path_factory):
 def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, tmp_path):
     options = {
         "fine-tuning": ["softmax=bpmax_calibrated"],
-        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=2"],
+        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=[2,3]",
+                         "penalty.row_sum.weight=1", "penalty.ramp=0.6"],
         "lora": ["softmax=cgf", "tune=lora", f"ckpt={teacher}"],
         "constants": ["softmax=cgf_chain", "distill=kd", f"ckpt={teacher}", "train.softmax_lr=3"],
         "constants with lora": ["softmax=cgf_chain", "softmax.trainable=head", "tune=lora", f"ckpt={teacher}"],
