@@ -92,7 +92,11 @@ class Onlooker:
 
 @dataclass
 class Watch:
-    """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen."""
+    """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen.
+
+    Range, row sums and what lies outside the domain are of the rows of real tokens; beyond the guard are
+    counted the rows of padding tokens too, since a circuit computes on them.
+    """
 
     domain: tuple[float, float] | None
     guard: tuple[float, float] | None
@@ -104,12 +108,14 @@ class Watch:
     row_sums: list[Tensor] = field(default_factory=list)
 
     def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
-        entries = entries_that_count(y, valid)
+        entries, real = entries_that_count(y, valid), rows_of_real_tokens(valid, y.shape)
+        self.beyond += beyond(entries, self.guard)
+        sums = weights.sum(-1).flatten()
+        if real is not None:  # what comes of a padding token goes nowhere
+            entries, sums = y[valid.expand(y.shape) & real[..., None]], sums[real.flatten()]  # type: ignore[union-attr]
         self.entries += entries.numel()
         self.low, self.high = min(self.low, float(entries.min())), max(self.high, float(entries.max()))
         self.outside += beyond(entries, self.domain)
-        self.beyond += beyond(entries, self.guard)
-        sums = weights.sum(-1).flatten()
         self.row_sums.append(torch.stack([sums.min(), sums.median(), sums.max()]).detach().cpu())
 
     def summary(self) -> dict[str, Any]:

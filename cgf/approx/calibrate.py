@@ -14,8 +14,8 @@ Interval = tuple[float, float]
 
 
 def of_rows() -> Spread:
-    """For one number a row: finer bins than those of the exponent."""
-    return Spread(width=1 / 256, limits=(-512.0, 512.0))
+    """For one number a row: finer bins than those of the exponent, and as many on either side of 0."""
+    return Spread(width=1 / 64, limits=(-2048.0, 2048.0))
 
 
 @dataclass
@@ -88,6 +88,11 @@ class Calibration:
         """The value below which ``share`` of the entries that count lie; the minimum for 0."""
         return self.y.quantile(share)
 
+    def far(self) -> float:
+        """Share of the real rows whose weights sum to less than 1/2 or more than 2; a softmax's sum to 1."""
+        rows = self.row_sums.count + self.overflows
+        return (self.row_sums.outside((0.5, 2.0)) * self.row_sums.count + self.overflows) / max(rows, 1)
+
     def domain(self, outside: float = 0.0) -> Interval:
         """The interval to be accurate on: up to ``outside`` of the entries below it, none above; reaches to 0."""
         return self.quantile(outside), max(0.0, self.high)
@@ -102,6 +107,7 @@ class Calibration:
         return {
             "entries": self.entries, "range": y.get("range"), "quantiles": y.get("quantiles"),
             "row_sum": sums, "row_sum_mean": self.row_sums.mean, "row_sum_overflows": self.overflows,
+            "row_sum_far": self.far(),
             "masked": self.masked, "slots": {"entries": self.slots.count, "range": [self.slots.low, self.slots.high]},
             "skewness": self.skewness.to_json(), "kurtosis": self.kurtosis.to_json(), "kappa": self.kappa.to_json(),
         }  # fmt: skip

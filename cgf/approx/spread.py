@@ -74,12 +74,14 @@ class Spread:
         return math.sqrt(self.squares / self.count) if self.count else 0.0
 
     def quantile(self, share: float) -> float:
-        """The lower edge of the bin that holds it: at most ``share`` lie below; the minimum for 0."""
+        """The lower edge of its bin, so that at most ``share`` lie below; the minimum for 0, or below the limits."""
         if share <= 0 or not self.count:
             return self.low
         reached = np.cumsum(self.bins) > share * self.count
         # where rounding leaves no bin beyond the share, argmax would name the first
         place = int(np.argmax(reached)) if reached.any() else len(self.bins) - 1
+        if self.first + place == 0:  # the bin of all that lies beyond the limit has no lower edge
+            return self.low
         edge = self.limits[0] + self.width * (self.first + place)
         return min(max(self.low, edge), self.high)
 

@@ -104,3 +104,17 @@ def test_an_onlooker_sees_one_softmax_and_drives_with_another():
     torch.testing.assert_close(slot.weights(scores(), VALID), Exact().weights(scores(), VALID), rtol=0, atol=0)
     y = np.concatenate(exponents(scores()))
     assert (calibrator.layers[2].low, calibrator.layers[2].high) == pytest.approx((y.min(), y.max()))
+
+
+def test_watch_judges_accuracy_by_real_rows_and_the_guard_by_all():
+    x = scores(3)
+    x[1, :, 4:, :4] *= 40
+    plain, padded = Watch((-9.0, 2.0), (-30.0, 4.0)), Watch((-9.0, 2.0), (-30.0, 4.0))
+    for watch, rows, mask in ((plain, x[1:2, :, :4, :4], None), (padded, x[1:2], PADDED[1:2])):
+        softmax = CGF()
+        softmax.observers.append(watch)
+        softmax.weights(rows, mask)
+    a, b = plain.summary(), padded.summary()
+    assert a["range"] == pytest.approx(b["range"]) and a["outside_domain"] == pytest.approx(b["outside_domain"])
+    assert a["row_sum"] == pytest.approx(b["row_sum"])
+    assert plain.beyond == 0 < padded.beyond

@@ -56,6 +56,7 @@ def test_numbers_beyond_the_limits_count_in_the_last_bins():
     assert (s.low, s.high, s.bins.tolist()) == (-1e9, 1e9, [1, 1, 0, 0, 0, 0, 0, 1])
     assert s.outside((-10.0, 10.0)) == pytest.approx(2 / 3)
     assert s.quantile(0.99) == 3.0
+    assert s.quantile(0.2) == -1e9  # somewhere below the limit, so nothing may be left out
 
 
 def test_a_coarse_histogram_keeps_every_number():
