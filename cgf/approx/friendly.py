@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from cgf.approx import fit
 from cgf.approx.calibrate import Calibration, Interval, merged
 from cgf.approx.plan import ROWS, Plan, choose, cost
 from cgf.errors import UserError
@@ -67,12 +68,12 @@ class Assessment:
 
     def to_json(self) -> dict[str, Any]:
         """The plan's figures are of the domain rounded outwards: never too few levels."""
-        plan, fit = self.plan, None if self.plan is None else self.plan.exponential.fit
+        plan, known = self.plan, None if self.plan is None else self.plan.exponential.fit
         return {"domain": list(self.domain), "outside_domain": self.outside, "friendly": not self.fails,
                 "levels": None if plan is None else plan.levels,
                 "method": None if plan is None else plan.exponential.method,
-                "max_error": None if fit is None else fit.max_error,
-                "guard": None if fit is None else list(fit.guard), "verdict": self.verdict()}
+                "max_error": None if known is None else known.max_error,
+                "guard": None if known is None else list(known.guard), "verdict": self.verdict()}
 
     def verdict(self) -> str:
         """One sentence in plain words."""
@@ -115,14 +116,17 @@ def _intervals(seen: Calibration, budget: Budget) -> tuple[Interval, Interval]:
 
 
 def _covers(plan: Plan, domain: Interval, guarded: Interval) -> bool:
-    fit = plan.exponential.fit
-    assert fit is not None
-    return (fit.domain[0] <= domain[0] and domain[1] <= fit.domain[1]
-            and fit.guard[0] <= guarded[0] and guarded[1] <= fit.guard[1])
+    known = plan.exponential.fit
+    assert known is not None
+    return (known.domain[0] <= domain[0] and domain[1] <= known.domain[1]
+            and known.guard[0] <= guarded[0] and guarded[1] <= known.guard[1])
 
 
 @lru_cache(maxsize=1024)
 def _plan(range_: Interval, domain: Interval, tolerance: float, rows: str) -> Plan | None:
+    # no guard holds a value beyond its bound, so the fits (half a minute) would be in vain
+    if domain[1] > 0 and domain[1] + math.log1p(-min(tolerance, 0.5)) > math.log(fit.GUARD_BOUND):
+        return None
     try:
         return choose(range_, domain, tolerance, rows, folded=True)
     except UserError:  # the budget is checked: what is left is that nothing is feasible
@@ -170,9 +174,9 @@ def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head:
         described = [{"head": head, **c.to_json(), **(assess(c, budget, plans).to_json() if by_head else {})}
                      for head, c in by_layer[layer].items()]
         layers.append({"layer": layer, **whole.to_json(), **assess(whole, budget, plans).to_json(), "heads": described})
-    whole = assess(model, budget, plans).to_json()
+    one = assess(model, budget, plans).to_json()
     return {
-        "friendly": all(row["friendly"] for row in layers), "one_plan": whole, "levels_needed": whole["levels"],
+        "friendly": all(row["friendly"] for row in layers), "one_plan": one, "levels_needed": one["levels"],
         "entries": model.entries, "range": [model.low, model.high], "slots_range": [model.slots.low, model.slots.high],
         "outside_domain": sum(row["outside_domain"] * row["entries"] for row in layers) / model.entries,
         "layers": layers,
