@@ -61,7 +61,7 @@ def test_stories_with_its_rows_of_padding(data_root, tmp_path):
     found = report(tmp_path / "out")
     assert found["rows"] == "masked" and len(found["layers"]) == 5 and len(found["layers"][0]["heads"]) == 8
     for row in found["layers"]:
-        assert row["slots"]["range"][0] <= row["range"][0] and row["slots"]["entries"] > 2 * row["entries"]
+        assert row["slots"]["range"][0] <= row["range"][0] and row["slots"]["entries"] > 3 * row["entries"]
         assert row["outside_domain"] > 0
     assert any(row["slots"]["range"][0] < row["range"][0] - 1 for row in found["layers"])
     assert not found["friendly"] and "needs range control" in done.stdout

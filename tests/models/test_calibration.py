@@ -1,19 +1,25 @@
 """What a calibration pass shows: every row that encrypted evaluation can meet, padding included."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from conftest_models import small_bert, small_llama, small_vit
 from torch import nn
 
+from cgf.approx.fit import chain
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, evaluate
+from cgf.evaluate_he import EncryptedEvaluation
+from cgf.he.encrypted import Session
+from cgf.he.sim import SimOwner
 from cgf.observe import Calibrator
 from cgf.softmax.cgf import CGF
 from models.calibration import padded_to, run
 from models.friendly import own_weights
-from models.install import install
+from models.install import install, installed, installed_softmaxes
 
-LENGTHS = [3, 9, 5, 14, 5, 3]
+LENGTHS = [3, 9, 11, 14, 5, 3]
 
 
 class Texts:
@@ -78,14 +84,36 @@ def test_rows_of_padding_reach_where_no_real_row_does():
     assert all(whole.layers[i].domain() == pytest.approx(bare.layers[i].domain(), abs=1e-3) for i in range(3))
 
 
-def test_auto_pads_causal_hosts_alone():
+def test_auto_pads_causal_hosts_alone_and_by_a_third():
     slots = {name: calibrated(make).layers[0].slots.count for name, make in
              (("llama", small_llama), ("bert", small_bert))}
-    assert slots == {"llama": 4 * 6 * 14 * 14, "bert": 4 * sum(n * n for n in LENGTHS)}
+    assert slots == {"llama": 4 * sum((n * 4 // 3) ** 2 for n in LENGTHS), "bert": 4 * sum(n * n for n in LENGTHS)}
+
+
+def test_auto_shows_every_row_that_encrypted_evaluation_meets():
+    """Its own batches, read off its code: no row of them lies outside what the plan was made from."""
+    host = small_llama()
+    calibrator, session = observed(host), Session(SimOwner)
+    softmaxes = installed_softmaxes(host.model)
+    for softmax in softmaxes:
+        softmax.exponential = chain(-64.0, 4.0, 6)
+    evaluation = EncryptedEvaluation(host, softmaxes, installed, session, Texts(), collate, list(range(6)),
+                                     Path("unused"), masked=True)
+    batches = evaluation._batches(list(range(6)))
+    assert any(len({LENGTHS[i] for i in batch}) > 1 for batch in batches)  # some are padded
+    for softmax in softmaxes:
+        softmax.exponential = None
+    calibrator.heads.clear()
+    evaluate(host.model, host.logits, Texts(), collate, batches)
+    whole = calibrated(small_llama)
+    for layer, seen in calibrator.layers.items():
+        lo, hi = whole.layers[layer].reach()
+        assert lo <= seen.slots.low + 1e-4 and seen.slots.high - 1e-4 <= hi
+        assert whole.layers[layer].entries == seen.entries
 
 
 def test_padded_to_keeps_what_is_long_enough():
-    pad = padded_to(collate, 6, 7)
+    pad = padded_to(collate, lambda _: 6, 7)
     batch = pad([torch.arange(3), torch.arange(2)])
     assert batch["input_ids"].shape == (2, 6) and batch["input_ids"][0].tolist() == [0, 1, 2, 7, 7, 7]
     assert batch["attention_mask"].sum(1).tolist() == [3, 2]
