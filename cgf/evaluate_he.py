@@ -18,6 +18,7 @@ from cgf.he.packed import Rows
 from cgf.results import append_line, read_lines
 from cgf.softmax.base import Softmax
 
+ALIKE = (3, 4)  # a text is at least 3/4 as long as the longest of its batch, or waits for another
 
 def chosen_samples(total: int, count: int | None, seed: int) -> list[int]:
     """The first ``count`` of a fixed permutation of the split, so that fewer samples are a subset of more."""
@@ -134,12 +135,13 @@ class EncryptedEvaluation:
         return batches
 
     def _alike(self, group: list[int]) -> int:
-        """How many at the end of a group sorted by length are at least 3/4 as long as the last: the cost of
+        """How many at the end of a group sorted by length are as long as the last, or nearly (ALIKE): the cost of
         a batch grows with rows times columns, and more padding than that costs more than another batch."""
         lengths = getattr(self.dataset, "lengths", None)
         if lengths is None:
             return len(group)
-        return sum(1 for i in group if 4 * lengths[i] >= 3 * lengths[group[-1]])
+        least, most = ALIKE
+        return sum(1 for i in group if most * lengths[i] >= least * lengths[group[-1]])
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear."""

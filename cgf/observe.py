@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cgf.approx.calibrate import Calibration
+from cgf.approx.calibrate import Calibration, merged
+from cgf.errors import UserError
 
 
 def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
@@ -16,26 +17,86 @@ def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
     return y.flatten() if valid is None else y[valid.expand(y.shape)]
 
 
+def rows_of_real_tokens(valid: Tensor | None, shape: torch.Size) -> Tensor | None:
+    """(B, H, Q) bool: False for the rows of padding tokens; None: all are real.
+
+    In self-attention a token may attend itself unless it is padding. With other keys than queries nothing
+    tells padding rows apart, and all count as real.
+    """
+    if valid is None or shape[-1] != shape[-2]:
+        return None
+    return valid.expand(shape).diagonal(dim1=-2, dim2=-1)
+
+
 @dataclass
 class Calibrator:
-    """Feeds a Calibration a layer; attach to softmaxes that have an exponent."""
+    """Feeds a Calibration a layer and head; attach to softmaxes that have an exponent.
 
-    layers: dict[int, Calibration] = field(default_factory=dict)
+    Needs y (..., H, Q, K). Raises UserError, with the layer, where y is not finite.
+    """
+
+    heads: dict[tuple[int, int], Calibration] = field(default_factory=dict)
 
     def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
-        masked = valid is not None and not bool(valid.all())
-        sums = weights.sum(-1)
-        if valid is not None:  # a row without valid entries has no sum to speak of
-            sums = sums[valid.expand(y.shape).any(-1)]
-        layer = self.layers.setdefault(softmax.layer, Calibration())
-        layer.add(entries_that_count(y, valid).detach().cpu().numpy(), sums.detach().cpu().numpy(), masked)
+        if not bool(y.isfinite().all()):
+            raise UserError(f"layer {softmax.layer} gives an exponent that is not finite: the scores of the layers "
+                            "before it have run off")
+        sums, real = weights.double().sum(-1), rows_of_real_tokens(valid, y.shape)
+        whole = None if valid is None else valid.expand(y.shape)
+        for head in range(y.shape[-3]):
+            self.heads.setdefault((softmax.layer, head), Calibration()).add(
+                _numbers(y, -3, head), _numbers(sums, -2, head), _numbers(whole, -3, head), _numbers(real, -2, head)
+            )
+
+    @property
+    def layers(self) -> dict[int, Calibration]:
+        """All heads of a layer together, by layer."""
+        return {layer: merged(self.of_layer(layer)) for layer in sorted({layer for layer, _ in self.heads})}
+
+    def of_layer(self, layer: int) -> list[Calibration]:
+        """The heads of a layer, in order."""
+        return [self.heads[key] for key in sorted(self.heads) if key[0] == layer]
+
+
+def _numbers(tensor: Tensor | None, axis: int, head: int) -> Any:
+    """One head of (..., H, Q, K) as (rows, K), or of (..., H, Q) as (rows,)."""
+    if tensor is None:
+        return None
+    return tensor.select(axis, head).flatten(0, axis + 1).detach().cpu().numpy()
+
+
+@dataclass
+class Onlooker:
+    """Stands at a layer's softmax: ``drives`` makes the weights, ``looked`` is shown the same scores.
+
+    So a model runs as it was trained while the exponent of another softmax is observed.
+    """
+
+    drives: Any
+    looked: Any
+    layer: int = 0
+    training: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.drives.name
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        return self.drives.scores(query, key, scaling)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        self.looked.layer = self.layer
+        self.looked.weights(scores, valid)
+        return self.drives.weights(scores, valid)
 
 
 @dataclass
 class Watch:
     """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen.
 
-    domain and guard None: those of each softmax's own exponential, where it has them.
+    domain and guard None: those of each softmax's own exponential, where it has them. Range, row sums and what
+    lies outside the domain are of the rows of real tokens; beyond the guard are counted the rows of padding
+    tokens too, since a circuit computes on them.
     """
 
     domain: tuple[float, float] | None = None
@@ -50,16 +111,18 @@ class Watch:
     row_sums: list[Tensor] = field(default_factory=list)
 
     def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
-        entries = entries_that_count(y, valid)
-        self.entries += entries.numel()
-        self.low, self.high = min(self.low, float(entries.min())), max(self.high, float(entries.max()))
+        entries, real = entries_that_count(y, valid), rows_of_real_tokens(valid, y.shape)
         fit = getattr(softmax.exponential, "fit", None)
         domain = self.domain if self.domain or fit is None else fit.domain
         guard = self.guard if self.guard or fit is None else fit.guard
         self.has_domain, self.has_guard = self.has_domain or domain is not None, self.has_guard or guard is not None
-        self.outside += beyond(entries, domain)
         self.beyond += beyond(entries, guard)
         sums = weights.sum(-1).flatten()
+        if real is not None:  # what comes of a padding token goes nowhere
+            entries, sums = y[valid.expand(y.shape) & real[..., None]], sums[real.flatten()]  # type: ignore[union-attr]
+        self.entries += entries.numel()
+        self.low, self.high = min(self.low, float(entries.min())), max(self.high, float(entries.max()))
+        self.outside += beyond(entries, domain)
         self.row_sums.append(torch.stack([sums.min(), sums.median(), sums.max()]).detach().cpu())
 
     def summary(self) -> dict[str, Any]:

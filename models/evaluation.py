@@ -74,9 +74,7 @@ class Opened:
         }
 
     def rows(self) -> str:
-        """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
-        config = getattr(self.host.model, "config", None)
-        return "masked" if self.host.family == "llama" or getattr(config, "is_decoder", False) else "full"
+        return self.host.rows
 
     def samples(self, count: int | None, seed: int) -> list[int]:
         return chosen_samples(len(self.dataset), count, seed)

@@ -41,6 +41,12 @@ class Host:
         device = next(self.model.parameters()).device
         return self.forward(self.model, {k: v.to(device) for k, v in batch.items()})
 
+    @property
+    def rows(self) -> str:
+        """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
+        config = getattr(self.model, "config", None)
+        return "masked" if self.family == "llama" or getattr(config, "is_decoder", False) else "full"
+
     def state(self) -> dict[str, Tensor]:
         """Weights under the host's own key names, adapters merged."""
         return host_state(self.model)

@@ -6,6 +6,7 @@ Without a checkpoint, what there is for a range: python scripts/plan.py range=[-
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def show(cfg: DictConfig, found: list[Any], folder: Path, facts: dict[str, Any])
 
 def from_checkpoint(cfg: DictConfig) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
-    from cgf.approx.calibrate import union
+    from cgf.approx.calibrate import merged, union
     from cgf.approx.select import FILE
     from cgf.errors import UserError
     from cgf.results import run_info, write_json
@@ -117,29 +118,43 @@ def from_checkpoint(cfg: DictConfig) -> None:
         raise UserError(f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
                         "with approx=exact")
     indices = opened.samples(cfg.samples, cfg.seed)
-    layers, shape = calibrated_layers(cfg, opened, indices)
+    calibrator, layers, shape = calibrated_layers(cfg, opened, indices)
     calibrated, _ = union(layers, cfg.outside)
     plan = plan_of(cfg, opened, layers, shape)
     fit = plan.exponential.fit
     assert fit is not None
+    fits = [plan.of(i).exponential.fit for i in range(len(layers))]
+    shares = [layer.y.outside(own.domain) for layer, own in zip(layers, fits, strict=True)]
+    share = sum(s * layer.entries for s, layer in zip(shares, layers, strict=True)) / merged(layers).entries
+    plan = replace(plan, share_outside=share)
+    for layer, own in zip(layers, fits, strict=True):
+        low, high = union([layer])[0]
+        if not own.guard[0] <= low <= high <= own.guard[1]:  # possible by hand alone
+            raise UserError(f"the guard of a plan must hold every calibrated entry, [{low:.2f}, {high:.2f}], and that "
+                            f"of {plan.exponential.method} with this k is [{own.guard[0]:.2f}, {own.guard[1]:.2f}]: "
+                            "another approx.k, or approx=auto")
     path = opened.checkpoint.path / FILE
     write_json(path, {
         **plan.to_json(), "method": plan.exponential.method, "domain": fit.domain, "guard": fit.guard,
         "max_error": fit.max_error, "calibrated": calibrated, "split": cfg.split, "samples": len(indices),
-        "layers": [c.to_json() for c in layers],
+        "padding": cfg.padding,
+        "layers": [{**c.to_json(), "outside_domain": c.y.outside(own.domain),
+                    "heads": [{**h.to_json(), "outside_domain": h.y.outside(own.domain)} for h in heads]}
+                   for c, own, heads in zip(layers, fits, map(calibrator.of_layer, calibrator.layers), strict=True)],
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     })  # fmt: skip
     print(f"exponent in [{calibrated[0]:.2f}, {calibrated[1]:.2f}] on {len(indices)} {cfg.split} samples, "
-          f"{plan.rows} rows: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, error "
-          f"{fit.max_error:.1e} on [{fit.domain[0]:.2f}, {fit.domain[1]:.2f}], guard [{fit.guard[0]:.1f}, "
-          f"{fit.guard[1]:.1f}]{' in the deepest layer' if plan.layers else ''}")
+          f"{plan.rows} rows, {share:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
+          f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, "
+          f"error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
+          f"{' in the deepest layer' if plan.layers else ''}")
     print(path)
 
 
-def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple[list[Any], tuple[int, int]]:
-    """Calibrations by layer, and (rows of a sample, columns) of the longest rows seen."""
-    from cgf.evaluate import batches_of_one_length, evaluate
+def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple[Any, list[Any], tuple[int, int]]:
+    """Calibrator by head, its layers, and (rows of a sample, columns) of the longest rows seen."""
     from cgf.observe import Calibrator
+    from models.calibration import run
 
     calibrator, shape = Calibrator(), [0, 0]
 
@@ -149,10 +164,8 @@ def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple
 
     for softmax in opened.softmaxes:
         softmax.observers += [calibrator, measure]
-    opened.host.model.eval()
-    evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
-             batches_of_one_length(opened.dataset, cfg.batch_size, indices))
-    return [calibrator.layers[layer] for layer in sorted(calibrator.layers)], (shape[0], shape[1])
+    run(opened.host, opened.dataset, opened.collate, indices, cfg.batch_size, cfg.padding)
+    return calibrator, list(calibrator.layers.values()), (shape[0], shape[1])
 
 
 def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, int]) -> Any:
@@ -162,8 +175,9 @@ def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, i
     from cgf.he.pareto import least_levels, pick
 
     approx = resolved(cfg)["approx"]
-    masked = any(c.masked for c in layers)
-    kind = ("causal" if opened.rows() == "masked" else "padding") if masked else "full"
+    causal = opened.rows() == "masked"
+    masked = causal or cfg.padding == "longest"
+    kind = "causal" if causal else "padding" if masked else "full"
     options = {"rows": cfg.rows or shape[0] * max(1, 8192 // shape[0]), "columns": cfg.columns or shape[1],
                "mask": kind}
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from cgf.observe import Calibrator, Watch
+from cgf.errors import UserError
+from cgf.observe import Calibrator, Onlooker, Watch
 from cgf.softmax.cgf import CGF
+from cgf.softmax.exact import Exact
 
 VALID = torch.ones(6, 6, dtype=torch.bool).tril()[None, None]
 
@@ -50,3 +52,69 @@ def test_calibrator_keeps_layers_apart():
     kept = calibrator.layers[1]
     assert (kept.low, kept.high) == pytest.approx((y.min(), y.max())) and kept.entries == len(y)
     assert kept.masked and not calibrator.layers[0].masked and calibrator.layers[0].entries == 3 * 2 * 36
+
+
+PADDED = torch.ones(3, 1, 6, 6, dtype=torch.bool)
+PADDED[1, :, :, 4:] = False  # the second text has four tokens
+
+
+def test_calibrator_tells_rows_of_padding_from_real_ones():
+    x = scores(3)
+    x[1, :, 4:, :4] *= 40  # what padding tokens ask for: a range no real row has
+    calibrator, softmax = Calibrator(), CGF()
+    softmax.observers.append(calibrator)
+    softmax.weights(x, PADDED)
+    assert sorted(calibrator.heads) == [(0, 0), (0, 1)]
+    for head in range(2):
+        real, slots = [], [0.0]
+        for sample, query in np.ndindex(3, 6):
+            row = x[sample, head, query, : 4 if sample == 1 else 6].numpy()
+            y = row - row.mean() - row.var() / 2 - math.log(len(row))
+            slots.extend(y)
+            if sample != 1 or query < 4:
+                real.extend(y)
+        c = calibrator.heads[0, head]
+        assert (c.low, c.high, c.entries) == pytest.approx((min(real), max(real), len(real)))
+        assert (c.slots.low, c.slots.high) == pytest.approx((min(slots), max(slots)))
+        assert c.slots.count == 3 * 36 and c.slots.low < 5 * c.low and c.kappa.count == 16
+    whole = calibrator.layers[0]
+    assert whole.entries == sum(c.entries for c in calibrator.of_layer(0))
+    assert whole.low == min(c.low for c in calibrator.of_layer(0))
+
+
+def test_the_diagonal_tells_no_padding_where_keys_are_other_than_queries():
+    calibrator, softmax = Calibrator(), CGF()
+    softmax.observers.append(calibrator)
+    softmax.weights(scores()[..., :4, :], torch.ones(3, 1, 1, 6, dtype=torch.bool))
+    assert calibrator.heads[0, 0].kappa.count == 3 * 4
+
+
+def test_scores_that_ran_off_are_refused_by_layer():
+    calibrator, softmax = Calibrator(), CGF()
+    softmax.layer = 4
+    softmax.observers.append(calibrator)
+    with pytest.raises(UserError, match="layer 4"):
+        softmax.weights(scores() * math.inf)
+
+
+def test_an_onlooker_sees_one_softmax_and_drives_with_another():
+    calibrator, looked = Calibrator(), CGF()
+    looked.observers.append(calibrator)
+    slot = Onlooker(Exact(), looked, layer=2)
+    torch.testing.assert_close(slot.weights(scores(), VALID), Exact().weights(scores(), VALID), rtol=0, atol=0)
+    y = np.concatenate(exponents(scores()))
+    assert (calibrator.layers[2].low, calibrator.layers[2].high) == pytest.approx((y.min(), y.max()))
+
+
+def test_watch_judges_accuracy_by_real_rows_and_the_guard_by_all():
+    x = scores(3)
+    x[1, :, 4:, :4] *= 40
+    plain, padded = Watch((-9.0, 2.0), (-30.0, 4.0)), Watch((-9.0, 2.0), (-30.0, 4.0))
+    for watch, rows, mask in ((plain, x[1:2, :, :4, :4], None), (padded, x[1:2], PADDED[1:2])):
+        softmax = CGF()
+        softmax.observers.append(watch)
+        softmax.weights(rows, mask)
+    a, b = plain.summary(), padded.summary()
+    assert a["range"] == pytest.approx(b["range"]) and a["outside_domain"] == pytest.approx(b["outside_domain"])
+    assert a["row_sum"] == pytest.approx(b["row_sum"])
+    assert plain.beyond == 0 < padded.beyond

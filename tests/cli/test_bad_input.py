@@ -254,6 +254,32 @@ def test_bad_values_for_plan(refused, checkpoint, argument, says):
     refused("plan", [f"ckpt={checkpoint}", argument], says)
 
 
+def test_a_plan_by_hand_whose_guard_is_too_narrow(refused, checkpoint):
+    refused("plan", [f"ckpt={checkpoint}", "samples=20", "approx=chebyshev", "approx.k=0",
+                     "approx.range=[-0.5,0]"],
+            "guard of a plan must hold every calibrated entry", "chebyshev", "approx.k")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["split=test"], ["never see test data", "split=train or split=val"]),
+    (["softmax=exact"], ["'exact' has no exponent to look at", "softmax=cgf"]),
+    (["softmax=bpmax"], ["'bpmax' has no exponent to look at"]), (["softmax=nope"], ["unknown softmax 'nope'"]),
+    (["forward=both"], ["trained, softmax, and 'both'"]), (["padding=left"], ["auto, none, longest, and 'left'"]),
+    (["tolerance=0"], ["tolerance must be positive"]), (["outside=1"], ["from 0 to below 1"]),
+    (["margin=0.5"], ["by 1 or more, and 0.5"]), (["levels=0"], ["levels must be at least 1"]),
+    (["domain=[1]"], ["two numbers [LO,HI]"]), (["samples=0"], ["at least 1, and 0"]), (["split=foo"], ["'foo'"]),
+    (["ckpt=nowhere"], ["needs a checkpoint or run folder"]),
+    (["compare=nowhere"], ["needs a checkpoint or run folder"]),
+])
+def test_bad_values_for_friendly(refused, arguments, says):
+    refused("friendly", arguments, *says)
+
+
+def test_friendly_of_a_checkpoint_without_an_exponent(refused, checkpoint):
+    swap_softmax(checkpoint, _target_="cgf.softmax.bpmax.BPMax", p=5, c=5.0)
+    refused("friendly", [f"ckpt={checkpoint}"], "'bpmax' has no exponent to look at")
+
+
 def test_a_tolerance_out_of_reach(refused, checkpoint):
     refused("plan", [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null"],
             "no exponential reaches an error of 1e-30", "the best error is")

@@ -1,0 +1,137 @@
+"""Depth and operations of every softmax, counted off the circuits that run: python scripts/complexity.py
+
+The paper's tables 'benefit' (maximum, division, data-adaptivity), 'depth' and 'complexity', its formulas beside.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved
+
+# the paper's table of k: (model and data, k of Chebyshev, k of the limit)
+PAPER_K = (("LLaMA-3.2-1B CLINC150", 3, 6), ("LLaMA-3.2-1B Banking77", 3, 6), ("LLaMA-3.2-1B SST-2", 4, 7),
+           ("ViT-Base ImageNet", 6, 8), ("DeiT-Base ImageNet", 3, 6), ("ViT-Tiny ImageNet", 1, 8),
+           ("DeiT-Tiny ImageNet", 1, 7))  # fmt: skip
+PUBLISHED_DEPTH = {"thor": 30, "tricycle": 17, "arion": 14, "fixed_max": "22 / 26 / 30"}
+
+
+@entry("complexity")
+def main(cfg: DictConfig) -> None:
+    from cgf.bench.tables import draw_depths, print_complexity
+    from cgf.results import run_info, write_json
+
+    out = Path(cfg.out).expanduser()
+    result = {"methods": methods(cfg), "paper_k": paper_k(cfg), "by_k": by_k(cfg), "rows": cfg.rows,
+              "columns": cfg.columns, "run": run_info(resolved(cfg))}
+    write_json(out, result)
+    print_complexity(result)
+    draw_depths(result, out.with_suffix(".png"))
+    print(out)
+
+
+def counted(softmax: Any, cfg: Any, style: str = "folded") -> dict[str, Any]:
+    """Levels as if no ring ended, operations, and the bootstraps where the 2^15-slot engine must refresh."""
+    from cgf.bench.job import rows_of
+    from cgf.errors import UserError
+    from cgf.he.dryrun import depth, dry_run
+    from cgf.he.engine import BOOTSTRAPPABLE
+
+    rows = rows_of(cfg.rows, cfg.columns)
+    endless = depth(softmax, rows, cfg.columns, style)
+    try:
+        boots = dry_run(softmax, rows, cfg.columns, style, rings=(BOOTSTRAPPABLE,)).ops["boot"]
+    except UserError:
+        boots = None  # no place to refresh in its formula: the ring must hold all of it
+    return {"levels": endless.levels, "ops": {**endless.ops, "boot": boots}, "ciphertexts": endless.layout.ciphertexts,
+            "circuit": endless.circuit.name}
+
+
+def methods(cfg: Any) -> list[dict[str, Any]]:
+    """Every softmax at its default setting, rows of ``columns`` entries; ours on [-128, 0] at 1e-5."""
+    from cgf.approx import fit
+    from cgf.softmax.bpmax import BPMax
+    from cgf.softmax.cgf import CGF
+    from cgf.softmax.comparison import Comparison
+    from cgf.softmax.normalize_square import NormalizeSquare, Thor
+    from cgf.softmax.published import Published
+    from cgf.softmax.quotient import Power, Quad
+    from cgf.softmax.standard import FixedMax, Standard
+    from cgf.softmax.statistical import Arion, Tricycle
+    from cgf.softmax.taylor import TaylorCGF
+
+    n = cfg.columns
+    ours, paper, limit = CGF(), CGF(), CGF()
+    ours.exponential, paper.exponential = fit.chain(-128.0, 0.0, 6), fit.chebyshev(-128.0, 0.0, 15, 4)
+    limit.exponential = fit.limit(-128.0, 0.0, 7)
+    chosen = [("ours: chain of 6, folded", ours, "folded"), ("paper: Chebyshev 15, k = 4", paper, "paper"),
+              ("paper: limit, k = 7", limit, "paper"), ("Taylor, degree 3", TaylorCGF(), "folded"),
+              ("BPMax, p = 5", BPMax(), "folded"), ("standard, Goldschmidt", Standard(n=n), "folded"),
+              ("HETAL", Comparison(n=n), "folded"), ("EncryptedLLM (stand-in)", FixedMax(n=n), "folded"),
+              ("Tricycle (our bound)", Tricycle(n=n), "folded"), ("ARION", Arion(n=n), "folded"),
+              ("Cho et al.", NormalizeSquare(n=n), "folded"), ("THOR", Thor(n=n), "folded"),
+              ("Power-softmax, p = 4", Power(), "folded"), ("2Quad", Quad(), "folded")]
+    table = []
+    for label, softmax, style in chosen:
+        row = {"method": label, "name": softmax.name, **counted(softmax, cfg, style)}
+        if isinstance(softmax, Published):
+            row |= {"maximum": softmax.maximum, "division": True, "adaptive": softmax.adaptive,
+                    "source": softmax.source, "stand_in": softmax.stand_in, "domain": softmax.domain,
+                    "error_bound": softmax.error_bound(), "published_levels": PUBLISHED_DEPTH.get(softmax.name)}
+        else:
+            fitted = softmax.exponential.fit if softmax.exponential is not None else None
+            row |= {"maximum": "none", "division": False, "adaptive": softmax.name != "bpmax", "source": "",
+                    "stand_in": "", "domain": fitted.domain if fitted else None,
+                    "error_bound": fitted.max_error if fitted else None, "published_levels": None}
+        table.append(row)
+    return table
+
+
+def by_k(cfg: Any) -> list[dict[str, Any]]:
+    """The paper's formulas for CGF and Cho et al., of one ciphertext, beside what the circuits count on [-8 2^k, 0]."""
+    import math
+
+    from cgf.approx import fit
+    from cgf.softmax.cgf import CGF
+    from cgf.softmax.normalize_square import NormalizeSquare
+
+    table, bits = [], math.ceil(math.log2(cfg.columns))
+    for k in range(1, 7):
+        cgf, ours = CGF(), CGF()
+        cgf.exponential = fit.chebyshev(-8.0 * 2**k, 0.0, 15, k)
+        chain = ours.exponential = fit.chain(-8.0 * 2**k, 0.0, min(k + 2, 8))
+        rounds = NormalizeSquare(bound=2.0**k * math.log(cfg.columns), n=cfg.columns, k=k)
+        table.append({
+            "k": k,
+            "cgf": {**counted(cgf, cfg, "paper"),
+                    "formula": {"levels": k + 6, "cmult": k + 10, "rotate": 2 * bits}},
+            "cho": {**counted(rounds, cfg),
+                    "formula": {"levels": 8 * k + 9, "cmult": 12 * k + 58, "rotate": 2 * k * bits}},
+            "ours": {**counted(ours, cfg), "max_error": chain.fit.max_error if chain.fit else None},
+        })  # fmt: skip
+    return table
+
+
+def paper_k(cfg: Any) -> list[dict[str, Any]]:
+    """The paper's depth column: the smaller of Chebyshev (k + 6) and limit (k + 2), as counted."""
+    from cgf.approx import fit
+    from cgf.softmax.cgf import CGF
+
+    table = []
+    for label, chebyshev, limit in PAPER_K:
+        first, second = CGF(), CGF()
+        first.exponential = fit.chebyshev(-8.0 * 2**chebyshev, 0.0, 15, chebyshev)
+        second.exponential = fit.limit(-(2.0**limit), 0.0, limit)
+        counts = [counted(s, cfg, "paper")["levels"] for s in (first, second)]
+        table.append({"model": label, "k": [chebyshev, limit], "levels": counts, "least": min(counts)})
+    return table
+
+
+if __name__ == "__main__":
+    main()
