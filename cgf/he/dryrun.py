@@ -47,6 +47,8 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
         needs = _try(softmax, rows, columns, style, ring.max_level, rings)
         if needs is None:
             continue
+        if ring == BOOTSTRAPPABLE:  # the library builds it at its full size alone
+            return needs
         # where a key switch at the top of the ring costs a level, an engine of one level less needs one less
         for level in range(needs.levels - 1, ring.max_level):
             if level > _below(ring.max_level, rings) and (

@@ -179,3 +179,9 @@ def test_every_published_method_says_where_it_comes_from():
         assert softmax.maximum in ("comparison", "fixed", "bound", "none")
         low, high = softmax.domain
         assert low < high
+
+
+def test_the_engine_that_bootstraps_is_never_built_smaller():
+    rows = Rows((1, 1, 256, 256), 0, None, np.full(256, 256.0))
+    needs = dry_run(NormalizeSquare(bound=5.5, n=256, k=1), rows, 256, "folded", rings=(BOOTSTRAPPABLE,))
+    assert needs.max_level == BOOTSTRAPPABLE.max_level and needs.ops["boot"] == 0
