@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -15,6 +16,7 @@ from cgf.errors import UserError
 from cgf.he.circuits import Circuit
 from cgf.he.count import Counting
 from cgf.he.desilo import DesiloOwner
+from cgf.he.lanes import LanesEngine, LanesOwner
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.memory import peak_mib
 from cgf.he.packed import Packed, Rows
@@ -36,6 +38,7 @@ class Job:
     truth: np.ndarray
     matrix: np.ndarray
     runs: int
+    lanes: int = 1  # engines and threads of a worker, on one set of ciphertexts (cgf.he.lanes)
     whole: bool = False  # time encryption and decryption too
     causal: bool = False  # row i of every square block sees its entries 0 .. i alone
 
@@ -78,7 +81,7 @@ def run(job: Job, workers: int = 1) -> dict[str, Any]:
     kinds = answers[0]["seconds"][0]
     by_operation = {kind: [sum(a["seconds"][r][kind] for a in answers) for r in range(job.runs)] for kind in kinds}
     return {
-        "name": job.name, "workers": workers, "runs": job.runs, "engine": job.owner,
+        "name": job.name, "workers": workers, "lanes": job.lanes, "runs": job.runs, "engine": job.owner,
         "seconds": {"mean": float(wall.mean()), "std": float(wall.std()), "runs": wall.tolist(),
                     "by_operation": {k: {"mean": float(np.mean(v)), "std": float(np.std(v))}
                                      for k, v in by_operation.items()}},
@@ -100,7 +103,7 @@ def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) ->
 
 def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any]:
     start = time.perf_counter()
-    owner = DesiloOwner(**job.owner)
+    owner = owner_for(job)
     matrix = job.matrix[part]
     rows = rows_of(len(matrix), matrix.shape[1], job.causal)
     layout = choose_layout(len(matrix), matrix.shape[1], owner.slots, masked=job.causal)
@@ -117,11 +120,14 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
         fresh = cts or encrypted(owner, vectors, job.level)
         ready = time.perf_counter()
         result = circuit.run(Packed(counting, layout, rows, fresh)).relinearized()
+        spent = counting.seconds
+        if isinstance(engine, LanesEngine):
+            spent = engine.wait(result.cts)
         done = time.perf_counter()
         weights = decrypted(owner, layout, result, circuit) if job.whole else None
         ended = time.perf_counter()
         spans.append((began, ended))
-        seconds.append({**counting.seconds, "encrypt": ready - began, "decrypt": ended - done})
+        seconds.append({**spent, "encrypt": ready - began, "decrypt": ended - done})
     weights = decrypted(owner, layout, result, circuit) if weights is None else weights
     if rows.valid is not None:
         weights = np.where(rows.valid, weights, 0.0)
@@ -130,9 +136,17 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
             "ciphertexts": layout.ciphertexts, "peak_mib": peak_mib(), "setup_s": setup_s}
 
 
-def encrypted(owner: DesiloOwner, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
+def owner_for(job: Job) -> Any:
+    """DesiloOwner of the job's arguments, or so many on one secret."""
+    if job.lanes == 1:
+        return DesiloOwner(**job.owner)
+    rest = {k: v for k, v in job.owner.items() if k != "max_level"}
+    return LanesOwner(job.owner["max_level"], partial(DesiloOwner, **rest), job.lanes)
+
+
+def encrypted(owner: Any, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
     return tuple(owner.encrypt(vector, level) for vector in vectors)
 
 
-def decrypted(owner: DesiloOwner, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
+def decrypted(owner: Any, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
     return layout.unpack([owner.decrypt(ct) for ct in result.cts]) * circuit.output_scale

@@ -20,7 +20,7 @@ from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
 from cgf.he.packed import Packed, Rows
 
-STYLES = ("folded", "paper")
+STYLES = ("folded", "abreast", "paper")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
         return Circuit("formula", softmax.formula)
     if rows.valid is not None or padded or rows.uniform is None:
         return masked(exponential, rows)
-    return folded(exponential, rows.uniform) if style == "folded" else algorithm_1(exponential, rows.uniform)
+    full = {"folded": folded, "abreast": abreast, "paper": algorithm_1}[style]
+    return full(exponential, rows.uniform)
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:
@@ -86,6 +87,33 @@ def folded(e: Exponential, n: int) -> Circuit:
         return core.core(plus_public(centred * m1 - squares * m2, constant))
 
     return Circuit("folded", run, input_scale=p * e.a / (m1 * n), output_scale=output_scale)
+
+
+def abreast(e: Exponential, n: int, centre: float = 0.0) -> Circuit:
+    """Full rows of one count n: both row sums come from the scores themselves, so that neither waits for the other.
+
+    With X = x sqrt(a / 2) / n, where n = q^2 m and m is square-free:
+    a (x - K) = n sqrt(2a) X - sqrt(2a) rowsum(X) - m rowsum((q X)^2) + rowsum(X)^2.
+    Levels: 1 + core, as ``folded``, and one square more. m multiplies the noise of the squares, and the
+    variance is E[x^2] - mean^2, which loses about log2(mean^2 / variance) bits: for n of small m (256: 1) and
+    two lanes (cgf.he.lanes), where the longest path counts and not the work.
+    """
+    q, m = square_part(n)
+    root, constant, scale = math.sqrt(2 * e.a), e.b - e.a * math.log(n), math.sqrt(e.a / 2) / n
+
+    def run(x: Packed) -> Packed:
+        x = x - centre * scale
+        s1, s2 = x.row_sum(), (x * q).square().row_sum().relinearized() * m
+        shift = s2 - s1.square().relinearized() + s1 * root
+        return e.core(plus_public(x * (n * root) - shift, constant))
+
+    return Circuit("abreast", run, input_scale=scale)
+
+
+def square_part(n: int) -> tuple[int, int]:
+    """(q, m) with n = q^2 m and m square-free."""
+    q = max(q for q in range(1, math.isqrt(n) + 1) if n % (q * q) == 0)
+    return q, n // (q * q)
 
 
 def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) -> tuple[int, int, float]:

@@ -64,17 +64,19 @@ class DesiloOwner:
     bootstrap  None; 'plain': the engine that could bootstrap, without the keys; 'small' (26 s for the keys,
                110 s a bootstrap, 13 GiB in all) or 'medium' (92 s, 38 s, 21.5 GiB). UserError where the
                machine has less memory than that.
+    secret     of another owner of the same size (dump_secret), to share its ciphertexts; None: a new one
     """
 
     def __init__(self, max_level: int, mode: str = "parallel", threads: int | None = None,
-                 device_id: int = 0, bootstrap: str | None = None) -> None:
+                 device_id: int = 0, bootstrap: str | None = None, secret: bytes | None = None) -> None:
         if bootstrap not in (None, "plain", *BOOTSTRAP_GIB):
             raise UserError(f"he.owner.bootstrap must be null, plain, small or medium, and {bootstrap!r} was given")
         if bootstrap in BOOTSTRAP_GIB:
             need_memory(BOOTSTRAP_GIB[bootstrap], f"a {bootstrap} bootstrap key")
         self._engine = build_engine(max_level, mode, threads, device_id, bootstrap is not None)
         self.max_level, self.slots = max_level, int(self._engine.slot_count)
-        self._secret = self._engine.create_secret_key()
+        self._secret = (self._engine.create_secret_key() if secret is None
+                        else self._engine.deserialize_secret_key(secret))
         self._public = self._engine.create_public_key(self._secret)
         self._relinearization = self._engine.create_relinearization_key(self._secret)
         self._rotations: dict[int, Any] = {}
@@ -88,6 +90,9 @@ class DesiloOwner:
             return self._relinearization, conjugation, self._engine.create_bootstrap_key(self._secret, size)
         small = self._engine.create_roll_key(self._secret), self._engine.create_small_bootstrap_key(self._secret)
         return self._relinearization, conjugation, *small
+
+    def dump_secret(self) -> bytes:
+        return bytes(self._engine.serialize_secret_key(self._secret))
 
     def encrypt(self, values: np.ndarray, level: int) -> Any:
         if not 0 <= level <= self.max_level:
@@ -172,6 +177,12 @@ class DesiloEngine:
         if key is None:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
         return self._engine.rotate(a, key)
+
+    def dump(self, ct: Any) -> bytes:
+        return bytes(self._engine.serialize_ciphertext(ct))
+
+    def load(self, data: bytes) -> Any:
+        return self._engine.deserialize_ciphertext(data)
 
     def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
         need_bootstrap(self.refreshed)

@@ -108,6 +108,14 @@ class Engine(Protocol):
         """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
 
 
+class Portable(Engine, Protocol):
+    """An engine whose ciphertexts go to other engines of the same size and secret, as bytes."""
+
+    def dump(self, ct: Ciphertext) -> bytes: ...
+
+    def load(self, data: bytes) -> Ciphertext: ...
+
+
 class Owner(Protocol):
     """The party that owns the secret key: encrypts, decrypts, and makes the keys that it grants."""
 

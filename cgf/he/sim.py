@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -106,6 +107,12 @@ class SimEngine:
                 self._beyond(int((np.abs(ct.values) > 1.0).sum()), worst, "a bootstrap takes slots of at most 1")
         return [SimCiphertext(ct.values, self.refreshed) for ct in cts]
 
+    def dump(self, ct: SimCiphertext) -> bytes:
+        return pickle.dumps(ct)
+
+    def load(self, data: bytes) -> SimCiphertext:
+        return pickle.loads(data)
+
     def _down(self, level: int) -> int:
         need_level(level, self.max_level)
         return level - 1
@@ -115,9 +122,12 @@ class SimOwner:
     """Owner of the simulator: there is no secret, but the interface is the same."""
 
     def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
-                 rings: tuple[Ring, ...] = RINGS) -> None:
+                 rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None) -> None:
         self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
+
+    def dump_secret(self) -> bytes:
+        return b""
 
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
         if not 0 <= level <= self.max_level:

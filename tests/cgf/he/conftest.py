@@ -4,11 +4,10 @@ import importlib.util
 import pytest
 
 from cgf.he.desilo import DesiloOwner
+from cgf.he.lanes import LanesOwner
 from cgf.he.openfhe import VERSION as OPENFHE_VERSION
 from cgf.he.openfhe import OpenFHEOwner
 from cgf.he.sim import SimOwner
-
-ENGINES = ("sim", "desilo", "openfhe")
 
 
 @functools.cache
@@ -16,12 +15,16 @@ def make_owner(engine: str, max_level: int):
     """One owner, and so one set of keys, for each engine and size in the whole test run."""
     if engine == "sim":
         return SimOwner(max_level)
+    if engine == "lanes_sim":
+        return LanesOwner(max_level, SimOwner, lanes=3)
     if engine == "openfhe":
         if importlib.util.find_spec("openfhe") is None:
             pytest.skip(f"openfhe=={OPENFHE_VERSION} is not installed: scripts/test_openfhe.sh makes its CPython 3.10")
         return OpenFHEOwner(max_level)
     if importlib.util.find_spec("desilofhe") is None:
         pytest.skip("desilofhe is not installed")
+    if engine == "lanes_desilo":
+        return LanesOwner(max_level, functools.partial(DesiloOwner, mode="cpu"), lanes=2)
     return DesiloOwner(max_level, mode="cpu")
 
 

@@ -1,0 +1,205 @@
+"""One circuit on several engines at once: operations are noted first, then run side by side.
+
+Ciphertexts of desilofhe must not be shared between threads, and its own threads make one operation only 1.2
+to 1.5 times faster. So every lane has an engine, keys and a thread of its own; a ciphertext that another lane
+needs goes there as bytes. What runs where follows from the whole circuit, known before it starts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.count import Counting
+from cgf.he.engine import RINGS, Owner, Portable, Ring, need_bootstrap
+from cgf.he.schedule import Task, list_schedule
+from cgf.he.sim import SimCiphertext, SimEngine
+
+# of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
+SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02}
+TRANSFER = 0.05
+
+
+@dataclass(eq=False)
+class Noted(Task):
+    """A ciphertext of LanesEngine: the operation that makes it, its level and polynomials, later the ciphertext."""
+
+    operation: str = ""
+    operands: tuple[Any, ...] = ()
+    shadow: SimCiphertext | None = None
+    engine: LanesEngine | None = None
+    sent: bool = False  # another lane needs it
+    copies: dict[int, Any] = field(default_factory=dict, repr=False)  # lane -> ciphertext
+    data: bytes | None = field(default=None, repr=False)
+    done: threading.Event = field(default_factory=threading.Event, repr=False)
+
+
+class LanesEngine:
+    """Engine over several equal engines, the lanes. Operations are noted; ``wait`` runs them, and so does decryption.
+
+    Levels and polynomials are known at once, from the rules of the simulator for the same rings. Raises
+    what an operation raises: at once where the simulator sees it, else from ``wait``.
+    """
+
+    def __init__(self, lanes: Sequence[Portable], rotations: frozenset[int], rings: tuple[Ring, ...] = RINGS) -> None:
+        self._lanes = list(lanes)
+        self.slots, self.max_level = lanes[0].slots, lanes[0].max_level
+        self.refreshed: int | None = None
+        self._shadow = SimEngine(self.max_level, rotations=rotations, rings=rings)
+        self._lock = threading.Lock()
+
+    def level(self, ct: Noted) -> int:
+        return self._seen(ct).level
+
+    def polynomials(self, ct: Noted) -> int:
+        return self._seen(ct).polynomials
+
+    def add(self, a: Noted, b: Any) -> Noted:
+        return self._note("add", a, b)
+
+    def sub(self, a: Noted, b: Any) -> Noted:
+        return self._note("sub", a, b)
+
+    def mul(self, a: Noted, b: Any) -> Noted:
+        return self._note("mul", a, b)
+
+    def square(self, a: Noted) -> Noted:
+        return self._note("square", a)
+
+    def relinearize(self, a: Noted) -> Noted:
+        return self._note("relinearize", a)
+
+    def rotate(self, a: Noted, step: int) -> Noted:
+        return self._note("rotate", a, step)
+
+    def bootstrap(self, cts: Sequence[Noted]) -> list[Noted]:
+        need_bootstrap(self.refreshed)
+        raise AssertionError("lanes have no bootstrap keys")
+
+    @staticmethod
+    def _seen(ct: Noted) -> SimCiphertext:
+        assert ct.shadow is not None
+        return ct.shadow
+
+    def _note(self, operation: str, *operands: Any) -> Noted:
+        shadows = [x.shadow if isinstance(x, Noted) else np.zeros(1) if isinstance(x, np.ndarray) else x
+                   for x in operands]
+        shadow = getattr(self._shadow, operation)(*shadows)
+        needs = tuple(x for x in operands if isinstance(x, Noted))
+        share = SHARES[operation] if len(needs) == 2 or operation != "mul" else SHARES["add"]
+        return Noted(share * (1 + self.level(needs[0])), needs, operation=operation, operands=operands, shadow=shadow,
+                     engine=self)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def wait(self, results: Sequence[Noted]) -> Counter[str]:
+        """Runs what these ciphertexts need and was not run yet, each lane in a thread of its own.
+
+        Returns the seconds of that, by kind of operation, summed over the lanes.
+        """
+        spent: Counter[str] = Counter()
+        tasks = _in_order(results)
+        order = list_schedule(tasks, len(self._lanes), TRANSFER)
+        for task in tasks:
+            for need in task.needs:
+                need.sent = need.sent or need.worker != task.worker  # type: ignore[attr-defined]
+        for need in {n for t in tasks for n in t.needs if n.done.is_set() and n.sent}:  # type: ignore[attr-defined]
+            self._send(need)  # type: ignore[arg-type]
+        failed: list[BaseException] = []
+        threads = [threading.Thread(target=self._run, args=(lane, todo, tasks, spent, failed))
+                   for lane, todo in enumerate(order)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise failed[0]
+        return spent
+
+    def _run(self, lane: int, todo: list[Any], tasks: list[Noted], spent: Counter[str],
+             failed: list[BaseException]) -> None:
+        engine = Counting(self._lanes[lane])
+        try:
+            for task in todo:
+                operands = [self._fetch(x, lane) if isinstance(x, Noted) else x for x in task.operands]
+                if failed:
+                    return
+                task.copies[lane] = getattr(engine, task.operation)(*operands)
+                if task.sent:
+                    self._send(task)
+                task.done.set()
+        except BaseException as error:  # handed to the caller's thread; the other lanes must not wait for ever
+            failed.append(error)
+            for task in tasks:
+                task.done.set()
+        with self._lock:
+            spent.update(engine.seconds)
+
+    def _send(self, ct: Noted) -> None:
+        assert ct.worker is not None
+        if ct.data is None:
+            ct.data = self._lanes[ct.worker].dump(ct.copies[ct.worker])
+
+    def _fetch(self, ct: Noted, lane: int) -> Any:
+        if lane not in ct.copies:
+            ct.done.wait()
+            if lane not in ct.copies and ct.data is not None:
+                ct.copies[lane] = self._lanes[lane].load(ct.data)
+        return ct.copies.get(lane)
+
+
+def _in_order(results: Sequence[Noted]) -> list[Noted]:
+    """What was not run yet, each after what it needs; without recursion: circuits are deep."""
+    seen: set[int] = set()
+    order: list[Noted] = []
+    stack: list[tuple[Any, bool]] = [(r, False) for r in reversed(results)]
+    while stack:
+        task, open_ = stack.pop()
+        if open_:
+            order.append(task)
+        elif id(task) not in seen and not task.done.is_set():
+            seen.add(id(task))
+            stack.append((task, True))
+            stack += [(n, False) for n in reversed(task.needs)]
+    return order
+
+
+class LanesOwner:
+    """Owner whose lanes share one secret key.
+
+    make_owner  (max_level, secret or None) -> Owner that dumps its secret, for each lane
+    lanes       how many; each takes the memory of an engine and its keys
+    """
+
+    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int = 2,
+                 rings: tuple[Ring, ...] = RINGS) -> None:
+        if not isinstance(lanes, int) or lanes < 1:
+            raise UserError(f"lanes must be a whole number of at least 1, and {lanes!r} was given")
+        first = make_owner(max_level=max_level)
+        others = [make_owner(max_level=max_level, secret=first.dump_secret()) for _ in range(lanes - 1)]
+        self._owners: list[Owner] = [first, *others]
+        self.max_level, self.slots, self.rings, self._next = max_level, first.slots, rings, 0
+
+    def encrypt(self, values: np.ndarray, level: int) -> Noted:
+        """The lanes take turns, so that a row's ciphertexts lie where there is room."""
+        lane, self._next = self._next, (self._next + 1) % len(self._owners)
+        ct = Noted(0.0, (), lane, shadow=SimCiphertext(np.zeros(1), level))
+        ct.copies[lane] = self._owners[lane].encrypt(values, level)
+        ct.done.set()
+        return ct
+
+    def decrypt(self, ct: Noted) -> np.ndarray:
+        if not ct.done.is_set():
+            assert ct.engine is not None
+            ct.engine.wait([ct])
+        assert ct.worker is not None
+        return self._owners[ct.worker].decrypt(ct.copies[ct.worker])
+
+    def evaluator(self, rotations: frozenset[int]) -> LanesEngine:
+        return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)  # type: ignore[misc]
