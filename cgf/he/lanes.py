@@ -17,7 +17,7 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.count import Counting
-from cgf.he.engine import RINGS, Owner, Portable, Ring, need_bootstrap
+from cgf.he.engine import RINGS, Owner, Portable, Ring, need_bootstrap, rings_of
 from cgf.he.schedule import Task, list_schedule
 from cgf.he.sim import SimCiphertext, SimEngine
 
@@ -177,14 +177,13 @@ class LanesOwner:
     lanes       how many; each takes the memory of an engine and its keys
     """
 
-    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int = 2,
-                 rings: tuple[Ring, ...] = RINGS) -> None:
+    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int = 2) -> None:
         if not isinstance(lanes, int) or lanes < 1:
             raise UserError(f"lanes must be a whole number of at least 1, and {lanes!r} was given")
         first = make_owner(max_level=max_level)
         others = [make_owner(max_level=max_level, secret=first.dump_secret()) for _ in range(lanes - 1)]
         self._owners: list[Owner] = [first, *others]
-        self.max_level, self.slots, self.rings, self._next = max_level, first.slots, rings, 0
+        self.max_level, self.slots, self.rings, self._next = max_level, first.slots, rings_of(make_owner), 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Noted:
         """The lanes take turns, so that a row's ciphertexts lie where there is room."""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cgf.report.plots import _colours, _figure, _png
+from cgf.report.figure import colours, new_figure, png
 from cgf.report.tables import MISSING, error, percent, plain
 
 WIDTH_WITHOUT_TERMINAL = 190
@@ -26,9 +26,9 @@ def show(result: dict, folder: str | os.PathLike, heads: bool) -> None:
     for line in sentences(result):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     print(folder / "friendly.json")
-    for name, png in (("ranges.png", range_figure(result)), ("kappa.png", kappa_figure(result))):
-        if png is not None:
-            (folder / name).write_bytes(png)
+    for name, image in (("ranges.png", range_figure(result)), ("kappa.png", kappa_figure(result))):
+        if image is not None:
+            (folder / name).write_bytes(image)
             print(folder / name)
 
 
@@ -92,8 +92,8 @@ def kappa_figure(result: dict) -> bytes | None:
     """Distribution of kappa_3/3! + kappa_4/4! over rows, a curve a model, as in the paper's appendix."""
     if not result["kappa"]:
         return None
-    figure, (ax,) = _figure(3.8)
-    for kappa, colour in zip(result["kappa"], _colours(len(result["kappa"])), strict=True):
+    figure, (ax,) = new_figure(3.8)
+    for kappa, colour in zip(result["kappa"], colours(len(result["kappa"])), strict=True):
         bins = kappa["histogram"]
         edges = [bins["low"] + bins["width"] * i for i in range(len(bins["counts"]) + 1)]
         heights = [count / kappa["count"] / bins["width"] for count in bins["counts"]]
@@ -104,7 +104,7 @@ def kappa_figure(result: dict) -> bytes | None:
     ax.set_xlabel("kappa_3 / 3! + kappa_4 / 4! of a row of softmax inputs")
     ax.set_ylabel("share of rows, by unit")
     figure.legend(loc="outside lower left", frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def range_figure(result: dict) -> bytes | None:
@@ -112,7 +112,7 @@ def range_figure(result: dict) -> bytes | None:
     layers = [layer for layer in result["layers"] if layer["range"]]
     if not layers:
         return None
-    figure, (ax,) = _figure(4.2)
+    figure, (ax,) = new_figure(4.2)
     for place, layer in enumerate(layers):
         parts = [head for head in layer["heads"] if head["range"]]
         lo, hi = layer["domain"]
@@ -131,4 +131,4 @@ def range_figure(result: dict) -> bytes | None:
     handles, labels = ax.get_legend_handles_labels()
     first = dict(zip(reversed(labels), reversed(handles), strict=True))
     figure.legend(first.values(), first.keys(), loc="outside lower left", ncols=4, frameon=False)
-    return _png(figure)
+    return png(figure)

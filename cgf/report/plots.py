@@ -1,24 +1,18 @@
-"""Plots as PNG bytes. Each function returns None where there is too little data to draw.
-
-Figures are made without pyplot: no display, no global state, nothing to close.
-"""
+"""Plots as PNG bytes. Each function returns None where there is too little data to draw."""
 
 from __future__ import annotations
 
-import io
 from itertools import groupby
 
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from cgf.report.collect import CHECKPOINT
+from cgf.report.figure import colours, new_figure, png
 from cgf.report.tables import CKKS, PLAIN, engine_name, is_number, percent, samples, under_ckks
 
 # One colour for one reading of the softmax in every plot (Okabe and Ito: told apart by the colour-blind).
 COLOURS = {"exact": "#0072B2", "polynomial": "#E69F00", "CKKS": "#009E73", "simulator": "#999999"}
-WIDTH_IN = 9.0
 STAGES = ("encrypt", "circuit", "decrypt")
 
 
@@ -34,19 +28,19 @@ def training_curves(curves: dict[str, list[dict]]) -> bytes | None:
     if not panels:
         return None
     names = [name for name in curves if loss.get(name) or accuracy.get(name)]
-    colours = dict(zip(names, _colours(len(names)), strict=True))
-    figure, axes = _figure(3.4 + 0.2 * len(names), len(panels))
+    colour_of = dict(zip(names, colours(len(names)), strict=True))
+    figure, axes = new_figure(3.4 + 0.2 * len(names), len(panels))
     for ax, (title, data) in zip(axes, panels, strict=True):
         for name, points in data.items():
             marker = "o" if len(points) <= 30 else ""
             steps, values = zip(*sorted(points.items()), strict=True)
-            ax.plot(steps, values, color=colours[name], marker=marker, markersize=3.5, label=name)
+            ax.plot(steps, values, color=colour_of[name], marker=marker, markersize=3.5, label=name)
         ax.set_title(title)
         ax.set_xlabel("step")
         ax.set_ylim(bottom=0 if title.endswith("loss") else None)
     handles = {str(line.get_label()): line for ax in axes for line in ax.get_lines()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower left", frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def _series(curves: dict[str, list[dict]], key: str) -> dict[str, dict[float, float]]:
@@ -71,7 +65,7 @@ def accuracy_bars(results: list[dict]) -> bytes | None:
     count = sum(len(bars) for _, bars in groups)
     if not count:
         return None
-    figure, (ax,) = _figure(1.1 + 0.3 * (count + len(groups)))
+    figure, (ax,) = new_figure(1.1 + 0.3 * (count + len(groups)))
     place = 0.0
     for label, bars in groups:
         middle = place + (len(bars) - 1) / 2
@@ -88,7 +82,7 @@ def accuracy_bars(results: list[dict]) -> bytes | None:
     ax.set_xticks(range(0, 101, 20))
     ax.set_xlabel("accuracy, %")
     _legend(ax)
-    return _png(figure)
+    return png(figure)
 
 
 def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str, float]]]]:
@@ -140,19 +134,19 @@ def error_by_layer(results: list[dict]) -> bytes | None:
     if not lines:
         return None
     names = list(dict.fromkeys(_name(result) for result, *_ in lines))
-    colours = dict(zip(names, _colours(len(names)), strict=True))
-    figure, (ax,) = _figure(3.2 + 0.2 * len(lines))
+    colour_of = dict(zip(names, colours(len(names)), strict=True))
+    figure, (ax,) = new_figure(3.2 + 0.2 * len(lines))
     for result, key, style, layers in lines:
         name = _name(result)
         x, y = [layer.get("layer") for layer in layers], [layer[key] for layer in layers]
         label = f"{name}: {'largest' if key == 'max_error' else 'mean'}"
-        ax.plot(x, y, style, marker="o", markersize=4, color=colours[name], label=label)
+        ax.plot(x, y, style, marker="o", markersize=4, color=colour_of[name], label=label)
     ax.set_yscale("log")
     ax.set_xlabel("layer")
     ax.set_ylabel("error against the clear polynomial")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.legend(loc="outside lower left", frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def seconds_by_operation(results: list[dict]) -> bytes | None:
@@ -164,8 +158,8 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
     keys = list(dict.fromkeys(key for _, seconds in timed for key in seconds))
     order = [key for key in STAGES if key in keys] + [key for key in keys if key not in STAGES]
     height = 0.8 / len(timed)
-    figure, (ax,) = _figure(1.2 + 0.2 * len(timed) + len(order) * max(0.34, 0.2 * len(timed)))
-    for index, ((result, seconds), colour) in enumerate(zip(timed, _colours(len(timed)), strict=True)):
+    figure, (ax,) = new_figure(1.2 + 0.2 * len(timed) + len(order) * max(0.34, 0.2 * len(timed)))
+    for index, ((result, seconds), colour) in enumerate(zip(timed, colours(len(timed)), strict=True)):
         places = [order.index(key) + (index + 0.5) * height - 0.4 for key in seconds]
         times = list(seconds.values())
         bars = ax.barh(places, times, height=height * 0.94, color=colour, label=_name(result))
@@ -175,7 +169,7 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
     ax.margins(x=0.14)
     ax.set_xlabel("seconds, all samples together (operations marked · are part of the circuit)")
     figure.legend(loc="outside lower left", frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def _seconds(result: dict) -> dict[str, float]:
@@ -197,30 +191,9 @@ def _name(result: dict) -> str:
     )
 
 
-def _colours(count: int) -> list:
-    name = "tab10" if count <= 10 else "tab20"
-    return [colormaps[name](index % 20) for index in range(count)]
-
-
 def _legend(ax: Axes) -> None:
     """One entry a reading, in the order of COLOURS, above the axes."""
     handles, labels = ax.get_legend_handles_labels()
     names = [name for name in COLOURS if name in labels]
     first = [handles[labels.index(name)] for name in names]
     ax.legend(first, names, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
-
-
-def _figure(height_in: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
-    for ax in axes:
-        ax.grid(color="#e4e7eb", linewidth=0.7)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=140)
-    return buffer.getvalue()

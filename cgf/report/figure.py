@@ -1,0 +1,34 @@
+"""A figure of this project: one width, light grid, PNG bytes; without pyplot, so no display and no global state."""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH_IN = 9.0
+
+
+def colours(count: int) -> list:
+    """So many colours to tell series apart, the same each time."""
+    name = "tab10" if count <= 10 else "tab20"
+    return [colormaps[name](index % 20) for index in range(count)]
+
+
+def new_figure(height_in: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of so many panels side by side, and their axes."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
+    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    for ax in axes:
+        ax.grid(color="#e4e7eb", linewidth=0.7)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=140)
+    return buffer.getvalue()
