@@ -1,7 +1,6 @@
-"""Gathers the evaluations of a host's runs into one file below results/, and prints the README's table.
+"""Gathers the evaluations of a host's runs into one file below results/ (scripts/tables.py makes the table of it).
 
 python scripts/collect.py outputs/results digits results/digits.json
-python scripts/collect.py --table results
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cgf.errors import UserError
-from cgf.report.tables import markdown, rows
-from cgf.results import find_results, read_json, write_json
+from cgf.results import find_results, write_json
 
 
 def gather(outputs: Path, host: str) -> list[dict]:
@@ -28,20 +26,7 @@ def gather(outputs: Path, host: str) -> list[dict]:
     return found
 
 
-def named(result: dict) -> dict:
-    """Teacher and student of the same softmax are told apart."""
-    teacher = result["name"].endswith("-teacher")
-    return {**result, "softmax": f"{result['softmax']} (teacher)"} if teacher else result
-
-
 def main(arguments: list[str]) -> None:
-    if len(arguments) == 2 and arguments[0] == "--table":
-        files = sorted(Path(arguments[1]).glob("*.json"))
-        results = [r for f in files for r in read_json(f).get("evaluations", [])]
-        if not results:
-            raise UserError(f"{arguments[1]} holds no evaluations: bash scripts/results.sh digits")
-        print(markdown(rows([named(r) for r in results])))
-        return
     if len(arguments) != 3:
         raise UserError(f"usage: {__doc__.splitlines()[2]}")
     outputs, host, target = arguments

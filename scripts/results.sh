@@ -27,4 +27,4 @@ for host in "$@"; do
     "$PY" eval_he.py "ckpt=$out/$host-cgf" he=desilo "he.samples=$samples"
     "$PY" scripts/collect.py "$out" "$host" "results/$host.json"
 done
-"$PY" scripts/collect.py --table results
+"$PY" scripts/tables.py

@@ -6,4 +6,5 @@ source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirem
 
 "$PY" -m ruff check .
 "$PY" -m mypy
+"$PY" scripts/tables.py --check
 "$PY" -m pytest -n "${TEST_WORKERS:-2}" --durations=10 "$@"

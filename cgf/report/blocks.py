@@ -1,0 +1,108 @@
+"""Tables of the README, each made from files under results/: what a document says and what was measured stay one.
+
+A document holds a block as
+
+    <!-- table: NAME -->
+    ...
+    <!-- end -->
+
+and everything between the two lines comes from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.report.tables import markdown, rows
+from cgf.results import read_json
+
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COST_NAMES = {
+    "cho": "Cho et al. 2024 (normalize and square)", "paper_from_the_top": "Algorithm 1, from the engine's top level",
+    "paper": "Algorithm 1, encrypted at the level it needs", "paper_smallest_ring": "Algorithm 1, smallest ring",
+    "ours": "ours: chain of 6 squarings",
+}  # fmt: skip
+BATCH_NAMES = {"full_128": "8,192 full rows of 128", "causal_128": "8,192 causal rows of 128",
+               "full_256_wide": "8,192 full rows of 256 on [-128, 0]"}
+
+
+def filled(text: str, folder: Path) -> str:
+    """The document with every block made anew from the results in ``folder``.
+
+    UserError for a block without a maker, or whose file is missing.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(2)
+        if name not in MAKERS:
+            raise UserError(f"a table is one of {', '.join(MAKERS)}, and the document asks for '{name}'")
+        return f"{match.group(1)}{MAKERS[name](folder)}\n{match.group(3)}"
+
+    return BLOCK.sub(fill, text)
+
+
+def grid(titles: list[str], lines: list[list[str]]) -> str:
+    """A markdown table."""
+    cells = [titles, ["---"] * len(titles), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    if not path.is_file():
+        raise UserError(f"the table needs {path}, and it is not there")
+    return read_json(path)
+
+
+def evaluations(folder: Path) -> str:
+    """Every evaluation of the hosts' files, teachers told apart from students of the same softmax."""
+    found = [r for f in sorted(folder.glob("*.json")) for r in read_json(f).get("evaluations", [])]
+    if not found:
+        raise UserError(f"{folder} holds no evaluations: bash scripts/results.sh digits")
+    teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in found]
+    return markdown(rows(teacher))
+
+
+def cost(folder: Path) -> str:
+    """Seconds of softmaxes on the one 256 x 256 matrix, and how many times longer than ours."""
+    result = _read(folder, "bench/softmax.json")
+    ours, lines = result["ours"]["seconds"]["mean"], []
+    for key, title in COST_NAMES.items():
+        if not (row := result.get(key)):
+            continue
+        seconds, ops = row["seconds"], row["ops"]
+        key_switches = ops["relinearize"] + ops["rotate"]
+        counts = [str(n) for n in (row["levels_counted"], ops["cmult"], ops["rotate"], key_switches, ops["boot"])]
+        lines.append([title, f"{row['ring_slots']:,}", *counts, f"{seconds['mean']:.2f} ± {seconds['std']:.2f}",
+                      f"{seconds['mean'] / ours:.1f}", f"{row['max_error']:.1e}", f"{row['eta']:.1e}",
+                      f"{row['peak_mib']:,.0f}"])
+    return grid(["circuit", "slots", "levels", "CMult", "Rot", "key switches", "Boot", "seconds", "times ours",
+                 "max error", "eta", "peak MiB"], lines)
+
+
+def batched(folder: Path) -> str:
+    """Many rows at once, encryption and decryption included."""
+    lines = []
+    for key, row in _read(folder, "bench/softmax.json")["batched"].items():
+        title = next((t for k, t in BATCH_NAMES.items() if key.startswith(k)), key)
+        lines.append([title, str(row["workers"]), str(row["levels"]), f"{row['entries']:,}",
+                      f"{row['seconds']['mean']:.1f}", f"{row['us_per_entry']:.2f}", f"{row['max_error']:.1e}"])
+    return grid(["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error"], lines)
+
+
+def depths(folder: Path) -> str:
+    """The paper's tables 1 and 2 with what was counted."""
+    result = _read(folder, "bench/complexity.json")
+    lines = [[r["method"], r["maximum"], "yes" if r["division"] else "no", "yes" if r["adaptive"] else "no",
+              str(r["levels"]), str(r["published_levels"] or "–"), str(r["ops"]["cmult"]), str(r["ops"]["rotate"]),
+              "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"])] for r in result["methods"]]
+    return grid(["softmax", "maximum", "division", "adaptive", "levels", "published", "CMult", "Rot", "Boot"], lines)
+
+
+MAKERS: dict[str, Callable[[Path], str]] = {
+    "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
+}  # fmt: skip

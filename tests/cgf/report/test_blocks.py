@@ -1,0 +1,69 @@
+"""Tables of a document come from result files alone, and a stale one is noticed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report.blocks import MAKERS, filled, grid
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def seconds(mean):
+    return {"mean": mean, "std": 0.01}
+
+
+def cost_file(folder, ours=0.5, paper=2.0):
+    row = {"ring_slots": 16384, "levels_counted": 7, "ops": {"cmult": 29, "rotate": 12, "relinearize": 26, "boot": 0},
+           "max_error": 4e-6, "eta": 5e-6, "peak_mib": 1000.0}
+    (folder / "bench").mkdir(exist_ok=True)
+    rows = {"ours": {**row, "seconds": seconds(ours)}, "paper": {**row, "seconds": seconds(paper)}, "cho": None}
+    (folder / "bench" / "softmax.json").write_text(json.dumps(rows))
+
+
+def test_a_block_is_filled_and_the_rest_left_alone(tmp_path):
+    cost_file(tmp_path)
+    text = "before\n<!-- table: cost -->\nold\n<!-- end -->\nafter\n<!-- table: cost -->\n<!-- end -->\n"
+    new = filled(text, tmp_path)
+    assert new.startswith("before\n<!-- table: cost -->\n| circuit |") and new.count("| 0.50 ± 0.01 | 1.0 |") == 2
+    assert "| 2.00 ± 0.01 | 4.0 |" in new and "old" not in new and "\n<!-- end -->\nafter\n" in new
+    assert "Cho" not in new  # not measured: no row
+    assert filled(new, tmp_path) == new
+
+
+def test_what_cannot_be_filled_is_named(tmp_path):
+    with pytest.raises(UserError, match="the document asks for 'nothing'"):
+        filled("<!-- table: nothing -->\n<!-- end -->", tmp_path)
+    with pytest.raises(UserError, match=r"softmax\.json, and it is not there"):
+        filled("<!-- table: cost -->\n<!-- end -->", tmp_path)
+
+
+def test_a_grid():
+    assert grid(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+
+
+def script(*arguments):
+    return subprocess.run([sys.executable, "scripts/tables.py", *map(str, arguments)], cwd=ROOT, capture_output=True,
+                          text=True, timeout=60)
+
+
+def test_the_script_refuses_a_stale_table_and_writes_a_fresh_one(tmp_path):
+    cost_file(tmp_path)
+    document = tmp_path / "d.md"
+    document.write_text("<!-- table: cost -->\n<!-- end -->\n")
+    stale = script("--check", "--results", tmp_path, document)
+    assert stale.returncode == 2 and "d.md has stale tables" in stale.stderr
+    assert document.read_text() == "<!-- table: cost -->\n<!-- end -->\n"
+    assert script("--results", tmp_path, document).returncode == 0
+    assert script("--check", "--results", tmp_path, document).returncode == 0
+    cost_file(tmp_path, ours=0.25)
+    assert script("--check", "--results", tmp_path, document).returncode == 2
+
+
+def test_every_table_of_the_readme_has_a_maker_and_every_maker_a_docstring():
+    filled((ROOT / "README.md").read_text(), ROOT / "results")
+    assert all(make.__doc__ for make in MAKERS.values())
