@@ -23,6 +23,8 @@ class Found:
     """Training run -> the rows of its metrics.jsonl."""
     plans: dict[str, dict] = field(default_factory=dict)
     """Checkpoint -> its plan.json."""
+    friendly: dict[str, dict] = field(default_factory=dict)
+    """Folder -> its friendly.json (scripts/friendly.py)."""
 
 
 def collect(root: str | os.PathLike) -> Found:
@@ -36,9 +38,12 @@ def collect(root: str | os.PathLike) -> Found:
         found.curves[_name(path.parent, root)] = read_lines(path)
     for path in sorted(root.rglob("plan.json")):
         found.plans[_name(path.parent, root)] = read_json(path)
-    if not found.results and not any(found.curves.values()):
+    for path in sorted(root.rglob("friendly.json")):
+        found.friendly[_name(path.parent, root)] = read_json(path)
+    if not found.results and not found.friendly and not any(found.curves.values()):
         raise UserError(
-            f"a report needs eval/*.json or metrics.jsonl, and {root} holds neither; train or evaluate first"
+            f"a report needs eval/*.json, metrics.jsonl or friendly.json, and {root} holds none; train or evaluate "
+            "first"
         )
     return found
 

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cgf.report import plots, tables
+from cgf.report import friendly, plots, tables
 from cgf.report.collect import Found
 from cgf.results import write_text
 
@@ -70,7 +70,7 @@ def page(found: Found) -> str:
         f"{_several(kinds.count(tables.CKKS), 'evaluation')} of the encrypted circuit."
     )
     title = f"CGF-softmax results: {found.name}"
-    parts = [_summary(found), *_figures(found), *_details(found), _provenance(found.results)]
+    parts = [_summary(found), *_figures(found), *_friendliness(found), *_details(found), _provenance(found.results)]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -114,6 +114,22 @@ def _figures(found: Found) -> list[str]:
          "Stages of the encrypted softmax, and the operations that its circuit is made of."),
     )  # fmt: skip
     return [_section(title, _image(png, title, caption)) for title, png, caption in drawn if png]
+
+
+def _friendliness(found: Found) -> list[str]:
+    """Is the model CGF-friendly, by layer: the sentences, the table and the plots of scripts/friendly.py."""
+    sections = []
+    for name, result in found.friendly.items():
+        title = f"Is {result['name']} CGF-friendly? ({name})"
+        said = "".join(f"<li>{escape(line)}</li>" for line in friendly.sentences(result))
+        lines = [[line[0], *line[2:]] for line in friendly.rows(result, heads=False)]
+        titles = [column for column in friendly.COLUMNS if column != "head"]
+        body = _table(titles, lines, [column != "exponential" for column in titles])
+        drawn = ((friendly.range_figure(result), "Range of y by layer and head, and each layer's accuracy domain."),
+                 (friendly.kappa_figure(result), "Higher cumulants of the rows: what order 2 leaves out."))
+        images = "".join(_image(png, title, caption) for png, caption in drawn if png)
+        sections.append(_section(title, body + f'<ul class="notes">{said}</ul>' + images))
+    return sections
 
 
 def _of(results: list[dict]) -> str:

@@ -1,9 +1,13 @@
 """scripts/friendly.py on a small checkpoint and on models that were never trained."""
 
 import json
+from html import escape
 
 import pytest
 from digits_checkpoint import call
+
+from cgf.report.collect import collect
+from cgf.report.page import page
 
 QUICK = ["samples=40", "tolerance=1e-2"]
 PNG = b"\x89PNG\r\n"
@@ -32,6 +36,9 @@ def test_a_model_before_any_training(tmp_path, monkeypatch):
     for name in ("kappa.png", "ranges.png"):
         assert (folder / name).read_bytes().startswith(PNG)
         assert name in done.stdout
+    text = page(collect(tmp_path / "outputs"))  # the report page shows it, though nothing was trained
+    assert "Is vit_digits" in text and text.count("data:image/png;base64,") == 2
+    assert all(escape(row["verdict"]) in text for row in found["layers"])
 
 
 def test_a_checkpoint_beside_another(checkpoint, trained_run, tmp_path):

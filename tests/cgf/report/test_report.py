@@ -198,7 +198,7 @@ def test_shares_are_never_rounded_to_none_or_all():
 
 
 def test_an_empty_folder_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="holds neither"):
+    with pytest.raises(UserError, match="holds none"):
         collect(tmp_path)
 
 
