@@ -24,9 +24,12 @@ PUBLISHED = {"cgf_depth_7": 3.05e-10, "authors_mean_error": 1.1222e-11}
 def main(cfg: DictConfig) -> None:
     from cgf.bench.noise import measure
     from cgf.bench.noise_tables import draw_noise, print_noise
+    from cgf.errors import UserError
     from cgf.he.desilo import VERSION, DesiloOwner
     from cgf.results import run_info, write_json
 
+    if cfg.seeds < 1:
+        raise UserError(f"seeds must be at least 1, and {cfg.seeds} was given")
     out = Path(cfg.out).expanduser()
     own = {"engine": f"desilofhe {VERSION}",
            **measure(DesiloOwner, cfg.rows, cfg.columns, list(cfg.steps), cfg.seed, cfg.runs)}  # fmt: skip
