@@ -53,7 +53,7 @@ def draw_noise(result: dict[str, Any], path: Path) -> None:
     for axes, engine in zip(panels[0], engines, strict=True):
         _panel(axes, engine, result)
     panels[0][0].set_ylabel("largest error against the plaintext definition")
-    panels[0][0].legend(fontsize=8, loc="center right")
+    panels[0][0].legend(fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.85))
     figure.suptitle(engines[0]["inputs"], fontsize=10)
     figure.savefig(path, dpi=150)
     plt.close(figure)
