@@ -19,7 +19,23 @@ from cgf.config import entry, resolved
 PAPER_K = (("LLaMA-3.2-1B CLINC150", 3, 6), ("LLaMA-3.2-1B Banking77", 3, 6), ("LLaMA-3.2-1B SST-2", 4, 7),
            ("ViT-Base ImageNet", 6, 8), ("DeiT-Base ImageNet", 3, 6), ("ViT-Tiny ImageNet", 1, 8),
            ("DeiT-Tiny ImageNet", 1, 7))  # fmt: skip
-PUBLISHED_DEPTH = {"thor": 30, "tricycle": 17, "arion": 14, "fixed_max": "22 / 26 / 30"}
+# the paper's table 'depth', for those publications' own models and settings
+PUBLISHED_DEPTH = {"thor": 30, "tricycle": 17, "arion": 14, "fixed_max": "22 / 26 / 30", "cgf": "7 to 10"}
+# the paper's table 'benefit': (maximum, division, data-adaptivity)
+PUBLISHED_TRAITS = {"hetal": ("comparison", True, True), "fixed_max": ("fixed", True, False),
+                    "tricycle": ("bound", True, True), "arion": ("bound", True, True), "cho": ("fixed", True, False),
+                    "thor": ("fixed", True, False), "cgf": ("none", False, True)}
+PUBLISHED_LEVELS_AFTER_BOOTSTRAP = 10  # the paper's L
+NOTES = (
+    "levels and operations are counted off the circuits as they run, on the simulator and on zeros: neither depends on "
+    "data. Levels: as if no ring ended. Bootstraps: two ciphertexts in one, 17 levels after each (the paper: 10); "
+    "-: no place to refresh, the ring must hold all of it",
+    "each method at its own default setting and on its own domain: read domain and error bound beside the levels",
+    "published levels are those of the paper's table 'depth', for the publications' own models and settings",
+    "by k, of one ciphertext that holds whole rows, as the paper's formulas. CGF: degree 15 takes 8 products here, "
+    "9 in the formula. Cho et al.: one cyclic row sum a round leaves the total in every slot, where the formula "
+    "rotates twice as often; the two steps after the last round sum too",
+)
 
 
 @entry("complexity")
@@ -28,25 +44,35 @@ def main(cfg: DictConfig) -> None:
     from cgf.results import run_info, write_json
 
     out = Path(cfg.out).expanduser()
+    check(cfg)
     result = {"methods": methods(cfg), "paper_k": paper_k(cfg), "by_k": by_k(cfg), "rows": cfg.rows,
-              "columns": cfg.columns, "run": run_info(resolved(cfg))}
+              "columns": cfg.columns, "notes": NOTES, "run": run_info(resolved(cfg))}
     write_json(out, result)
     print_complexity(result)
     draw_depths(result, out.with_suffix(".png"))
     print(out)
 
 
-def counted(softmax: Any, cfg: Any, style: str = "folded") -> dict[str, Any]:
+def check(cfg: Any) -> None:
+    from cgf.errors import UserError
+    from cgf.he.engine import BOOTSTRAPPABLE as RING
+
+    if not (1 <= cfg.rows <= RING.slots and 2 <= cfg.columns <= RING.slots):
+        raise UserError(f"rows must lie in 1 to {RING.slots} and columns in 2 to {RING.slots}, and {cfg.rows} x "
+                        f"{cfg.columns} was given")
+
+
+def counted(softmax: Any, cfg: Any, style: str = "folded", rows: int | None = None) -> dict[str, Any]:
     """Levels as if no ring ended, operations, and the bootstraps where the 2^15-slot engine must refresh."""
     from cgf.bench.job import rows_of
     from cgf.errors import UserError
     from cgf.he.dryrun import depth, dry_run
     from cgf.he.engine import BOOTSTRAPPABLE
 
-    rows = rows_of(cfg.rows, cfg.columns)
-    endless = depth(softmax, rows, cfg.columns, style)
+    shape = rows_of(rows or cfg.rows, cfg.columns)
+    endless = depth(softmax, shape, cfg.columns, style)
     try:
-        boots = dry_run(softmax, rows, cfg.columns, style, rings=(BOOTSTRAPPABLE,)).ops["boot"]
+        boots = dry_run(softmax, shape, cfg.columns, style, rings=(BOOTSTRAPPABLE,)).ops["boot"]
     except UserError:
         boots = None  # no place to refresh in its formula: the ring must hold all of it
     return {"levels": endless.levels, "ops": {**endless.ops, "boot": boots}, "ciphertexts": endless.layout.ciphertexts,
@@ -79,43 +105,54 @@ def methods(cfg: Any) -> list[dict[str, Any]]:
               ("Power-softmax, p = 4", Power(), "folded"), ("2Quad", Quad(), "folded")]
     table = []
     for label, softmax, style in chosen:
-        row = {"method": label, "name": softmax.name, **counted(softmax, cfg, style)}
+        row = {"method": label, "name": softmax.name, "setting": softmax.params(), **counted(softmax, cfg, style),
+               "published_traits": PUBLISHED_TRAITS.get(softmax.name),
+               "published_levels": PUBLISHED_DEPTH.get(softmax.name)}
         if isinstance(softmax, Published):
             row |= {"maximum": softmax.maximum, "division": True, "adaptive": softmax.adaptive,
                     "source": softmax.source, "stand_in": softmax.stand_in, "domain": softmax.domain,
-                    "error_bound": softmax.error_bound(), "published_levels": PUBLISHED_DEPTH.get(softmax.name)}
+                    "error_bound": softmax.error_bound()}
         else:
             fitted = softmax.exponential.fit if softmax.exponential is not None else None
             row |= {"maximum": "none", "division": False, "adaptive": softmax.name != "bpmax", "source": "",
                     "stand_in": "", "domain": fitted.domain if fitted else None,
-                    "error_bound": fitted.max_error if fitted else None, "published_levels": None}
+                    "error_bound": fitted.max_error if fitted else None}
         table.append(row)
     return table
 
 
 def by_k(cfg: Any) -> list[dict[str, Any]]:
-    """The paper's formulas for CGF and Cho et al., of one ciphertext, beside what the circuits count on [-8 2^k, 0]."""
+    """The paper's formulas for CGF and Cho et al., beside what the circuits count in one ciphertext.
+
+    CGF on [-8 2^k, 0]; Cho et al. on [-4 2^k, 0], where the paper's rule k = ceil(log2 M - log2 ln n) gives k.
+    """
     import math
 
     from cgf.approx import fit
+    from cgf.he.engine import BOOTSTRAPPABLE
     from cgf.softmax.cgf import CGF
     from cgf.softmax.normalize_square import NormalizeSquare
 
     table, bits = [], math.ceil(math.log2(cfg.columns))
+    rows = BOOTSTRAPPABLE.slots >> bits  # whole rows in one ciphertext
     for k in range(1, 7):
         cgf, ours = CGF(), CGF()
-        cgf.exponential = fit.chebyshev(-8.0 * 2**k, 0.0, 15, k)
+        chebyshev = cgf.exponential = fit.chebyshev(-8.0 * 2**k, 0.0, 15, k)
         chain = ours.exponential = fit.chain(-8.0 * 2**k, 0.0, min(k + 2, 8))
-        rounds = NormalizeSquare(bound=2.0**k * math.log(cfg.columns), n=cfg.columns, k=k)
+        rounds = NormalizeSquare(bound=4.0 * 2**k, n=cfg.columns, k=k)
         table.append({
             "k": k,
-            "cgf": {**counted(cgf, cfg, "paper"),
-                    "formula": {"levels": k + 6, "cmult": k + 10, "rotate": 2 * bits}},
-            "cho": {**counted(rounds, cfg),
-                    "formula": {"levels": 8 * k + 9, "cmult": 12 * k + 58, "rotate": 2 * k * bits}},
-            "ours": {**counted(ours, cfg), "max_error": chain.fit.max_error if chain.fit else None},
+            "cgf": {**counted(cgf, cfg, "paper", rows), "max_error": chebyshev.fit.max_error if chebyshev.fit else None,
+                    "formula": formula(k + 6, k + 10, 2 * bits)},
+            "cho": {**counted(rounds, cfg, rows=rows), "max_error": rounds.error_bound(),
+                    "formula": formula(8 * k + 9, 12 * k + 58, 2 * k * bits)},
+            "ours": {**counted(ours, cfg, rows=rows), "max_error": chain.fit.max_error if chain.fit else None},
         })  # fmt: skip
     return table
+
+
+def formula(levels: int, cmult: int, rotate: int) -> dict[str, int]:
+    return {"levels": levels, "cmult": cmult, "rotate": rotate, "boot": levels // PUBLISHED_LEVELS_AFTER_BOOTSTRAP}
 
 
 def paper_k(cfg: Any) -> list[dict[str, Any]]:

@@ -53,87 +53,81 @@ def draw_softmax(result: dict[str, Any], path: Path) -> None:
 def print_complexity(result: dict[str, Any]) -> None:
     """Methods (the paper's Table 1 with counts), formulas beside counts by k, and the depth column."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(width=170)
-    table = Table("method", "maximum", "division", "adaptive", "levels", "published", "cmult", "rotate", "boot", "ct",
+    for table in (_methods(result), _by_k(result["by_k"]), _paper_k(result["paper_k"])):
+        console.print(table)
+    for note in result["notes"]:
+        print(f"- {note}")
+
+
+def _methods(result: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table("method", "maximum", "division", "adaptive", "as in the paper", "levels", "published", "cmult",
+                  "rotate", "boot", "ct", "domain", "error bound",
                   title=f"{result['rows']} x {result['columns']} in 2^15 slots")
     for row in result["methods"]:
-        ops, boot = row["ops"], row["ops"]["boot"]
-        table.add_row(row["method"], row["maximum"], "yes" if row["division"] else "no",
-                      "yes" if row["adaptive"] else "no", str(row["levels"]), str(row["published_levels"] or ""),
-                      str(ops["cmult"]), str(ops["rotate"]), "-" if boot is None else str(boot),
-                      str(row["ciphertexts"]))
-    console.print(table)
-    table = Table("k", "CGF levels (k + 6)", "cmult a ct (k + 10)", "rotate (2 log2 n)", "Cho levels (8 k + 9)",
-                  "Cho cmult a ct (12 k + 58)", "Cho rotate (2 k log2 n)", "Cho boot", "ours: levels",
-                  "ours: cmult a ct")
-    for row in result["by_k"]:
+        ops, boot, stated = row["ops"], row["ops"]["boot"], row["published_traits"]
+        traits = (row["maximum"], row["division"], row["adaptive"])
+        same = "" if stated is None else "yes" if tuple(stated) == traits else "NO"
+        domain = "{:g} to {:g}".format(*row["domain"]) if row["domain"] else ""
+        bound = "" if row["error_bound"] is None else f"{row['error_bound']:.0e}"
+        table.add_row(row["method"], row["maximum"], *("yes" if trait else "no" for trait in traits[1:]), same,
+                      str(row["levels"]), str(row["published_levels"] or ""), str(ops["cmult"]), str(ops["rotate"]),
+                      "-" if boot is None else str(boot), str(row["ciphertexts"]), domain, bound)
+    return table
+
+
+def _by_k(rows: list[dict[str, Any]]) -> Any:
+    """Counted, and in brackets the paper's formula."""
+    from rich.table import Table
+
+    kinds = ("levels", "cmult", "rotate", "boot")
+    table = Table("k", *(f"CGF {kind}" for kind in kinds), "error", *(f"Cho {kind}" for kind in kinds), "bound",
+                  "ours levels", "cmult", "rotate", "error",
+                  title="one ciphertext of whole rows: counted (the paper's formula); on [-8 2^k, 0], Cho [-4 2^k, 0]")
+    for row in rows:
         cells = []
         for name in ("cgf", "cho"):
-            one = row[name]
-            cells += [f"{one['levels']} ({one['formula']['levels']})",
-                      f"{one['ops']['cmult'] / one['ciphertexts']:.0f} ({one['formula']['cmult']})",
-                      f"{one['ops']['rotate']} ({one['formula']['rotate']})"]
+            counts = {"levels": row[name]["levels"], **row[name]["ops"]}
+            cells += [f"{counts[kind]} ({row[name]['formula'][kind]})" for kind in kinds]
+            cells.append(f"{row[name]['max_error']:.0e}")
         ours = row["ours"]
-        table.add_row(str(row["k"]), *cells, str(row["cho"]["ops"]["boot"]), str(ours["levels"]),
-                      f"{ours['ops']['cmult'] / ours['ciphertexts']:.0f}")
-    console.print(table)
+        table.add_row(str(row["k"]), *cells, str(ours["levels"]), str(ours["ops"]["cmult"]),
+                      str(ours["ops"]["rotate"]), f"{ours['max_error']:.0e}")
+    return table
+
+
+def _paper_k(rows: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
     table = Table("model", "k (Chebyshev, limit)", "levels", "least")
-    for row in result["paper_k"]:
+    for row in rows:
         table.add_row(row["model"], str(row["k"]), str(row["levels"]), str(row["least"]))
-    console.print(table)
+    return table
 
 
 def draw_depths(result: dict[str, Any], path: Path) -> None:
     """Levels of every method, counted, on a logarithmic axis; published ones as marks."""
     plt = _pyplot()
     rows = sorted(result["methods"], key=lambda row: -row["levels"])
-    figure, axes = plt.subplots(figsize=(8, 0.35 * len(rows) + 1.0), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 0.35 * len(rows) + 1.2), layout="constrained")
     axes.barh([row["method"] for row in rows], [row["levels"] for row in rows])
     for i, row in enumerate(rows):
         axes.text(row["levels"], i, f" {row['levels']}", va="center")
-        if isinstance(row["published_levels"], int):
-            axes.plot(row["published_levels"], i, "k|", markersize=12)
+        for stated in _numbers(row["published_levels"]):
+            axes.plot(stated, i, "|", color="tab:orange", markersize=13, markeredgewidth=2)
     axes.set_xscale("log")
-    axes.set_xlabel(f"levels without a bootstrap, rows of {result['columns']} (mark: as published)")
+    axes.set_xlim(1, 2 * max(row["levels"] for row in rows))
+    axes.set_xlabel(f"levels without a bootstrap, rows of {result['columns']} (orange: as published, elsewhere)")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
-def print_noise(result: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("softmax", "levels", "largest error", "mean error", "polynomials alone", title=result["inputs"])
-    named = [(f"standard, {row['iterations']} iterations", row) for row in result["standard"]]
-    named += [(f"CGF, {name}", row) for name, row in result["cgf"].items()]
-    named.append(("CGF, authors' setting (256 x 256, k = 2)", result["authors_setting"]))
-    for name, row in named:
-        table.add_row(name, str(row["levels"]), f"{row['max_error']:.2e}", f"{row['mean_error']:.2e}",
-                      f"{row['max_error_of_the_polynomials']:.2e}")
-    Console(width=140).print(table)
-    print("noise of the library:", result["authors_setting"]["library_noise"], "published:", result["published"])
-
-
-def draw_noise(result: dict[str, Any], path: Path) -> None:
-    """Largest error by depth, standard softmax against CGF, with lines of the usual number formats."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    standard = result["standard"]
-    axes.semilogy([r["levels"] for r in standard], [r["max_error"] for r in standard], "o-", label="standard softmax")
-    for name, row in result["cgf"].items():
-        axes.semilogy([row["levels"]], [row["max_error"]], "s", label=f"CGF-softmax, {name}")
-    axes.axhline(result["published"]["paper_cgf_depth_7"], color="tab:gray", lw=0.8, ls="--")
-    axes.text(axes.get_xlim()[0], result["published"]["paper_cgf_depth_7"], " as published", va="bottom", fontsize=8)
-    for name, value in result["precisions"].items():
-        axes.axhline(value, color="k", lw=0.6, ls=":")
-        axes.text(axes.get_xlim()[1], value, name, va="bottom", ha="right", fontsize=8)
-    axes.set_xlabel("levels")
-    axes.set_ylabel("largest error against the plaintext definition")
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+def _numbers(stated: Any) -> list[int]:
+    """30 -> [30], '22 / 26 / 30' -> all three, '7 to 10' -> both ends, None -> nothing."""
+    return [] if stated is None else [int(word) for word in str(stated).split() if word.isdigit()]
 
 
 def _pyplot() -> Any:

@@ -13,24 +13,41 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import BOOTSTRAPPABLE, check_fits, need_bootstrap, need_level, need_polynomials, ring_for
+from cgf.he.engine import (
+    BOOTSTRAPPABLE,
+    Ring,
+    check_fits,
+    need_bootstrap,
+    need_level,
+    need_polynomials,
+    ring_for,
+)
 from cgf.he.memory import need_memory
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
+GPU_WHEELS = ("desilofhe-cu132", "desilofhe-cu134", "desilofhe-cu130")  # the last is not at 2.0.0 (yet)
 
 
-def _library() -> Any:
-    try:
-        import desilofhe
-    except ImportError:
-        raise UserError(f"he=desilo needs the package desilofhe=={VERSION}, and it is not installed") from None
-    for name in ("desilofhe", "desilofhe-cu130", "desilofhe-cu132", "desilofhe-cu134"):
+def _installed() -> tuple[str, str]:
+    """Name and version of the wheel that provides the module; ('', '') where none does."""
+    for name in ("desilofhe", *GPU_WHEELS):
         try:
-            have = importlib.metadata.version(name)
+            return name, importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        if have != VERSION:
-            raise UserError(f"he=desilo needs {name}=={VERSION}, and {have} is installed")
+    return "", ""
+
+
+def _library(version: str = VERSION) -> Any:
+    try:
+        import desilofhe
+    except ModuleNotFoundError:
+        raise UserError(f"he=desilo needs the package desilofhe=={version}, and it is not installed") from None
+    except ImportError as error:
+        raise UserError(f"he=desilo needs the package desilofhe=={version}, and its load failed ({error})") from None
+    name, have = _installed()
+    if have not in ("", version):
+        raise UserError(f"he=desilo needs {name}=={version}, and {have} is installed")
     return desilofhe
 
 
@@ -52,8 +69,12 @@ def build_engine(max_level: int, mode: str = "parallel", threads: int | None = N
         options["thread_count"] = threads or len(os.sched_getaffinity(0))
     if mode == "gpu":
         options["device_id"] = device_id
+    library = _library()
+    if mode == "gpu" and (wheel := _installed()[0]) not in GPU_WHEELS:
+        raise UserError(f"he.owner.mode=gpu needs a GPU wheel, {' or '.join(GPU_WHEELS[:2])}=={VERSION}, in place of "
+                        f"{wheel or 'desilofhe'}")
     try:
-        return _library().Engine(**options)
+        return library.Engine(**options)
     except RuntimeError as error:
         raise UserError(f"desilofhe could not build an engine of {max_level} levels in mode {mode}: {error}") from None
 
@@ -67,20 +88,26 @@ class DesiloOwner:
     secret     of another owner of the same size (dump_secret), to share its ciphertexts; None: a new one
     """
 
+    _left = 1  # sign of the step that moves slot 1 to slot 0
+    _bootstrap: tuple[Any, ...] | None
+
     def __init__(self, max_level: int, mode: str = "parallel", threads: int | None = None,
                  device_id: int = 0, bootstrap: str | None = None, secret: bytes | None = None) -> None:
         if bootstrap not in (None, "plain", *BOOTSTRAP_GIB):
             raise UserError(f"he.owner.bootstrap must be null, plain, small or medium, and {bootstrap!r} was given")
         if bootstrap in BOOTSTRAP_GIB:
             need_memory(BOOTSTRAP_GIB[bootstrap], f"a {bootstrap} bootstrap key")
-        self._engine = build_engine(max_level, mode, threads, device_id, bootstrap is not None)
-        self.max_level, self.slots = max_level, int(self._engine.slot_count)
-        self._secret = (self._engine.create_secret_key() if secret is None
-                        else self._engine.deserialize_secret_key(secret))
+        self._make_keys(build_engine(max_level, mode, threads, device_id, bootstrap is not None), max_level, secret)
+        if bootstrap in BOOTSTRAP_GIB:
+            self._bootstrap = self._bootstrap_keys(bootstrap)
+
+    def _make_keys(self, engine: Any, max_level: int, secret: bytes | None = None) -> None:
+        self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
+        self._secret = engine.create_secret_key() if secret is None else engine.deserialize_secret_key(secret)
         self._public = self._engine.create_public_key(self._secret)
         self._relinearization = self._engine.create_relinearization_key(self._secret)
         self._rotations: dict[int, Any] = {}
-        self._bootstrap = self._bootstrap_keys(bootstrap) if bootstrap in BOOTSTRAP_GIB else None
+        self._bootstrap = None
         self._check_rotation_sign()
 
     def _bootstrap_keys(self, size: str) -> tuple[Any, ...]:
@@ -117,17 +144,31 @@ class DesiloOwner:
     def _rotation_key(self, step: int) -> Any:
         if step not in self._rotations:
             signed = step if step <= self.slots // 2 else step - self.slots
-            self._rotations[step] = self._engine.create_fixed_rotation_key(self._secret, signed)
+            self._rotations[step] = self._engine.create_fixed_rotation_key(self._secret, self._left * signed)
         return self._rotations[step]
 
     def _check_rotation_sign(self) -> None:
         """One rotation by an asymmetric vector: a library that rolls the other way gives wrong row sums."""
         probe = np.arange(self.slots, dtype=np.float64) / self.slots
-        key = self._engine.create_fixed_rotation_key(self._secret, 1)
-        turned = self.decrypt(self._engine.rotate(self.encrypt(probe, min(self.max_level, 1)), key))
-        if np.abs(turned - np.roll(probe, -1)).max() > 1e-3:
+        turned = self.decrypt(self._engine.rotate(self.encrypt(probe, min(self.max_level, 1)), self._rotation_key(1)))
+        if not np.abs(turned - np.roll(probe, -1)).max() < 1e-3:
             raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in desilofhe {VERSION}, and it does not")
-        self._rotations[1] = key
+
+
+class Desilo1Owner(DesiloOwner):
+    """desilofhe 1.17.0 with use_bootstrap=True: 26 levels, 32,768 slots, and the least noise.
+
+    The engine of the CGF-softmax paper's time, for the noise figures alone: a square of [-1, 1] is off by 7e-12 at
+    most, where the engines of 2.0.0 (and all others of 1.x) are off by 2e-8 to 1e-7. Needs desilofhe==1.17.0 in an
+    environment of its own (scripts/noise_engines.sh). Its rotations roll to the right.
+    """
+
+    rings = (Ring(32768, 26, 25),)
+    _left = -1
+
+    def __init__(self, max_level: int) -> None:
+        ring_for(max_level, self.rings)
+        self._make_keys(_library("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
 
 
 class DesiloEngine:

@@ -317,6 +317,13 @@ def test_bad_mode_of_the_real_engine(refused, checkpoint):
     refused("eval_he", [f"ckpt={checkpoint}", "he=desilo", "he.owner.mode=tpu"], "cpu, parallel or gpu", "'tpu'")
 
 
+def test_a_gpu_that_is_not_there(refused, checkpoint):
+    """Either the wheel is the CPU's, or it finds no driver: both are said before anything is written."""
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has a GPU")
+    refused("eval_he", [f"ckpt={checkpoint}", "he=desilo_gpu"], "gpu")
+
+
 def swap_softmax(folder, **described):
     whole = json.loads((folder / "softmax.json").read_text())
     (folder / "softmax.json").write_text(json.dumps({**whole, "softmax": described}))

@@ -1,0 +1,22 @@
+"""The engines of the tests of circuits, for those of the benchmarks too."""
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.he.desilo import DesiloOwner
+
+
+@pytest.fixture(scope="session")
+def desilo():
+    """desilo(levels): an owner of real keys, one a size in the whole run; skipped where the library is missing."""
+    owners = {}
+
+    def make(levels):
+        if levels not in owners:
+            try:
+                owners[levels] = DesiloOwner(levels, mode="cpu")
+            except UserError as error:
+                pytest.skip(str(error))
+        return owners[levels]
+
+    return make

@@ -1,0 +1,83 @@
+"""The commands of the cost tables, small, and what they say of bad settings."""
+
+import json
+
+import pytest
+from digits_checkpoint import call
+
+from cgf.he import desilo
+
+PNG = b"\x89PNG\r\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_complexity(place):
+    done = call("complexity", "rows=16", "columns=16", "out=found/complexity.json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((place / "found" / "complexity.json").read_text())
+    assert (place / "found" / "complexity.png").read_bytes().startswith(PNG)
+    assert [row["least"] for row in found["paper_k"]] == [8, 8, 9, 10, 8, 7, 7]  # the paper's depth column
+    for row in found["by_k"]:
+        counts = {"levels": row["cgf"]["levels"], **row["cgf"]["ops"]}
+        formula = row["cgf"]["formula"]
+        assert formula == {"levels": row["k"] + 6, "cmult": row["k"] + 10, "rotate": 8, "boot": (row["k"] + 6) // 10}
+        assert (counts["levels"], counts["rotate"]) == (formula["levels"], formula["rotate"])
+        assert counts["cmult"] == formula["cmult"] - 1  # degree 15 in 8 products
+        assert row["ours"]["levels"] == row["ours"]["ops"]["cmult"] == row["k"] + 3
+    methods = {row["method"]: row for row in found["methods"]}
+    assert len(methods) == 14 and found["run"]["config"]["rows"] == 16
+    for row in methods.values():  # the paper's table of maximum, division and adaptivity
+        traits = row["published_traits"]
+        assert traits is None or traits == [row["maximum"], row["division"], row["adaptive"]]
+        assert row["method"] in done.stdout and row["setting"] is not None
+    assert [methods[m]["levels"] for m in ("ours: chain of 6, folded", "paper: Chebyshev 15, k = 4")] == [7, 10]
+    assert "NO" not in done.stdout.split() and "counted off the circuits" in done.stdout
+
+
+def test_noise_shows_what_other_engines_left(place, monkeypatch):
+    """On the simulator in place of the library: the command, its files and its words."""
+    from cgf.he.sim import SimOwner
+
+    monkeypatch.setattr(desilo, "DesiloOwner", SimOwner)
+    small = ["rows=4", "columns=8", "steps=[1,3]", "runs=1", "seeds=1", "out=noise.json"]
+    done = call("noise", *small)
+    assert done.returncode == 0, done.stderr
+    first = json.loads((place / "noise.json").read_text())
+    assert len(first["engines"]) == 1 and first["engines"][0]["inputs"] == "4 rows of 8 scores from N(0, 1), seed 42"
+    assert first["precisions"]["FP32"] == 2**-23 and first["published"]["cgf_depth_7"] == 3.05e-10
+    assert first["engines"][0]["authors_setting"]["levels"] == 8
+    (place / "noise_other.json").write_text(json.dumps({**first["engines"][0], "engine": "another library 1.0"}))
+    (place / "noise.png").unlink()
+    done = call("noise", *small)
+    assert done.returncode == 0, done.stderr
+    assert (place / "noise.png").read_bytes().startswith(PNG)
+    both = json.loads((place / "noise.json").read_text())["engines"]
+    assert [e["engine"] for e in both] == [f"desilofhe {desilo.VERSION}", "another library 1.0"]
+    assert "another library 1.0" in done.stdout and "polynomial alone" in done.stdout
+
+
+@pytest.mark.parametrize("script, argument, says", [
+    ("complexity", "rows=0", ["rows must lie in 1 to 32768", "0 x 256"]),
+    ("complexity", "columns=1", ["columns in 2 to 32768", "256 x 1"]),
+    ("complexity", "rows=many", ["rows must be a whole number", "'many'"]),
+    ("complexity", "colums=4", ["unknown setting 'colums' for complexity"]),
+    ("noise", "rows=0", ["at least 1 row, 2 columns", "0, 128"]), ("noise", "steps=[]", ["number of steps"]),
+    ("noise", "steps=[0]", ["1 to 60 iterations, and 0"]), ("noise", "runs=0", ["1 run"]),
+    ("noise", "seed=x", ["seed must be a whole number", "'x'"]),
+    ("noise", "seeds=0", ["seeds must be at least 1, and 0"]),
+    ("softmax_cost", "worker=2", ["unknown setting 'worker' for softmax_cost"]),
+    ("softmax_cost", "runs=x", ["runs must be a whole number", "'x'"]),
+    ("softmax_cost", "batched=maybe", ["batched must be true or false"]),
+])
+def test_bad_settings(place, script, argument, says):
+    done = call(script, argument)
+    assert done.returncode == 2 and not list(place.iterdir())
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    for text in says:
+        assert text in lines[0]
