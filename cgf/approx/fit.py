@@ -22,7 +22,7 @@ from cgf.approx.tree import MAX_DEGREE
 from cgf.errors import UserError
 
 GRID = 200_000  # points on which max_error is measured
-GUARD_BOUND = 2.0**20
+GUARD_BOUND = 2.0**18
 E = TypeVar("E", bound=Exponential)
 
 

@@ -22,7 +22,7 @@ VERSION = "1.6.1.0.22.4"  # the wheel carries OpenFHE itself; what is measured b
 # of its factors. The price is that each tower's prime stands for 2^50: about 1e-8 relative error a product (16384
 # slots, seven squarings of [-1, 1]: 5e-7). At a scale of 2^40 it is 1e-5 a product and 6e-4 after seven.
 SCALE_BITS, FIRST_BITS = 50, 60
-# one tower more than levels: at level 0 two are left, so that values up to 2^20, the bound that plans
+# one tower more than levels: at level 0 two are left, so that values up to 2^18, the bound that plans
 # promise, survive there; one tower of 60 bits alone holds values up to 2^9 at a scale of 2^50
 BASE_TOWERS = 1
 

@@ -31,12 +31,12 @@ class SimCiphertext:
 class SimEngine:
     """Engine on float64 slots.
 
-    bound    largest absolute slot value that a real ciphertext would survive (about 2^20 at level 0)
+    bound    largest absolute slot value that a real ciphertext would survive (2^18.5 in every slot at level 0, measured)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
     rings    of the library that is simulated; (BOOTSTRAPPABLE,) can refresh its ciphertexts
     """
 
-    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
+    def __init__(self, max_level: int, bound: float = 2.0**18, outside: str = "record",
                  rotations: frozenset[int] | None = None, rings: tuple[Ring, ...] = RINGS) -> None:
         if outside not in ("raise", "record"):
             raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
@@ -121,7 +121,7 @@ class SimEngine:
 class SimOwner:
     """Owner of the simulator: there is no secret, but the interface is the same."""
 
-    def __init__(self, max_level: int, bound: float = 2.0**20, outside: str = "record",
+    def __init__(self, max_level: int, bound: float = 2.0**18, outside: str = "record",
                  rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None) -> None:
         self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
