@@ -306,7 +306,7 @@ def test_bad_values_for_eval_plain(refused, checkpoint, arguments, says):
 @pytest.mark.parametrize("arguments, says", [
     (["he.max_level=2"], ["needs an engine of", "he.max_level=2"]), (["he.max_level=99"], ["99", "36"]),
     (["he.max_level=abc"], ["he.max_level", "'abc'"]), (["he.samples=0"], ["at least 1, and 0"]),
-    (["he.batch=0"], ["at least 1, and 0"]), (["he.circuit=fast"], ["folded, paper", "'fast'"]),
+    (["he.batch=0"], ["at least 1, and 0"]), (["he.circuit=fast"], ["folded, abreast, paper", "'fast'"]),
     (["he.owner.outside=foo"], ["'raise' or 'record'"]), (["approx=exact"], ["needs a polynomial"]),
 ])
 def test_bad_values_for_eval_he(refused, checkpoint, arguments, says):
