@@ -24,15 +24,24 @@ PUBLISHED = {  # seconds, as the publications state them, on their machines
 @entry("softmax_cost")
 def main(cfg: DictConfig) -> None:
     from cgf.bench.tables import draw_softmax, print_softmax
+    from cgf.errors import UserError
+    from cgf.he.desilo import BOOTSTRAP_GIB
+    from cgf.he.memory import need_memory
     from cgf.results import read_json, run_info, write_json
 
+    if cfg.workers < 1 or 256 % cfg.workers:
+        raise UserError(f"workers must divide the 256 rows of the matrix, and workers={cfg.workers}")
+    if cfg.cho is not None:
+        if cfg.cho not in BOOTSTRAP_GIB:
+            raise UserError(f"cho is the size of a bootstrap key, {' or '.join(BOOTSTRAP_GIB)}, and {cfg.cho!r} was "
+                            "given")
+        need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = Path(cfg.out).expanduser()
     known = read_json(out) if out.is_file() else {}
-    result = {**measured(cfg), "published_seconds": PUBLISHED}
-    if cfg.cho is None and "cho" in known:  # the costly row stays, with the run that made it
-        result["cho"] = known["cho"]
-    else:
-        result["cho"] = cho(cfg)
+    result = {**measured(cfg), "published_seconds": PUBLISHED, "cho": known.get("cho")}
+    write_json(out, {**result, **ratios(result), "run": run_info(resolved(cfg))})
+    if cfg.cho is not None:  # last, and after the rest is safe: it needs nearly all of the memory
+        result["cho"] = {**cho(cfg), "run": run_info(resolved(cfg))}
     result |= ratios(result)
     write_json(out, {**result, "run": run_info(resolved(cfg))})
     print_softmax(result)
@@ -148,10 +157,8 @@ def causal_truth(x: Any, valid: Any, counts: Any) -> Any:
     return np.where(valid, np.exp(np.minimum(x - mean - variance / 2 - np.log(n), 50.0)), 0.0)
 
 
-def cho(cfg: Any) -> dict[str, Any] | None:
+def cho(cfg: Any) -> dict[str, Any]:
     """Normalize and square with bootstraps, in one process: two keys of this size fit no machine."""
-    if cfg.cho is None:
-        return None
     from cgf.bench.job import Job, rows_of, run
     from cgf.bench.matrix import exact_softmax, spanning_matrix
     from cgf.he.circuits import circuit_for

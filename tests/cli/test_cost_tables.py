@@ -72,6 +72,8 @@ def test_noise_shows_what_other_engines_left(place, monkeypatch):
     ("noise", "seeds=0", ["seeds must be at least 1, and 0"]),
     ("softmax_cost", "worker=2", ["unknown setting 'worker' for softmax_cost"]),
     ("softmax_cost", "runs=x", ["runs must be a whole number", "'x'"]),
+    ("softmax_cost", "workers=3", ["workers must divide the 256 rows", "workers=3"]),
+    ("softmax_cost", "cho=tiny", ["small or medium, and 'tiny'"]),
     ("softmax_cost", "batched=maybe", ["batched must be true or false"]),
 ])
 def test_bad_settings(place, script, argument, says):
