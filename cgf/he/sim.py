@@ -31,7 +31,7 @@ class SimCiphertext:
 class SimEngine:
     """Engine on float64 slots.
 
-    bound    largest absolute slot value that a real ciphertext would survive (2^18.5 in every slot at level 0, measured)
+    bound    largest absolute slot value that a real ciphertext survives (measured: 2^18.5 in every slot at level 0)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
     rings    of the library that is simulated; (BOOTSTRAPPABLE,) can refresh its ciphertexts
     """
