@@ -16,7 +16,8 @@ from cgf.errors import UserError
 from cgf.he.circuits import Circuit
 from cgf.he.count import Counting
 from cgf.he.desilo import DesiloOwner
-from cgf.he.lanes import LanesEngine, LanesOwner
+from cgf.he.engine import decrypt_all, encrypt_all, finish
+from cgf.he.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.memory import peak_mib
 from cgf.he.packed import Packed, Rows
@@ -120,9 +121,7 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
         fresh = cts or encrypted(owner, vectors, job.level)
         ready = time.perf_counter()
         result = circuit.run(Packed(counting, layout, rows, fresh)).relinearized()
-        spent = counting.seconds
-        if isinstance(engine, LanesEngine):
-            spent = engine.wait(result.cts)
+        spent = finish(engine, result.cts) or counting.seconds
         done = time.perf_counter()
         weights = decrypted(owner, layout, result, circuit) if job.whole else None
         ended = time.perf_counter()
@@ -145,8 +144,8 @@ def owner_for(job: Job) -> Any:
 
 
 def encrypted(owner: Any, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
-    return tuple(owner.encrypt(vector, level) for vector in vectors)
+    return tuple(encrypt_all(owner, vectors, level))
 
 
 def decrypted(owner: Any, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
-    return layout.unpack([owner.decrypt(ct) for ct in result.cts]) * circuit.output_scale
+    return layout.unpack(decrypt_all(owner, result.cts)) * circuit.output_scale

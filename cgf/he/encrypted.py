@@ -20,7 +20,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.he.count import Counting
 from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import BOOTSTRAPPABLE, Owner, rings_of
+from cgf.he.engine import BOOTSTRAPPABLE, Owner, decrypt_all, encrypt_all, finish, rings_of
 from cgf.he.layout import row_blocks
 from cgf.he.packed import Packed, Rows
 from cgf.softmax.base import Softmax
@@ -93,20 +93,22 @@ class Session:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
         granted = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
         self._rotations[needs.max_level] = granted
-        engine = Counting(owner.evaluator(granted))
+        evaluator = owner.evaluator(granted)
+        engine = Counting(evaluator)
         start = time.perf_counter()
         vectors = layout.pack(matrix * needs.circuit.input_scale)
-        cts = tuple(owner.encrypt(vector, needs.max_level) for vector in vectors)
+        cts = tuple(encrypt_all(owner, vectors, needs.max_level))
         encrypted = time.perf_counter()
         result = needs.circuit.run(Packed(engine, layout, rows, cts)).relinearized()
+        spent = finish(evaluator, result.cts) or engine.seconds
         computed = time.perf_counter()
-        weights = layout.unpack([owner.decrypt(ct) for ct in result.cts]) * needs.circuit.output_scale
+        weights = layout.unpack(decrypt_all(owner, result.cts)) * needs.circuit.output_scale
         decrypted = time.perf_counter()
         record.levels = max(record.levels, needs.max_level - result.level)
         record.levels_counted = max(record.levels_counted, needs.levels)
         record.slots.add(layout.slots)
         record.ops.update(engine.ops)
-        record.seconds.update({**engine.seconds, "encrypt": encrypted - start, "circuit": computed - encrypted,
+        record.seconds.update({**spent, "encrypt": encrypted - start, "circuit": computed - encrypted,
                                "decrypt": decrypted - computed})
         return weights
 

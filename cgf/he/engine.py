@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -128,3 +129,24 @@ class Owner(Protocol):
 
     def evaluator(self, rotations: frozenset[int]) -> Engine:
         """An engine with the keys for exactly these rotation steps."""
+
+
+def encrypt_all(owner: Owner, vectors: Sequence[np.ndarray], level: int) -> list[Ciphertext]:
+    """A ciphertext a vector; side by side where the owner can."""
+    several = getattr(owner, "encrypt_all", None)
+    return [owner.encrypt(v, level) for v in vectors] if several is None else several(vectors, level)
+
+
+def decrypt_all(owner: Owner, cts: Sequence[Ciphertext]) -> list[np.ndarray]:
+    """The slots of each ciphertext; side by side where the owner can."""
+    several = getattr(owner, "decrypt_all", None)
+    return [owner.decrypt(ct) for ct in cts] if several is None else several(cts)
+
+
+def finish(engine: Any, cts: Sequence[Ciphertext]) -> Counter[str] | None:
+    """Runs what an engine has only noted so far; its seconds by operation, None for an engine that notes nothing.
+
+    Ciphertexts other than ``cts`` are forgotten.
+    """
+    wait = getattr(engine, "wait", None)
+    return None if wait is None else wait(cts, forget=True)

@@ -7,9 +7,11 @@ needs goes there as bytes. What runs where follows from the whole circuit, known
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +37,7 @@ class Noted(Task):
     shadow: SimCiphertext | None = None
     engine: LanesEngine | None = None
     sent: bool = False  # another lane needs it
+    users: int = 0  # of this run, that have not had it yet
     copies: dict[int, Any] = field(default_factory=dict, repr=False)  # lane -> ciphertext
     data: bytes | None = field(default=None, repr=False)
     done: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -98,9 +101,11 @@ class LanesEngine:
 
     # -- running -----------------------------------------------------------------------------------
 
-    def wait(self, results: Sequence[Noted]) -> Counter[str]:
+    def wait(self, results: Sequence[Noted], forget: bool = False) -> Counter[str]:
         """Runs what these ciphertexts need and was not run yet, each lane in a thread of its own.
 
+        forget  drops every ciphertext but the results as soon as it was used for the last time, inputs too: a
+                circuit of many columns then takes the memory of what is in work
         Returns the seconds of that, by kind of operation, summed over the lanes.
         """
         spent: Counter[str] = Counter()
@@ -109,6 +114,9 @@ class LanesEngine:
         for task in tasks:
             for need in task.needs:
                 need.sent = need.sent or need.worker != task.worker  # type: ignore[attr-defined]
+                need.users += forget  # type: ignore[attr-defined]
+        for result in results:
+            result.users += forget  # never the last
         for need in {n for t in tasks for n in t.needs if n.done.is_set() and n.sent}:  # type: ignore[attr-defined]
             self._send(need)  # type: ignore[arg-type]
         failed: list[BaseException] = []
@@ -134,12 +142,22 @@ class LanesEngine:
                 if task.sent:
                     self._send(task)
                 task.done.set()
+                self._used(task.needs)
         except BaseException as error:  # handed to the caller's thread; the other lanes must not wait for ever
             failed.append(error)
             for task in tasks:
                 task.done.set()
         with self._lock:
             spent.update(engine.seconds)
+
+    def _used(self, needs: tuple[Any, ...]) -> None:
+        """One use less to come of each; without forget there is nothing to count down."""
+        with self._lock:
+            for ct in needs:
+                if ct.users:
+                    ct.users -= 1
+                    if not ct.users:
+                        ct.copies, ct.data = {}, None
 
     def _send(self, ct: Noted) -> None:
         assert ct.worker is not None
@@ -174,10 +192,11 @@ class LanesOwner:
     """Owner whose lanes share one secret key.
 
     make_owner  (max_level, secret or None) -> Owner that dumps its secret, for each lane
-    lanes       how many; each takes the memory of an engine and its keys
+    lanes       how many; each takes the memory of an engine and its keys. None: every core this process may use
     """
 
-    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int = 2) -> None:
+    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int | None = None) -> None:
+        lanes = len(os.sched_getaffinity(0)) if lanes is None else lanes
         if not isinstance(lanes, int) or lanes < 1:
             raise UserError(f"lanes must be a whole number of at least 1, and {lanes!r} was given")
         first = make_owner(max_level=max_level)
@@ -188,10 +207,33 @@ class LanesOwner:
     def encrypt(self, values: np.ndarray, level: int) -> Noted:
         """The lanes take turns, so that a row's ciphertexts lie where there is room."""
         lane, self._next = self._next, (self._next + 1) % len(self._owners)
+        return self._encrypted(values, level, lane)
+
+    def _encrypted(self, values: np.ndarray, level: int, lane: int) -> Noted:
         ct = Noted(0.0, (), lane, shadow=SimCiphertext(np.zeros(1), level))
         ct.copies[lane] = self._owners[lane].encrypt(values, level)
         ct.done.set()
         return ct
+
+    def encrypt_all(self, vectors: Sequence[np.ndarray], level: int) -> list[Noted]:
+        """A ciphertext a vector, every lane in a thread of its own."""
+        count = len(self._owners)
+        shares = self._side_by_side(lambda lane: [self._encrypted(v, level, lane) for v in vectors[lane::count]])
+        return [shares[i % count][i // count] for i in range(len(vectors))]
+
+    def decrypt_all(self, cts: Sequence[Noted]) -> list[np.ndarray]:
+        """The slots of each, every lane in a thread of its own."""
+        if waiting := [ct for ct in cts if not ct.done.is_set()]:
+            assert waiting[0].engine is not None
+            waiting[0].engine.wait(waiting)
+        own = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
+        shares = self._side_by_side(lambda lane: [self.decrypt(cts[i]) for i in own[lane]])
+        found = {i: slots for lane in zip(own, shares, strict=True) for i, slots in zip(*lane, strict=True)}
+        return [found[i] for i in range(len(cts))]
+
+    def _side_by_side(self, work: Callable[[int], list[Any]]) -> list[list[Any]]:
+        with ThreadPoolExecutor(len(self._owners)) as pool:
+            return list(pool.map(work, range(len(self._owners))))
 
     def decrypt(self, ct: Noted) -> np.ndarray:
         if not ct.done.is_set():

@@ -165,3 +165,23 @@ def circuits_layout(n):
 
     power = n & -n  # columns a ciphertext: the power of two in n
     return Layout(8, n, 16384, 16384 // power)
+
+
+def test_what_is_used_up_is_forgotten_and_results_stay():
+    owner = LanesOwner(8, SimOwner, 2)
+    engine = owner.evaluator(frozenset())
+    cts = owner.encrypt_all([np.full(4, float(i)) for i in range(5)], 3)
+    squares = [engine.relinearize(engine.square(ct)) for ct in cts]
+    results = [engine.add(square, cts[0]) for square in squares]
+    engine.wait(results, forget=True)
+    assert not any(ct.copies or ct.data for ct in [*cts, *squares])
+    assert [v[0] for v in owner.decrypt_all(results)] == [0, 1, 4, 9, 16]
+    assert [v[0] for v in owner.decrypt_all(results)] == [0, 1, 4, 9, 16]  # and stay
+
+
+def test_vectors_keep_their_order_over_the_lanes():
+    for count in (1, 2, 5):
+        owner = LanesOwner(3, SimOwner, 3)
+        cts = owner.encrypt_all([np.full(4, float(i)) for i in range(count)], 1)
+        assert [v[0] for v in owner.decrypt_all(cts)] == list(range(count))
+        assert {ct.worker for ct in cts} == set(range(min(count, 3)))
