@@ -122,8 +122,8 @@ def _scatter(axes: Any, points: list[tuple[dict[str, Any], int, float]], label: 
         colour = {"strict": "#0072B2", "weak": "#E69F00"}.get(row["order"], "#999999")
         axes.plot(x, y, "o", color=colour, markerfacecolor=colour if row["positive"] == "yes" else "none")
         names[x, y].append(row["softmax"])
-    for i, (place, here) in enumerate(sorted(names.items())):  # above and below by turns: neighbours stay legible
-        axes.annotate(", ".join(here), place, xytext=(5, (4, -9)[i % 2]), textcoords="offset points", fontsize=7)
+    for place, here in names.items():
+        axes.annotate(", ".join(here), place, xytext=(5, 3), textcoords="offset points", fontsize=7)
     if points:
         axes.set_xscale("log")
     axes.set_xlabel("levels (blue: order kept, orange: weakly, grey: not; filled: weights positive)")

@@ -43,8 +43,9 @@ class Settings:
             value = getattr(self, name)
             if value is None and name in ("max_steps", "patience", "save_every"):
                 continue
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
+            least = 0 if name == "epochs" else 1  # none: the model is validated and saved as it stands
+            if not isinstance(value, int) or value < least:
+                raise UserError(f"train.{name} must be a whole number of at least {least}, and {value!r} was given")
         for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):

@@ -113,6 +113,8 @@ class Trainer:
             self._start_wandb()
         self._clock, self._since = time.perf_counter(), self.progress.step
         p = self.progress
+        if not self.total_steps and not p.finished:
+            self._end_epoch()
         while not p.finished:
             for batch in self._batches():
                 loss, penalty = self._step(batch)
