@@ -13,16 +13,17 @@ from cgf.config import build, entry, resolved, run_name
 def main(cfg: DictConfig) -> None:
     from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
+    from cgf.distill.matching import Matching
     from cgf.distill.run import RunFolder
     from cgf.distill.settings import Settings
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from models.start import seed_everything, start
-    from models.teacher import teacher_of
+    from models.teacher import softmaxes_of, teacher_of
 
     settings, config = Settings(**cfg.train), resolved(cfg)
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
-    penalty = Control(**config["penalty"])
+    penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
     run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
@@ -36,7 +37,7 @@ def main(cfg: DictConfig) -> None:
     trainer = Trainer(
         host, softmaxes, train_set, val_set, task.collate(host.inputs), settings, loss, penalty, run.path, cfg.seed,
         save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
-        config=config,
+        config=config, matching=matching, teachers=softmaxes_of(teacher) if matching.on else [],
     )  # fmt: skip
     run.begin()
     if state is not None:

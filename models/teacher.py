@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import read
 from cgf.errors import UserError
+from cgf.softmax.exact import Exact
 from models.host import Host
+from models.install import install, installed_softmaxes
 from models.load import from_checkpoint
 
 
@@ -44,6 +46,13 @@ def teacher_of(teacher: str | Mapping[str, Any] | None, ckpt: str | None, host: 
         raise UserError(f"teacher {checkpoint.path} has {checkpoint.run['num_classes']} classes, and the student "
                         f"{host.num_classes}")
     return _fitting(from_checkpoint(checkpoint)[0], host)
+
+
+def softmaxes_of(teacher: Host | None) -> list[Any]:
+    """The teacher's softmaxes, by layer; a model without any gets exact ones, which compute the same."""
+    if teacher is None:
+        return []
+    return installed_softmaxes(teacher.model) or install(teacher.model, Exact())
 
 
 def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:

@@ -28,6 +28,7 @@ class Settings:
     schedule: str = "linear"
     grad_norm: float = 1.0
     label_smoothing: float = 0.0
+    staged: float = 0.0
     patience: int | None = None
     save_every: int | None = None
     log_every: int = 20
@@ -46,12 +47,12 @@ class Settings:
             least = 0 if name == "epochs" else 1  # none: the model is validated and saved as it stands
             if not isinstance(value, int) or value < least:
                 raise UserError(f"train.{name} must be a whole number of at least {least}, and {value!r} was given")
-        for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
+        for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing", "staged"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
                 raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
                                 f"and {value!r} was given")
-        for name in ("warmup", "label_smoothing"):
+        for name in ("warmup", "label_smoothing", "staged"):
             if getattr(self, name) > 1:
                 raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")
 
