@@ -170,8 +170,8 @@ def test_a_run_with_each_option(tmp_path):
     assert call("train", "softmax=exact", "run=teacher", f"outputs={tmp_path}", "train.max_steps=2",
                 *SMALL).returncode == 0  # fmt: skip
     found = {}
-    options = {"plain": [], "hidden": ["distill.hidden=1"], "attention": ["distill.attention=1e4"],  # near uniform rows differ little
-
+    # near uniform rows differ little, hence the weight
+    options = {"plain": [], "hidden": ["distill.hidden=1"], "attention": ["distill.attention=1e4"],
                "staged": ["train.staged=1"], "smooth": ["train.label_smoothing=0.2"]}
     for name, option in options.items():
         done = call("train", f"run={name}", *option, *common)
