@@ -20,6 +20,7 @@ class Settings:
     epochs: int = 3
     max_steps: int | None = None
     batch_size: int = 32
+    accumulate: int = 1
     eval_batch_size: int = 128
     lr: float = 1e-4
     softmax_lr: float = 1.0
@@ -40,7 +41,8 @@ class Settings:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
-        for name in ("epochs", "batch_size", "eval_batch_size", "log_every", "max_steps", "patience", "save_every"):
+        for name in ("epochs", "batch_size", "accumulate", "eval_batch_size", "log_every", "max_steps", "patience",
+                     "save_every"):
             value = getattr(self, name)
             if value is None and name in ("max_steps", "patience", "save_every"):
                 continue

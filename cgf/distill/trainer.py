@@ -22,6 +22,7 @@ from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
 from cgf.distill.optimizer import adamw, clip, set_rate
+from cgf.distill.pieces import pieces
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_by_length, evaluate
@@ -146,10 +147,23 @@ class Trainer:
         self.classifier.train()
         set_rate(self.optimizer, self.settings.lr_at(self.progress.step, self.total_steps))
         self.curriculum.at(self.progress.step / self.total_steps)
-        self.matching.start()
-        labels = batch.pop("labels")
         self.penalty.measuring = (self.progress.step + 1) % self.settings.log_every == 0
-        teacher = None
+        loss, extra = 0.0, None
+        for piece, share in pieces(batch, self.settings.accumulate):
+            one, more = self._backward(piece, share)
+            loss += share * one
+            extra = extra if more is None else (extra or 0.0) + share * more
+        if self.settings.grad_norm:
+            constants = self.accelerator.unwrap_model(self.classifier).constants
+            clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss, extra
+
+    def _backward(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
+        """Adds share * the gradients of a piece of a batch; returns its loss and penalty."""
+        labels, teacher = batch.pop("labels"), None
+        self.matching.start()
         with self.accelerator.autocast():
             if self.teacher is not None:
                 with torch.no_grad():
@@ -164,12 +178,7 @@ class Trainer:
             raise UserError(f"the loss is {float(whole.detach()):g} at step {self.progress.step + 1}: lower train.lr "
                             f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
                             "checkpoint is untouched")
-        self.accelerator.backward(whole)
-        if self.settings.grad_norm:
-            constants = self.accelerator.unwrap_model(self.classifier).constants
-            clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.accelerator.backward(whole * share)
         return float(loss.detach()), None if extra is None else float(extra.detach())
 
     def _end_epoch(self) -> None:

@@ -1,0 +1,58 @@
+"""Tokens a second and memory of a training step, exact softmax beside its replacements: python scripts/train_speed.py"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from omegaconf import DictConfig, OmegaConf
+
+from cgf.config import CONFIGS, build, entry, resolved
+
+
+@entry("train_speed")
+def main(cfg: DictConfig) -> None:
+    from cgf.results import run_info, write_json
+
+    names = ["fused", *cfg.softmaxes]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(cfg.rounds):
+        for name in names:
+            seconds[name] += measured(name, cfg, cfg.tokens, cfg.batch, cfg.steps)["seconds"]
+    base, rows = cfg.softmaxes[0], []
+    for name in names:
+        long = measured(name, cfg, cfg.memory_tokens, cfg.memory_batch, 1)
+        rows.append({"softmax": name, "step_s": median(seconds[name]), "steps_s": seconds[name],
+                     "tokens_per_s": cfg.batch * cfg.tokens / median(seconds[name]), "peak_mib": long["peak_mib"],
+                     "device": long["device"]})
+    yard = next(row for row in rows if row["softmax"] == base)
+    for row in rows:
+        row["step_ratio"], row["peak_ratio"] = (row[k] / yard[k] for k in ("step_s", "peak_mib"))
+        print(f"{row['softmax']:>18}  {row['tokens_per_s']:>9,.0f} tokens/s  step {row['step_ratio']:.2f} x {base}  "
+              f"peak at {cfg.memory_tokens} tokens {row['peak_mib']:,.0f} MiB, {row['peak_ratio']:.2f} x {base}")
+    write_json(Path(cfg.out).expanduser(), {"rows": rows, "run": run_info(resolved(cfg))})
+    print(cfg.out)
+
+
+def measured(name: str, cfg: DictConfig, tokens: int, batch: int, count: int) -> dict[str, Any]:
+    """``models.speed.steps`` in a process of its own."""
+    shape = {**resolved(cfg)["model"], "tokens": tokens}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_steps, name, shape, batch, count, cfg.precision).result()
+
+
+def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
+    from models.speed import steps
+
+    softmax = None if name == "fused" else build(OmegaConf.load(CONFIGS / "softmax" / f"{name}.yaml"))  # type: ignore
+    return steps(softmax, shape, batch, count, precision)
+
+
+if __name__ == "__main__":
+    main()
