@@ -17,9 +17,9 @@ from models.install import install
 def make(hidden: int, layers: int, heads: int, tokens: int) -> Any:
     """A LLaMA classifier of random weights for rows of up to ``tokens``."""
     torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
+    config: Any = LlamaConfig(vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
                          num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=tokens,
-                         num_labels=16, pad_token_id=0, attn_implementation="sdpa")
+                         num_labels=16, pad_token_id=0)
     return LlamaForSequenceClassification(config)
 
 

@@ -1,4 +1,4 @@
-"""Tokens a second and memory of a training step, exact softmax beside its replacements: python scripts/train_speed.py"""
+"""Tokens a second and memory of a training step, exact softmax beside its replacements: scripts/train_speed.py"""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def main(cfg: DictConfig) -> None:
 
     names = ["fused", *cfg.softmaxes]
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    shape = {**resolved(cfg)["model"], "tokens": cfg.tokens}
     for _ in range(cfg.rounds):
         for name in names:
-            seconds[name] += measured(name, cfg, cfg.tokens, cfg.batch, cfg.steps)["seconds"]
+            seconds[name] += _steps(name, shape, cfg.batch, cfg.steps, cfg.precision)["seconds"]
     base, rows = cfg.softmaxes[0], []
     for name in names:
-        long = measured(name, cfg, cfg.memory_tokens, cfg.memory_batch, 1)
+        long = apart(name, cfg)
         rows.append({"softmax": name, "step_s": median(seconds[name]), "steps_s": seconds[name],
                      "tokens_per_s": cfg.batch * cfg.tokens / median(seconds[name]), "peak_mib": long["peak_mib"],
                      "device": long["device"]})
@@ -40,11 +41,11 @@ def main(cfg: DictConfig) -> None:
     print(cfg.out)
 
 
-def measured(name: str, cfg: DictConfig, tokens: int, batch: int, count: int) -> dict[str, Any]:
-    """``models.speed.steps`` in a process of its own."""
-    shape = {**resolved(cfg)["model"], "tokens": tokens}
+def apart(name: str, cfg: DictConfig) -> dict[str, Any]:
+    """One step of the long rows in a process of its own, whose peak of memory is this step's."""
+    shape = {**resolved(cfg)["model"], "tokens": cfg.memory_tokens}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_steps, name, shape, batch, count, cfg.precision).result()
+        return pool.submit(_steps, name, shape, cfg.memory_batch, 1, cfg.precision).result()
 
 
 def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
