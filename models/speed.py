@@ -17,9 +17,10 @@ from models.install import install
 def make(hidden: int, layers: int, heads: int, tokens: int) -> Any:
     """A LLaMA classifier of random weights for rows of up to ``tokens``."""
     torch.manual_seed(0)
-    config: Any = LlamaConfig(vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
+    config = LlamaConfig(vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
                          num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=tokens,
-                         num_labels=16, pad_token_id=0)
+                         pad_token_id=0)
+    config.num_labels = 16
     return LlamaForSequenceClassification(config)
 
 

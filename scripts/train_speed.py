@@ -34,7 +34,8 @@ def main(cfg: DictConfig) -> None:
                      "device": long["device"]})
     yard = next(row for row in rows if row["softmax"] == base)
     for row in rows:
-        row["step_ratio"], row["peak_ratio"] = (row[k] / yard[k] for k in ("step_s", "peak_mib"))
+        row["step_ratio"] = row["step_s"] / yard["step_s"]
+        row["peak_ratio"] = row["peak_mib"] / max(yard["peak_mib"], 1e-3)  # tiny rows may not reach beyond the start
         print(f"{row['softmax']:>18}  {row['tokens_per_s']:>9,.0f} tokens/s  step {row['step_ratio']:.2f} x {base}  "
               f"peak at {cfg.memory_tokens} tokens {row['peak_mib']:,.0f} MiB, {row['peak_ratio']:.2f} x {base}")
     write_json(Path(cfg.out).expanduser(), {"rows": rows, "run": run_info(resolved(cfg))})
