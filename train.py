@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved, run_name
@@ -11,30 +13,31 @@ from cgf.config import build, entry, resolved, run_name
 def main(cfg: DictConfig) -> None:
     from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
+    from cgf.distill.matching import Matching
     from cgf.distill.run import RunFolder
     from cgf.distill.settings import Settings
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
-    from models.start import seed_everything, start, teacher_of
+    from models.start import seed_everything, start
+    from models.teacher import softmaxes_of, teacher_of
 
     settings, config = Settings(**cfg.train), resolved(cfg)
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
-    penalty = Control(**config["penalty"])
+    penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
     run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
     seed_everything(cfg.seed)
-    host, softmaxes, state = start(
-        lambda: build(cfg.model, num_classes=task.num_classes), cfg.ckpt, task, softmax, config["tune"], run
-    )
-    teacher = teacher_of(cfg.distill.teacher, cfg.ckpt, host)
+    make_host = partial(build, cfg.model, num_classes=task.num_classes)
+    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run)
+    teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     trainer = Trainer(
         host, softmaxes, train_set, val_set, task.collate(host.inputs), settings, loss, penalty, run.path, cfg.seed,
         save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
-        config=config,
+        config=config, matching=matching, teachers=softmaxes_of(teacher) if matching.on else [],
     )  # fmt: skip
     run.begin()
     if state is not None:

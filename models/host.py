@@ -23,6 +23,7 @@ class Host:
     source        where the weights come from, for run.json
     attention     what the names of the attention's parameters contain, for attention-only tuning
     lora_targets  name endings of the linear layers that adapters are put on
+    extras        writes what else a checkpoint's host folder is to hold; None: nothing
     """
 
     model: nn.Module
@@ -35,6 +36,7 @@ class Host:
     source: dict[str, Any] = field(default_factory=dict)
     attention: str = "attention"
     lora_targets: tuple[str, ...] = ()
+    extras: Callable[[Path], None] | None = None
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """Logits (B, classes) of a collated batch, on the model's device."""
@@ -60,7 +62,9 @@ class Host:
         return described
 
     def write_surroundings(self, folder: Path) -> None:
-        """Writes the model's configuration and tokenizer, where it has them, into a folder."""
+        """Writes the model's configuration and tokenizer, where it has them, and its extras into a folder."""
+        if self.extras is not None:
+            self.extras(folder)
         if self.inputs.tokenizer is None:
             return
         folder.mkdir(parents=True, exist_ok=True)

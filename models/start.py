@@ -1,4 +1,4 @@
-"""How a training run begins: student, teacher, and the state to go on from."""
+"""How a training run begins: the student, and the state to go on from."""
 
 from __future__ import annotations
 
@@ -66,28 +66,4 @@ def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
     if checkpoint.run["task"] != task.name or checkpoint.run["num_classes"] != task.num_classes:
         raise UserError(f"checkpoint {checkpoint.path} was trained on {checkpoint.run['task']} with "
                         f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}")
-    return from_checkpoint(checkpoint)[0]
-
-
-def teacher_of(teacher: str | None, ckpt: str | None, host: Host) -> Host | None:
-    """The teacher of a distillation, with the softmax that it was trained with; None for fine-tuning.
-
-    teacher  'self' (the checkpoint that the student starts from), a checkpoint or run folder, or None
-
-    Raises UserError for a teacher whose head was never trained for these classes.
-    """
-    if teacher is None:
-        return None
-    if teacher == "self":
-        if ckpt is None:
-            raise UserError(
-                "distill.teacher=self is the checkpoint that the student starts from, and ckpt is not set: the head "
-                f"of model={host.name} was never trained on this task; train a teacher first (softmax=exact) and "
-                "give its folder as ckpt, or name one by distill.teacher"
-            )
-        teacher = ckpt
-    checkpoint = read(teacher)
-    if checkpoint.run["num_classes"] != host.num_classes:
-        raise UserError(f"teacher {checkpoint.path} has {checkpoint.run['num_classes']} classes, and the student "
-                        f"{host.num_classes}")
     return from_checkpoint(checkpoint)[0]

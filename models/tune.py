@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
 from cgf.errors import UserError
 from models.host import Host
 
@@ -9,19 +16,29 @@ HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
 MODES = ("full", "attention", "lora")
 
 
-def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropout: float = 0.0) -> int:
+def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropout: float = 0.0,
+         targets: Sequence[str] | None = None, keep: bool = False) -> int:
     """Freezes what is not trained, adds adapters where asked; returns the number of trained parameters.
 
-    lora: peft adapters of the given rank on host.lora_targets. The classification head is always trained.
-    Raises UserError for an unknown mode, or if nothing would be trained.
+    lora: peft adapters of the given rank on the layers whose names end in ``targets`` (None: host.lora_targets).
+    The classification head is always trained. Checkpoints hold the weights with the adapters merged; keep: the
+    adapters too, apart, in ``host/adapters``. Raises UserError for an unknown mode, targets that match nothing,
+    or if nothing would be trained.
     """
     if mode not in MODES:
         raise UserError(f"tune.mode must be one of {', '.join(MODES)}, and {mode!r} was given")
     if mode == "lora":
         from peft import LoraConfig, inject_adapter_in_model
 
-        config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=list(host.lora_targets))
-        inject_adapter_in_model(config, host.model)
+        names = list(targets or host.lora_targets)
+        config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
+        try:
+            inject_adapter_in_model(config, host.model)
+        except ValueError as error:
+            raise UserError(f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: "
+                            f"{str(error).splitlines()[0]}") from None
+        if keep:
+            host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
         for name, parameter in host.model.named_parameters():
             attention = mode == "attention" and host.attention in f".{name}"
@@ -32,6 +49,20 @@ def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropou
     return trained
 
 
+def write_adapters(model: nn.Module, config: Any, folder: Path) -> None:
+    """adapters/adapter_model.safetensors and adapter_config.json, as peft names and reads them.
+
+    The adapters' own matrices alone: the trained head is in the checkpoint's model.safetensors.
+    """
+    from peft import get_peft_model_state_dict
+    from safetensors.torch import save_file
+
+    (folder / "adapters").mkdir(parents=True, exist_ok=True)
+    state = {k: v for k, v in get_peft_model_state_dict(model).items() if ".lora_" in k}
+    state = {f"base_model.model.{k}": v.detach().cpu().contiguous() for k, v in state.items()}
+    save_file(state, folder / "adapters" / "adapter_model.safetensors")
+    config.save_pretrained(folder / "adapters")
+
+
 def _in_head(name: str) -> bool:
     return any(part in HEADS for part in name.split("."))
-

@@ -102,15 +102,20 @@ def _put(model: nn.Module, name: str, module: nn.Module) -> None:
 
 
 def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
-         options: dict[str, Any] | None = None) -> Host:
+         options: dict[str, Any] | None = None, drop_path: float = 0.0) -> Host:
     """A timm vision transformer with a head of num_classes.
+
+    options are further arguments of timm's; drop_path, from 0 to below 1, drops whole branches in training.
 
     pretrained takes the weights of the hub; with as many classes as its own head it keeps that head.
     Raises UserError for a name that timm does not know, or weights that cannot be fetched.
     """
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
-    make = partial(timm.create_model, timm_name, num_classes=num_classes, **(options or {}))
+    if not isinstance(drop_path, int | float) or not 0 <= drop_path < 1:
+        raise UserError(f"model.drop_path must be a rate from 0 to below 1, and {drop_path!r} was given")
+    options = {**(options or {}), **({"drop_path_rate": float(drop_path)} if drop_path else {})}
+    make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
         with fetching(wanted, "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
@@ -119,7 +124,7 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
         model = make(pretrained=False)
     pretrained_cfg: Any = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
-    source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": dict(options or {})}
+    source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
     return host(model, image_input(model, source["options"]), name, num_classes, own_head, source)
 
 

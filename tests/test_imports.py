@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("cgf/**/*.py"), *ROOT.glob("models/*.py"), *ROOT.glob("scripts/*.py")])
 ENTRY = {"train.py", "eval_plain.py", "eval_he.py", "scripts/plan.py", "scripts/friendly.py", "scripts/op_times.py",
-         "scripts/softmax_cost.py", "scripts/complexity.py", "scripts/noise.py"}
+         "scripts/softmax_cost.py", "scripts/complexity.py", "scripts/noise.py", "scripts/alternatives.py",
+         "scripts/train_speed.py"}
 
 # what a package of this project may import of this project; cgf.errors is for everyone
 ALLOWED = {
@@ -88,8 +89,9 @@ def test_vendors_stay_in_their_files():
     assert importers("wandb") == set()  # accelerate's tracker loads it
     assert importers("accelerate") == {"cgf/distill/trainer.py"}
     assert importers("rich") <= {"cgf/report/tables.py", "cgf/report/front.py", "cgf/report/friendly.py",
-                                 "cgf/bench/tables.py", "cgf/bench/noise_tables.py", "scripts/report.py",
-                                 "scripts/approx_errors.py", "scripts/paper_k.py", "scripts/plan.py"}
+                                 "cgf/bench/tables.py", "cgf/bench/noise_tables.py", "cgf/bench/alternatives.py",
+                                 "scripts/report.py", "scripts/approx_errors.py", "scripts/paper_k.py",
+                                 "scripts/plan.py"}
 
 
 def test_encryption_knows_no_model_and_one_file_knows_tensors():

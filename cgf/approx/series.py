@@ -20,7 +20,8 @@ GRID = 20_000  # points on which max_error is measured
 class Series:
     """f(x) ~ sum of coefficients[i] T_i(a x + b) on domain; T_i the Chebyshev polynomials.
 
-    max_error   largest relative error |series / f - 1| on a grid of the domain that it was not fitted on
+    max_error   largest relative error |series / f - 1| (of absolute fits |series - f|) on a grid of the domain that
+                it was not fitted on
     Levels of the core: ceil(log2(degree + 1)). Products of two values: log2 of the degree for the T of powers
     of two, and one for each split of the series (15: 10, 31: 21 in all at most; sparse series take fewer).
     Splits p = q T_g + r at the largest power of two g <= degree, after Paterson and Stockmeyer 1973 in the
@@ -70,29 +71,33 @@ def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
     return top if isinstance(low, float) and low == 0.0 else top + low
 
 
-def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int) -> Series:
+def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int,
+            absolute: bool = False) -> Series:
     """The series of least largest relative error to a positive f on [lo, hi], by one linear program.
 
-    Raises UserError unless 0 < degree <= 255 and lo < hi.
+    absolute: of least largest absolute error, for an f of any sign. Raises UserError unless 0 < degree <= 255
+    and lo < hi.
     """
     if not (np.isfinite([lo, hi]).all() and lo < hi) or not 0 < degree <= 255:
         raise UserError(f"a minimax fit needs lo < hi and a degree from 1 to 255, and has [{lo}, {hi}], {degree}")
-    x = _points(lo, hi, 12 * degree + 60)
-    weighted = _basis(x, lo, hi, degree) / f(x)[:, None]
-    orthonormal, triangle = np.linalg.qr(weighted)
+    x = _points(lo, hi, 12 * degree + 60, absolute)
+    unit = np.ones_like(x) if absolute else f(x)  # what the error is measured in
+    target = f(x) / unit
+    orthonormal, triangle = np.linalg.qr(_basis(x, lo, hi, degree) / unit[:, None])
     ones = np.ones((len(x), 1))
     solved = linprog(
         np.append(np.zeros(degree + 1), 1.0),
         A_ub=np.block([[orthonormal, -ones], [-orthonormal, -ones]]),
-        b_ub=np.concatenate([ones[:, 0], -ones[:, 0]]),
+        b_ub=np.concatenate([target, -target]),
         bounds=[(None, None)] * (degree + 1) + [(0, None)],
         method="highs",
     )
     if solved.status != 0:
         raise UserError(f"no minimax series of degree {degree} was found on [{lo}, {hi}]: {solved.message}")
     coefficients = np.linalg.solve(triangle, solved.x[:-1])
-    fine = _points(lo, hi, GRID)
-    error = np.abs(_basis(fine, lo, hi, degree) @ coefficients / f(fine) - 1.0).max()
+    fine = _points(lo, hi, GRID, absolute)
+    difference = np.abs(_basis(fine, lo, hi, degree) @ coefficients - f(fine))
+    error = (difference if absolute else difference / f(fine)).max()
     return Series(2 / (hi - lo), -(hi + lo) / (hi - lo), tuple(map(float, coefficients)), (lo, hi), float(error))
 
 
@@ -100,12 +105,18 @@ def _basis(x: np.ndarray, lo: float, hi: float, degree: int) -> np.ndarray:
     return np.polynomial.chebyshev.chebvander((2 * x - lo - hi) / (hi - lo), degree)
 
 
-def _points(lo: float, hi: float, count: int) -> np.ndarray:
-    """Chebyshev nodes and, on a positive interval, as many that are even in log x, where 1 / x varies."""
+def _points(lo: float, hi: float, count: int, kink: bool = False) -> np.ndarray:
+    """Chebyshev nodes and, on a positive interval, as many that are even in log x, where 1 / x varies.
+
+    kink: also around 0, even in log |x|, where a function of any sign may bend within less than a node's distance.
+    """
     nodes = (lo + hi) / 2 + (hi - lo) / 2 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
     parts = [nodes, np.array([lo, hi])]
     if lo > 0:
         parts.append(np.geomspace(lo, hi, count)[1:-1])
+    if kink and lo < 0 < hi:
+        near = np.geomspace(1e-6 * (hi - lo), min(-lo, hi), count // 4)
+        parts += [near, -near, np.zeros(1)]
     return np.unique(np.clip(np.concatenate(parts), lo, hi))
 
 
@@ -137,6 +148,24 @@ def square_root(lo: float, hi: float, degree: int) -> Series:
     """sqrt(x) on [lo, hi], lo > 0, of least relative error."""
     _positive(lo)
     return minimax(np.sqrt, lo, hi, degree)
+
+
+@lru_cache(maxsize=64)
+def relu(lo: float, hi: float, degree: int) -> Series:
+    """max(x, 0) on [lo, hi] of least absolute error; on [-R, R] about 0.14 R / degree, the kink's price."""
+    return minimax(lambda x: np.maximum(x, 0.0), lo, hi, degree, absolute=True)
+
+
+@lru_cache(maxsize=64)
+def relu_cubed(lo: float, hi: float, degree: int) -> Series:
+    """max(x / 2 + 1, 0)^3 on [lo, hi] of least absolute error; twice differentiable, so a low degree serves."""
+    return minimax(lambda x: np.maximum(x / 2 + 1, 0.0) ** 3, lo, hi, degree, absolute=True)
+
+
+@lru_cache(maxsize=64)
+def sigmoid(lo: float, hi: float, degree: int) -> Series:
+    """1 / (1 + exp(-x)) on [lo, hi] of least absolute error; on [-R, R] it falls like (1 + pi / R)^-degree."""
+    return minimax(lambda x: 0.5 + 0.5 * np.tanh(x / 2), lo, hi, degree, absolute=True)
 
 
 def _positive(lo: float) -> None:

@@ -14,6 +14,7 @@ from cgf.results import read_json, run_info
 
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
+OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,10 @@ def _bound(config: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in config.items() if k not in FREE}
 
 
-def _differences(a: Any, b: Any, where: str = "") -> list[str]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return [d for k in {*a, *b} for d in _differences(a.get(k), b.get(k), f"{where}.{k}" if where else str(k))
-                if k not in ("root", "data_root")]
-    return [] if a == b else [where]
+def _differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """Settings that differ; one that the old run did not know yet was off then."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [d for k in {*old, *new} for d in
+                _differences(old.get(k), new.get(k), f"{where}.{k}" if where else str(k))
+                if k not in ("root", "data_root") and f"{where}.{k}" != "distill.name"]
+    return [] if old == new or (old is None and new in OFF) else [where]

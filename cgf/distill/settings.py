@@ -20,6 +20,7 @@ class Settings:
     epochs: int = 3
     max_steps: int | None = None
     batch_size: int = 32
+    accumulate: int = 1
     eval_batch_size: int = 128
     lr: float = 1e-4
     softmax_lr: float = 1.0
@@ -28,6 +29,7 @@ class Settings:
     schedule: str = "linear"
     grad_norm: float = 1.0
     label_smoothing: float = 0.0
+    staged: float = 0.0
     patience: int | None = None
     save_every: int | None = None
     log_every: int = 20
@@ -39,18 +41,20 @@ class Settings:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
-        for name in ("epochs", "batch_size", "eval_batch_size", "log_every", "max_steps", "patience", "save_every"):
+        for name in ("epochs", "batch_size", "accumulate", "eval_batch_size", "log_every", "max_steps", "patience",
+                     "save_every"):
             value = getattr(self, name)
             if value is None and name in ("max_steps", "patience", "save_every"):
                 continue
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"train.{name} must be a whole number of at least 1, and {value!r} was given")
-        for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing"):
+            least = 0 if name == "epochs" else 1  # none: the model is validated and saved as it stands
+            if not isinstance(value, int) or value < least:
+                raise UserError(f"train.{name} must be a whole number of at least {least}, and {value!r} was given")
+        for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing", "staged"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
                 raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
                                 f"and {value!r} was given")
-        for name in ("warmup", "label_smoothing"):
+        for name in ("warmup", "label_smoothing", "staged"):
             if getattr(self, name) > 1:
                 raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
@@ -18,11 +17,16 @@ from torch.utils.data import DataLoader
 
 from cgf.distill.checkpoint import TrainingState, complete_checkpoints
 from cgf.distill.control import Control
+from cgf.distill.curriculum import Curriculum
+from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
+from cgf.distill.matching import Matching
+from cgf.distill.optimizer import adamw, clip, set_rate
+from cgf.distill.pieces import pieces
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_by_length, evaluate
-from cgf.results import append_line, read_lines, write_json
+from cgf.results import write_json
 
 
 class Classifier(nn.Module):
@@ -60,7 +64,7 @@ class Trainer:
     """Trains a host model.
 
     host, teacher   objects with model, forward(model, batch) -> logits (models.host.Host)
-    softmaxes       what is installed in the host, by layer
+    softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json
     """
@@ -77,30 +81,29 @@ class Trainer:
     seed: int
     save: Callable[[Path, dict[str, Any], TrainingState], Any]
     teacher: Any = None
+    teachers: list[Any] = field(default_factory=list)
+    matching: Matching = field(default_factory=Matching)
     tracker: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     say: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
-        use_wandb = self.tracker.get("name") == "wandb"
         self.accelerator = Accelerator(
-            mixed_precision=self.settings.mixed_precision(), log_with="wandb" if use_wandb else None
+            mixed_precision=self.settings.mixed_precision(),
+            log_with="wandb" if self.tracker.get("name") == "wandb" else None,
         )
+        self.journal = Journal(self.accelerator, self.folder, self.tracker)
         self.progress = Progress()
         self.penalty.watch(self.softmaxes)
-        trained = [p for p in self.host.model.parameters() if p.requires_grad]
-        decay = [p for p in trained if p.dim() > 1]
-        rest = [p for p in trained if p.dim() <= 1]
-        groups: list[dict[str, Any]] = [{"params": decay, "weight_decay": self.settings.weight_decay},
-                                        {"params": rest, "weight_decay": 0.0}]
+        self.curriculum = Curriculum(self.settings.staged)
+        self.curriculum.watch(self.softmaxes)
         constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
-        if constants:
-            groups.append({"params": constants, "weight_decay": 0.0, "lr_scale": self.settings.softmax_lr})
-        optimizer = torch.optim.AdamW(groups, lr=self.settings.lr)
+        optimizer = adamw(self.host.model, constants, self.settings)
         classifier = Classifier(self.host.model, self.host.forward, constants)
         self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
+        self.matching.watch(self.host.model, self.softmaxes, getattr(self.teacher, "model", None), self.teachers)
         self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
         total = self.batches_per_epoch * self.settings.epochs
         self.total_steps = min(total, self.settings.max_steps or total)
@@ -109,10 +112,11 @@ class Trainer:
 
     def fit(self) -> Progress:
         """Trains until the last epoch, step, or early stop; returns the progress with the best accuracy."""
-        if self.tracker.get("name") == "wandb":
-            self._start_wandb()
+        self.journal.start(self.config)
         self._clock, self._since = time.perf_counter(), self.progress.step
         p = self.progress
+        if not self.total_steps and not p.finished:
+            self._end_epoch()
         while not p.finished:
             for batch in self._batches():
                 loss, penalty = self._step(batch)
@@ -141,37 +145,41 @@ class Trainer:
 
     def _step(self, batch: dict[str, Tensor]) -> tuple[float, float | None]:
         self.classifier.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.lr_at(self.progress.step, self.total_steps) * group.get("lr_scale", 1.0)
-        labels = batch.pop("labels")
+        set_rate(self.optimizer, self.settings.lr_at(self.progress.step, self.total_steps))
+        self.curriculum.at(self.progress.step / self.total_steps)
         self.penalty.measuring = (self.progress.step + 1) % self.settings.log_every == 0
-        teacher = None
+        loss, extra = 0.0, None
+        for piece, share in pieces(batch, self.settings.accumulate):
+            one, more = self._backward(piece, share)
+            loss += share * one
+            extra = extra if more is None else (extra or 0.0) + share * more
+        if self.settings.grad_norm:
+            constants = self.accelerator.unwrap_model(self.classifier).constants
+            clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss, extra
+
+    def _backward(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
+        """Adds share * the gradients of a piece of a batch; returns its loss and penalty."""
+        labels, teacher = batch.pop("labels"), None
+        self.matching.start()
         with self.accelerator.autocast():
             if self.teacher is not None:
                 with torch.no_grad():
                     teacher = self.teacher.forward(self.teacher.model, batch)
             student = self.classifier(**batch)
         loss = self.loss(student, labels, teacher)
+        if (matched := self.matching.take(batch.get("attention_mask"))) is not None:
+            loss = loss + matched.to(loss.dtype)
         extra = self.penalty.take((self.progress.step + 1) / self.total_steps)
         whole = loss if extra is None else loss + extra.to(loss.dtype)
         if not bool(torch.isfinite(whole)):
             raise UserError(f"the loss is {float(whole.detach()):g} at step {self.progress.step + 1}: lower train.lr "
                             f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
                             "checkpoint is untouched")
-        self.accelerator.backward(whole)
-        if self.settings.grad_norm:
-            self._clip(self.settings.grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.accelerator.backward(whole * share)
         return float(loss.detach()), None if extra is None else float(extra.detach())
-
-    def _clip(self, most: float) -> None:
-        """Clips host and constants each by its own norm: a constant's gradient sums over every entry of a layer,
-        and would leave the host next to nothing."""
-        classifier = self.accelerator.unwrap_model(self.classifier)
-        self.accelerator.clip_grad_norm_(self.host.model.parameters(), most)
-        if len(classifier.constants):
-            torch.nn.utils.clip_grad_norm_(classifier.constants, most)
 
     def _end_epoch(self) -> None:
         p = self.progress
@@ -190,7 +198,7 @@ class Trainer:
             p.epoch, p.position = p.epoch + 1, 0
         stop = self.settings.patience is not None and p.since_best >= self.settings.patience
         p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
-        self._write({"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy,
+        self.journal.write({"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy,
                      "val_loss": outcome.loss})
         self._save()
         if better and self.accelerator.is_main_process:
@@ -217,29 +225,13 @@ class Trainer:
                "lr": self.optimizer.param_groups[0]["lr"]}
         if penalty is not None:
             row["penalty"] = penalty
-        self._write({**row, **self.penalty.report()})
+        self.journal.write({**row, **self.penalty.report()})
         if p.step % self.settings.log_every == 0:
             rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
             left = (self.total_steps - p.step) / max(1e-9, rate)
             self.say(f"step {p.step}/{self.total_steps}  loss {loss:.4f}"
                      + (f"  penalty {penalty:.4f}" if penalty is not None else "")
                      + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left")
-
-    def _write(self, row: dict[str, Any]) -> None:
-        if not self.accelerator.is_main_process:
-            return
-        append_line(self.folder / "metrics.jsonl", row)
-        if self.tracker.get("name") == "wandb":
-            self.accelerator.log({k: v for k, v in row.items() if k != "step"}, step=row["step"])
-
-    def _start_wandb(self) -> None:
-        options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
-        try:
-            self.accelerator.init_trackers(self.tracker.get("project", "cgf-softmax"),
-                                           config=json.loads(json.dumps(self.config)), init_kwargs={"wandb": options})
-        except Exception as error:  # wandb raises many kinds; all mean that it cannot log
-            raise UserError(f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
-                            "log in, or use tracker.mode=offline or tracker.name=none") from None
 
     def _save(self) -> None:
         self.accelerator.wait_for_everyone()
@@ -266,8 +258,4 @@ class Trainer:
         """Goes on from a checkpoint's state; the weights are loaded already."""
         restored = state.restore(self.optimizer.optimizer)
         self.progress = Progress(**{k: v for k, v in restored.items() if k != "random"})
-        log = self.folder / "metrics.jsonl"
-        kept = [row for row in read_lines(log) if row["step"] <= self.progress.step]
-        draft = log.with_suffix(".part")
-        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        draft.replace(log)
+        self.journal.cut(self.progress.step)

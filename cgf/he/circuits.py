@@ -48,6 +48,8 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
     if exponential is None:
         raise UserError(f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
                         "approx=plan, chebyshev, limit or chain")
+    if softmax.plain:
+        return Circuit("plain", lambda x: exponential.core(plus_public(x, exponential.b)), input_scale=exponential.a)
     if getattr(softmax, "order", None) != 2:
         return Circuit("formula", softmax.formula)
     if rows.valid is not None or padded or rows.uniform is None:

@@ -171,6 +171,11 @@ class Packed:
         vector = -self.layout.spread(np.log(self.rows.counts))
         return self.add_vector([vector] * len(self.cts))
 
+    def times_count(self, power: float) -> Packed:
+        if self.rows.uniform is not None:
+            return self * float(self.rows.uniform) ** power
+        return self.times_vector([self.layout.spread(self.rows.counts**power)] * len(self.cts))
+
     def at_invalid(self, point: float) -> Packed:
         if not self.has_invalid or self.is_row or (point == 0 and not self.dirty):
             return self

@@ -99,6 +99,7 @@ class ExponentialSoftmax(Softmax):
     """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped."""
 
     uses_exponential: ClassVar[bool] = True
+    plain: ClassVar[bool] = False  # the exponent is the score itself: its affine map rides on the encoding
 
     def exponent(self, x: Value) -> Value:
         """y, with weights = exp(y)."""

@@ -1,4 +1,4 @@
-"""Replacements of the exponential that keep the division: Power-softmax and 2Quad."""
+"""Replacements of the exponential that keep the division: Power-softmax, its stable form, and 2Quad."""
 
 from __future__ import annotations
 
@@ -79,3 +79,37 @@ class Quad(Power):
     eps: float = 0.0
     least: float = 32.0
     most: float = 16384.0
+
+
+@dataclass(eq=False)
+class StablePower(Power):
+    """z^p / (eps + sum z^p) with z = (x + c) / (max |x + c| + delta): Power-softmax as it is trained stably.
+
+    A row divided by its own largest entry cannot overflow in half precision, and the denominator lies in [1, n].
+    Power-softmax does not change when a row is scaled, so under CKKS the maximum is left out: the circuit is
+    that of Power with eps = 0, and eps is a relative error of at most about eps. Levels: as Power. Source:
+    Zimerman et al. 2024 (arXiv 2410.09457), stable form for training, length-agnostic form for encryption.
+    """
+
+    name: ClassVar[str] = "power_stable"
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta <= 0:
+            raise UserError(f"power_stable needs delta > 0, and has {self.delta}")
+
+    def error_bound(self) -> float:
+        return self.divider.max_error + self.eps * (1 + self.delta) ** self.p
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        from cgf.softmax.tensor import TensorRows
+
+        shifted = (TensorRows.of(scores, valid) + self.c).at_invalid(0.0)
+        peak = shifted.data.abs().amax(-1, keepdim=True) + self.delta
+        e = power(shifted * peak.reciprocal(), self.p)
+        return (e * (e.row_sum() + self.eps).reciprocal()).data  # type: ignore[attr-defined]
+
+    def formula(self, x: Value) -> Value:
+        e = power(x + self.c * self.public_scale(None), self.p).at_invalid(0.0)
+        return self.divider.divide(e, e.row_sum())

@@ -67,6 +67,9 @@ class TensorRows:
         counts = torch.as_tensor(self.counts, dtype=self.data.dtype, device=self.data.device)
         return self._with(self.data - counts.log())
 
+    def times_count(self, power: float) -> TensorRows:
+        return self._with(self.data * self.counts**power)
+
     def at_invalid(self, point: float) -> TensorRows:
         if self.valid is None:
             return self

@@ -40,6 +40,9 @@ class Value(Protocol):
     def minus_log_count(self) -> Value:
         """self - ln n_i."""
 
+    def times_count(self, power: float) -> Value:
+        """self * n_i^power."""
+
     def at_invalid(self, point: float) -> Value:
         """The same entries with ``point`` at the invalid ones: a safe place to enter a polynomial."""
 

@@ -99,6 +99,20 @@ def test_two_epochs_are_adamw_on_the_distillation_loss(tmp_path):
     assert [training for training, _ in student.seen].count(True) == 6
 
 
+@pytest.mark.parametrize("accumulate, passes", [(2, 2), (3, 2), (9, 4)])
+def test_pieces_of_a_batch_add_up_to_it(accumulate, passes, tmp_path):
+    """Batches of 4: in two pieces of 2, or four of 1; the same weights as in one."""
+    ends = []
+    for count in (1, accumulate):
+        student, folder = host(), tmp_path / str(count)
+        trainer(folder, student, teacher=host(2), grad_norm=0.2, accumulate=count)[0].fit()
+        losses = [r["loss"] for r in read_lines(folder / "run" / "metrics.jsonl") if "loss" in r]
+        ends.append((student.model.weight.detach().numpy(), losses, sum(t for t, _ in student.seen)))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], atol=1e-6)
+    np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-5)
+    assert ends[1][2] == passes * ends[0][2]
+
+
 def test_every_sample_is_seen_once_an_epoch(tmp_path):
     student = host()
     trainer(tmp_path, student, samples=10)[0].fit()

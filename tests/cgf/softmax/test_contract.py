@@ -64,6 +64,15 @@ def quotient(softmax, row):
     return e / (softmax.eps + e.sum())
 
 
+def stable_quotient(softmax, row):
+    z = (row + softmax.c) / (np.abs(row + softmax.c).max() + softmax.delta)
+    return z**softmax.p / (softmax.eps + (z**softmax.p).sum())
+
+
+def the_x(softmax, row):
+    return row / (softmax.eps + (np.maximum(row / 2 + 1, 0) ** 3).sum())
+
+
 # published ways to compute softmax itself: polynomials take its place in encrypted runs alone
 APPROXIMATIONS = ("standard", "fixed_max", "arion", "tricycle", "cho", "thor", "hetal")
 
@@ -89,7 +98,12 @@ REFERENCES = {
     "bpmax_calibrated": bpmax,
     "taylor": taylor,
     "power": quotient,
+    "power_stable": stable_quotient,
     "quad": quotient,
+    "relu": lambda softmax, row: np.maximum(row, 0) / len(row) ** softmax.scale,
+    "sigmoid": lambda softmax, row: 1 / (1 + np.exp(-row)) / len(row) ** softmax.scale,
+    "the_x": the_x,
+    "gaussian": lambda softmax, row: np.exp(row),
     **dict.fromkeys(APPROXIMATIONS, exact),
     "cgf_chain": chain,
     "cgf_poly": polynomial,
@@ -104,7 +118,7 @@ def reference(softmax, row):
 
 def test_there_are_all_the_variants():
     wanted = {"exact", "cgf", "cgf3", "cgf4", "bpmax", "bpmax_calibrated", "taylor", "cgf_chain", "cgf_poly", "power",
-              "quad", *APPROXIMATIONS}
+              "power_stable", "quad", "relu", "sigmoid", "the_x", "gaussian", *APPROXIMATIONS}
     assert wanted <= {p.stem for p in CONFIGS}
 
 

@@ -1,0 +1,51 @@
+"""What a run writes down as it goes: metrics.jsonl, wandb where asked, lines for the reader."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.results import append_line, read_lines
+
+
+@dataclass
+class Journal:
+    """Rows of scalars of the run in ``folder``, from the main process alone."""
+
+    accelerator: Any
+    folder: Path
+    tracker: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def wandb(self) -> bool:
+        return self.tracker.get("name") == "wandb"
+
+    def start(self, config: dict[str, Any]) -> None:
+        """Starts wandb where it is asked for; UserError where it cannot start."""
+        if not self.wandb:
+            return
+        options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
+        try:
+            self.accelerator.init_trackers(self.tracker.get("project", "cgf-softmax"),
+                                           config=json.loads(json.dumps(config)), init_kwargs={"wandb": options})
+        except Exception as error:  # wandb raises many kinds; all mean that it cannot log
+            raise UserError(f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
+                            "log in, or use tracker.mode=offline or tracker.name=none") from None
+
+    def write(self, row: dict[str, Any]) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        append_line(self.folder / "metrics.jsonl", row)
+        if self.wandb:
+            self.accelerator.log({k: v for k, v in row.items() if k != "step"}, step=row["step"])
+
+    def cut(self, step: int) -> None:
+        """Forgets what was written after a step: a resumed run goes on from there."""
+        log = self.folder / "metrics.jsonl"
+        kept = [row for row in read_lines(log) if row["step"] <= step]
+        draft = log.with_suffix(".part")
+        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        draft.replace(log)

@@ -1,0 +1,87 @@
+"""The table of all softmaxes: properties by trial, costs off the circuits, accuracies from result files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cgf.approx import fit
+from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+from cgf.bench.properties import kept
+from cgf.errors import UserError
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.cgf import CGF
+from cgf.softmax.exact import Exact
+from cgf.softmax.pointwise import ScaledReLU
+from cgf.softmax.quotient import Quad
+
+ROOT = Path(__file__).parents[3]
+
+
+class Made:
+    """A softmax that is any function of the scores."""
+
+    def __init__(self, weights):
+        self.weights = weights
+
+
+@pytest.mark.parametrize(("function", "order", "positive", "shift"), [
+    (lambda x: x.softmax(-1), "strict", "yes", True),
+    (torch.relu, "weak", "not negative", False),
+    (lambda x: x, "strict", "no", False),
+    (lambda x: x.square() + 1, "no", "yes", False),
+    (lambda x: x - x.mean(-1, keepdim=True), "strict", "no", True),
+    (torch.ones_like, "weak", "yes", True),
+    (lambda x: (-x).softmax(-1), "no", "yes", True),
+], ids=["softmax", "relu", "identity", "square", "centred", "ones", "reversed"])  # fmt: skip
+def test_properties_are_found_by_trying(function, order, positive, shift):
+    found = kept(Made(function))
+    assert (found.order, found.positive, found.shift_invariant) == (order, positive, shift)
+
+
+def result(softmax="cgf", seed=42, accuracy=0.9, levels=8, **more):
+    return {"host": "minilm", "task": "sst2", "softmax": softmax, "seed": seed, "accuracy": accuracy,
+            "total_levels": levels, **more}
+
+
+def made(results):
+    softmaxes = {"exact": Exact(), "cgf": CGF(), "quad": Quad(), "relu": ScaledReLU(), "bpmax": BPMax()}
+    return table(softmaxes, fit.chain(-32.0, 1.0, 5), 64, 32, results)
+
+
+def test_costs_and_accuracies_meet_in_one_table(tmp_path):
+    lines = made([result(), result(seed=43, accuracy=0.8), result("own-variant", levels=4),
+                  result("exact", levels=None)])
+    rows = {row["softmax"]: row for row in lines}
+    assert list(rows) == ["exact", "cgf", "quad", "relu", "bpmax", "own-variant"]
+    assert rows["exact"]["levels"] is None and rows["cgf"]["levels"] == 6 and rows["cgf"]["stand_in_for_exp"]
+    assert rows["relu"]["levels"] == 5 and rows["bpmax"]["levels"] == 3 and rows["quad"]["levels"] == 11
+    assert rows["cgf"]["accuracy"] == {"minilm sst2": {"accuracy": pytest.approx(0.85), "seeds": [42, 43], "levels": 8}}
+    assert rows["quad"]["order"] == "no" and rows["relu"]["order"] == "weak" and rows["cgf"]["shift_invariant"]
+    whole = {"table": lines, "rows": 64, "columns": 32, "exponential": "a chain"}
+    print_alternatives(whole)
+    draw_alternatives(whole, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+def test_result_files(tmp_path):
+    assert training_results(tmp_path / "none") == []
+    (tmp_path / "a.json").write_text(json.dumps(result()))
+    assert training_results(tmp_path)[0]["accuracy"] == 0.9
+    (tmp_path / "b.json").write_text(json.dumps({"host": "minilm"}))
+    with pytest.raises(UserError, match=r"b\.json is to be a training result, and lacks task, softmax, seed, accuracy"):
+        training_results(tmp_path)
+
+
+def test_the_command(tmp_path):
+    command = [sys.executable, "scripts/alternatives.py", f"out={tmp_path}/t.json", f"train={tmp_path}/train"]
+    done = subprocess.run([*command, "names=[cgf,sigmoid,gaussian]"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "t.json").read_text())
+    assert [row["softmax"] for row in written["table"]] == ["cgf", "sigmoid", "gaussian"]
+    assert [row["levels"] for row in written["table"]] == [6, 5, 5] and (tmp_path / "t.png").is_file()
+    wrong = subprocess.run([*command, "names=[sofmax]"], cwd=ROOT, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "unknown softmax 'sofmax'" in wrong.stderr

@@ -1,0 +1,95 @@
+"""The experiments: each composes, its command is its first line, the runs of its grid have names of their own."""
+
+import importlib.util
+import os
+
+import hydra
+import pytest
+from digits_checkpoint import spawn
+from omegaconf import OmegaConf
+
+from cgf.config import CONFIGS, build, compose
+from cgf.distill.losses import DistillationLoss
+from cgf.distill.settings import Settings
+from cgf.softmax.base import Softmax
+
+EXPERIMENTS = sorted((CONFIGS / "experiment").glob("*.yaml"))
+LLAMA_GRID = {"train.batch_size": "32,64", "train.lr": "9e-6,1e-5,3e-5,5e-5"}
+VIT_GRID = {"train.batch_size": "64,128", "train.lr": "1e-5,5e-5,1e-4", "model.drop_path": "0.0,0.1,0.2",
+            "tune": "attention,full", "distill": "kd,kd_vit_large"}  # fmt: skip
+# epochs, and the grid of table 'configurations'
+LLAMA = {"exact": (3, {}), "cgf": (5, LLAMA_GRID), "cgf_low": (5, LLAMA_GRID), "lora": (3, {}),
+         "bpmax": (20, {**LLAMA_GRID, "softmax.p": "1,3,5,7", "softmax.c": "1.0,3.0,5.0,7.0,20.0"})}
+VIT = {"exact": (0, {}), "cgf": (15, VIT_GRID), "cgf_low": (15, {**VIT_GRID, "softmax.degree": "3,5"}),
+       "bpmax": (20, {**VIT_GRID, "softmax.p": "1,3,5,7,9", "softmax.c": "1.0,3.0,5.0,7.0,9.0,20.0,40.0,60.0"})}
+PAPER = {f"llama_{task}_{row}": facts for task in ("clinc150", "banking77", "sst2") for row, facts in LLAMA.items()}
+PAPER |= {f"{model}_imagenet1k_{row}": facts for model in ("vit_base", "vit_tiny", "deit_base", "deit_tiny")
+          for row, facts in VIT.items()}  # fmt: skip
+
+
+def grid(path):
+    return dict(OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {})
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_an_experiment_composes_and_says_its_command(path):
+    first, second = path.read_text().splitlines()[:2]
+    assert first == "# @package _global_" and f"experiment={path.stem}" in second
+    assert second.startswith("# python train.py --multirun " if grid(path) else "# python train.py experiment=")
+    cfg = compose("train", [f"experiment={path.stem}"])
+    Settings(**cfg.train)
+    DistillationLoss(cfg.distill.tau, cfg.distill.alpha)
+    assert isinstance(build(cfg.softmax), Softmax)
+    needs_checkpoint = cfg.distill.teacher == "self" and cfg.task.name != "imagenet1k"
+    assert ("ckpt=" in second) == needs_checkpoint
+    axes = {key: str(values).split(",") for key, values in grid(path).items()}
+    for key, values in axes.items():  # both ends of an axis compose, and name their runs
+        ends = [f"{k}={v[0]}" for k, v in axes.items() if k != key]
+        runs = {compose("train", [f"experiment={path.stem}", *ends, f"{key}={v}"]).run for v in (values[0], values[-1])}
+        assert len(runs) == min(2, len(values))
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_rows_of_the_paper(name):
+    epochs, wanted = PAPER[name]
+    cfg = compose("train", [f"experiment={name}"])
+    assert cfg.train.epochs == epochs and grid(CONFIGS / "experiment" / f"{name}.yaml") == wanted
+    assert (cfg.seed, cfg.distill.tau, cfg.distill.alpha) == (42, 2.0, 0.5)
+    assert epochs == 0 or cfg.train.patience == 3
+    assert cfg.task.get("max_length", 128) == 128
+    if name.endswith("_low"):
+        assert (cfg.softmax.degree, cfg.softmax.x0) == ((1, -3.0) if name.startswith("llama") else (3, -10.0))
+    if name.endswith("_lora"):
+        assert (cfg.tune.mode, cfg.tune.rank, cfg.tune.scale, cfg.distill.teacher) == ("lora", 16, 32, None)
+
+
+def test_the_large_teacher_is_a_model_of_the_hub():
+    node = compose("train", ["experiment=deit_tiny_imagenet1k_cgf", "distill=kd_vit_large"]).distill.teacher
+    assert node._target_ == "models.vit.load" and node.timm_name.startswith("vit_large_patch16_224.")
+
+
+def plugin(name):
+    found = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{name}")
+    return pytest.mark.skipif(not found, reason=f"{name} is not installed: pip install -r requirements.txt")
+
+
+@plugin("hydra_joblib_launcher")
+def test_two_runs_of_a_sweep_side_by_side(tmp_path):
+    done = spawn("train", "--multirun", "hydra/launcher=parallel", "softmax=cgf,relu", "train.max_steps=2",
+                 "train.batch_size=16", "task.limit={train: 32, val: 16, test: 16}", f"outputs={tmp_path}/out",
+                 cwd=tmp_path, PYTHONPATH=os.environ.get("PYTHONPATH", ""))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    finished = sorted(p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-2/run.json"))
+    assert len(finished) == 2 and "cgf" in finished[0] and "relu" in finished[1]
+
+
+@plugin("hydra_submitit_launcher")
+def test_a_cluster_takes_the_same_sweep():
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = hydra.compose("train", ["experiment=llama_sst2_bpmax", "hydra/launcher=slurm",
+                                      "hydra.launcher.partition=gpu"], return_hydra_config=True)  # fmt: skip
+    launcher, sweeper = cfg.hydra.launcher, cfg.hydra.sweeper
+    assert launcher._target_.endswith("SlurmLauncher")
+    assert (launcher.partition, launcher.gpus_per_node, launcher.max_num_timeout) == ("gpu", 1, 5)
+    assert sweeper.params["softmax.p"] == "1,3,5,7"
+    hydra.utils.instantiate(launcher)  # the plugin knows every field
