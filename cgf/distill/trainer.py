@@ -52,6 +52,7 @@ class Progress:
     best: float = -1.0
     best_step: int = 0
     since_best: int = 0
+    seconds: float = 0.0  # of training, over all its parts; without validation
     finished: bool = False
 
 
@@ -116,9 +117,11 @@ class Trainer:
         self._clock, self._since = time.perf_counter(), self.progress.step
         p = self.progress
         while not p.finished:
+            lap = time.perf_counter()
             for batch in self._batches():
                 loss, penalty = self._step(batch)
                 p.step, p.position = p.step + 1, p.position + 1
+                lap, p.seconds = time.perf_counter(), p.seconds + time.perf_counter() - lap
                 self._log(loss, penalty)
                 over = p.step >= self.total_steps
                 over_epoch = p.position >= self.batches_per_epoch  # its end saves: no step is saved twice
