@@ -29,7 +29,7 @@ def main(cfg: DictConfig) -> None:
     result = {
         "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
         "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
-        "watched": watch.domain, "levels": None if plan is None else plan.levels, **opened.facts(plan),
+        "watched": watch.domain, "levels": opened.levels(plan), **opened.facts(plan),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip

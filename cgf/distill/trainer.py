@@ -201,7 +201,7 @@ class Trainer:
         self._save()
         if better and self.accelerator.is_main_process:
             write_json(self.folder / "best.json", {"checkpoint": f"ckpt-{p.step}", "step": p.step,
-                                                   "val_accuracy": p.best})
+                                                   "val_accuracy": p.best, "val_samples": len(self.val_set)})
         self._prune()
         self.say(f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
                  f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))
