@@ -52,7 +52,7 @@ class Progress:
     best: float = -1.0
     best_step: int = 0
     since_best: int = 0
-    seconds: float = 0.0  # of training, over all its parts; without validation
+    seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
     finished: bool = False
 
 
