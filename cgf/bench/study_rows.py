@@ -18,8 +18,8 @@ SETTINGS = ("train", "softmax", "penalty")
 def rows(seed: Seed) -> list[dict[str, Any]]:
     """A row for each evaluation of a seed that is there; runs that are not done yet have none.
 
-    seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what its weights saw since the teacher. Commits are
-    those of the training and of the evaluation.
+    seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what
+    its weights saw since the teacher. Commits are those of the training and of the evaluation.
     """
     found = []
     for run in seed.study.runs:
