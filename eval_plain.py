@@ -11,6 +11,7 @@ from cgf.config import entry, resolved, task_maker
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
+    from cgf.approx.plan import checked
     from cgf.evaluate import batches_by_length, evaluate
     from cgf.observe import Watch
     from cgf.results import run_info, write_json
@@ -18,7 +19,7 @@ def main(cfg: DictConfig) -> None:
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    watch = Watch()
+    watch = Watch(None if cfg.domain is None else checked(cfg.domain, "domain"))
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
@@ -27,8 +28,8 @@ def main(cfg: DictConfig) -> None:
                        batches_by_length(opened.dataset, cfg.batch_size, indices))
     result = {
         "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
-        "accuracy": outcome.accuracy, "loss": outcome.loss, **watch.summary(),
-        "levels": None if plan is None else plan.levels, **opened.facts(plan),
+        "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
+        "watched": watch.domain, "levels": opened.levels(plan), **opened.facts(plan),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip

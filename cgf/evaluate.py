@@ -26,8 +26,12 @@ class Outcome:
         return self.logits.argmax(-1)
 
     @property
+    def correct(self) -> int:
+        return int((self.predictions == self.labels).sum())
+
+    @property
     def accuracy(self) -> float:
-        return float((self.predictions == self.labels).double().mean())
+        return self.correct / len(self.labels)
 
     @property
     def loss(self) -> float:

@@ -128,9 +128,10 @@ class Watch:
     def summary(self) -> dict[str, Any]:
         """Metrics of a result file; nothing was seen where a softmax has no exponent."""
         if not self.entries:
-            return {"outside_domain": None, "beyond_guard": None, "range": None, "row_sum": None}
+            return dict.fromkeys(("entries", "outside_domain", "beyond_guard", "range", "row_sum"))
         sums = torch.stack(self.row_sums)
         return {
+            "entries": self.entries,
             "outside_domain": self.outside / self.entries if self.has_domain else None,
             "beyond_guard": self.beyond if self.has_guard else None,
             "range": [self.low, self.high],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cgf.approx.plan import Plan
+from cgf.approx.plan import Plan, statistics_levels
 from cgf.approx.select import read_plan, select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
@@ -72,6 +72,13 @@ class Opened:
             "max_error_exponential": max(f.max_error for f in fits) if fits else None,
             "polynomial": (told[0] if one else told) if told else None,
         }
+
+    def levels(self, plan: Plan | None) -> int | None:
+        """Of the plan, else of the polynomial that was trained in the loop, statistics folded; None: neither."""
+        if plan is not None:
+            return plan.levels
+        own = [e for e in self.trained if e is not None]
+        return max((statistics_levels(self.rows(), e, folded=True) + e.levels for e in own), default=None)
 
     def rows(self) -> str:
         return self.host.rows

@@ -10,14 +10,14 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("cgf/**/*.py"), *ROOT.glob("models/*.py"), *ROOT.glob("scripts/*.py")])
 ENTRY = {"train.py", "eval_plain.py", "eval_he.py", "scripts/plan.py", "scripts/friendly.py", "scripts/op_times.py",
          "scripts/softmax_cost.py", "scripts/complexity.py", "scripts/noise.py", "scripts/alternatives.py",
-         "scripts/train_speed.py"}
+         "scripts/train_speed.py", "scripts/range.py"}
 
 # what a package of this project may import of this project; cgf.errors is for everyone
 ALLOWED = {
     "cgf.softmax": {"cgf.softmax", "cgf.approx"},
     "cgf.approx": {"cgf.approx", "cgf.results"},
     "cgf.he": {"cgf.he", "cgf.softmax", "cgf.approx"},
-    "cgf.bench": {"cgf.bench", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results"},
+    "cgf.bench": {"cgf.bench", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.distill", "cgf.results"},
     "cgf.data": {"cgf.data"},
     "cgf.distill": {"cgf.distill", "cgf.softmax", "cgf.approx", "cgf.evaluate", "cgf.results"},
     "cgf.report": {"cgf.report", "cgf.results"},

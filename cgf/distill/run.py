@@ -15,6 +15,7 @@ from cgf.results import read_json, run_info
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
 OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
+AS_BEFORE = {"train.accumulate": 1, "train.length_pool": 50}  # what was done before there was a setting for it
 
 
 @dataclass(frozen=True)
@@ -86,4 +87,5 @@ def _differences(old: Any, new: Any, where: str = "") -> list[str]:
         return [d for k in {*old, *new} for d in
                 _differences(old.get(k), new.get(k), f"{where}.{k}" if where else str(k))
                 if k not in ("root", "data_root") and f"{where}.{k}" != "distill.name"]
-    return [] if old == new or (old is None and new in OFF) else [where]
+    unknown_then = old is None and (new in OFF or AS_BEFORE.get(where, old) == new)
+    return [] if old == new or unknown_then else [where]

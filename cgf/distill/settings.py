@@ -11,6 +11,7 @@ import torch
 from cgf.errors import UserError
 
 SCHEDULES = ("linear", "cosine", "constant")
+OPTIONAL = ("max_steps", "patience", "save_every", "length_pool")  # whole numbers, or None
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Settings:
     max_steps: int | None = None
     batch_size: int = 32
     accumulate: int = 1
+    length_pool: int | None = 50
     eval_batch_size: int = 128
     lr: float = 1e-4
     softmax_lr: float = 1.0
@@ -41,10 +43,9 @@ class Settings:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
-        for name in ("epochs", "batch_size", "accumulate", "eval_batch_size", "log_every", "max_steps", "patience",
-                     "save_every"):
+        for name in ("epochs", "batch_size", "accumulate", "eval_batch_size", "log_every", *OPTIONAL):
             value = getattr(self, name)
-            if value is None and name in ("max_steps", "patience", "save_every"):
+            if value is None and name in OPTIONAL:
                 continue
             least = 0 if name == "epochs" else 1  # none: the model is validated and saved as it stands
             if not isinstance(value, int) or value < least:
@@ -74,14 +75,19 @@ class Settings:
         return self.lr * (left if self.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left)))
 
 
-def epoch_batches(dataset: Any, size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Shuffled batches of an epoch, the same for the same seed and epoch; similar lengths together."""
+def epoch_batches(dataset: Any, size: int, seed: int, epoch: int, pool: int | None = 50) -> list[list[int]]:
+    """Shuffled batches of an epoch, each sample once: the same for the same seed and epoch, so a run can be resumed.
+
+    Data sets with ``lengths`` (texts) are sorted by length within pools of ``pool`` shuffled batches, then the
+    batches are shuffled: little padding, and batches still differ from epoch to epoch. None or 1 keeps batches
+    as drawn.
+    """
     generator = torch.Generator().manual_seed(seed * 100_003 + epoch)
     order = torch.randperm(len(dataset), generator=generator).tolist()
     lengths = getattr(dataset, "lengths", None)
-    if lengths is not None:  # sorted only within pools of 50 batches, so that batches still differ by epoch
-        pool = 50 * size
-        order = [i for p in range(0, len(order), pool) for i in sorted(order[p : p + pool], key=lambda i: lengths[i])]
+    if lengths is not None and pool is not None:
+        pools = [order[p : p + pool * size] for p in range(0, len(order), pool * size)]
+        order = [i for p in pools for i in sorted(p, key=lambda i: lengths[i])]
     batches = [order[i : i + size] for i in range(0, len(order), size)]
     shuffled = torch.randperm(len(batches), generator=generator).tolist()
     return [batches[i] for i in shuffled]

@@ -56,6 +56,7 @@ class Progress:
     best: float = -1.0
     best_step: int = 0
     since_best: int = 0
+    seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
     finished: bool = False
 
 
@@ -98,7 +99,7 @@ class Trainer:
         self.curriculum = Curriculum(self.settings.staged)
         self.curriculum.watch(self.softmaxes)
         constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
-        optimizer = adamw(self.host.model, constants, self.settings)
+        optimizer = adamw(self.host.model, constants, self.settings, self.accelerator.device)
         classifier = Classifier(self.host.model, self.host.forward, constants)
         self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
         if self.teacher is not None:
@@ -118,9 +119,11 @@ class Trainer:
         if not self.total_steps and not p.finished:
             self._end_epoch()
         while not p.finished:
+            lap = time.perf_counter()
             for batch in self._batches():
                 loss, penalty = self._step(batch)
                 p.step, p.position = p.step + 1, p.position + 1
+                lap, p.seconds = time.perf_counter(), p.seconds + time.perf_counter() - lap
                 self._log(loss, penalty)
                 over = p.step >= self.total_steps
                 over_epoch = p.position >= self.batches_per_epoch  # its end saves: no step is saved twice
@@ -134,11 +137,12 @@ class Trainer:
 
     def _batches(self) -> Iterator[dict[str, Tensor]]:
         p = self.progress
-        batches = epoch_batches(self.train_set, self.settings.batch_size, self.seed, p.epoch)[p.position :]
+        s = self.settings
+        batches = epoch_batches(self.train_set, s.batch_size, self.seed, p.epoch, s.length_pool)[p.position :]
         # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
         # would see other dropout masks than an unbroken one
         loader = DataLoader(self.train_set, batch_sampler=batches, collate_fn=self.collate,
-                            num_workers=self.settings.workers, generator=torch.Generator())
+                            num_workers=s.workers, generator=torch.Generator())
         prepared = self.accelerator.prepare_data_loader(loader)
         prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
         yield from prepared
@@ -203,7 +207,7 @@ class Trainer:
         self._save()
         if better and self.accelerator.is_main_process:
             write_json(self.folder / "best.json", {"checkpoint": f"ckpt-{p.step}", "step": p.step,
-                                                   "val_accuracy": p.best})
+                                                   "val_accuracy": p.best, "val_samples": len(self.val_set)})
         self._prune()
         self.say(f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
                  f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))

@@ -103,6 +103,45 @@ def depths(folder: Path) -> str:
     return grid(["softmax", "maximum", "division", "adaptive", "levels", "published", "CMult", "Rot", "Boot"], lines)
 
 
+def alternatives(folder: Path) -> str:
+    """Every softmax that trains: levels, products, and which properties no random row contradicted."""
+    result, lines = _read(folder, "bench/alternatives.json"), []
+    for row in result["table"]:
+        counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
+        shifted = "yes" if row["shift_invariant"] else "no"
+        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted])
+    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance"], lines)
+
+
+def studies(folder: Path) -> str:
+    """Control of the range: accuracies over the seeds that are done, and what left the range."""
+    result = _read(folder, "approx/range.json")["studies"]
+    return of_means([row for name in sorted(result) for row in result[name]["means"]])
+
+
+def of_means(found: list[dict[str, Any]]) -> str:
+    """The table of a study from its means over seeds (cgf.bench.study_rows)."""
+    lines = []
+    for row in found:
+        outside, least, most = row["outside_domain"], 100 * row["least"], 100 * row["most"]
+        shown = "–" if outside is None else f"{100 * outside:.4f} %"
+        if row["watched"] is not None and outside is not None:
+            shown += f" of [{row['watched'][0]:g}, {row['watched'][1]:g}]"
+        lines.append([
+            row["study"], row["run"], row["approx"], _or_dash(row["levels"], "d"), str(row["epochs"]),
+            ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
+            f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})", _or_dash(row["points"], "+.2f"), shown,
+            _or_dash(row["beyond_guard"], "d"),
+        ])  # fmt: skip
+    return grid(["study", "run", "exponential", "levels", "epochs", "seeds", "accuracy", "points against exact",
+                 "outside", "beyond guard"], lines)
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
+    "alternatives": alternatives, "studies": studies,
 }  # fmt: skip

@@ -46,22 +46,39 @@ def test_learning_rate_is_a_function_of_the_step():
 
 
 @pytest.mark.parametrize("bad", [{"schedule": "step"}, {"precision": "fp8"}, {"epochs": 0}, {"lr": 0.0},
-                                 {"max_steps": "abc"}, {"patience": 0}, {"lr": None}, {"lr": math.nan},
-                                 {"weight_decay": math.inf}, {"warmup": 7.0}, {"label_smoothing": 1.5}])  # fmt: skip
+                                 {"max_steps": "abc"}, {"patience": 0}, {"length_pool": 0}, {"lr": None},
+                                 {"lr": math.nan}, {"weight_decay": math.inf}, {"warmup": 7.0},
+                                 {"label_smoothing": 1.5}])  # fmt: skip
 def test_settings_are_checked(bad):
     with pytest.raises(UserError, match=f"train.{next(iter(bad))} must be"):
         Settings(**bad)
 
 
-def test_epoch_batches_are_a_permutation_of_their_own():
+class Texts(list):
+    lengths = None
 
-    class Data(list):
-        lengths = None
 
-    data = Data(range(50))
-    first, again, second = (epoch_batches(data, 8, 1, e) for e in (0, 0, 1))
-    assert first == again != second
-    assert sorted(i for b in first for i in b) == list(range(50)) and max(map(len, first)) == 8
-    data.lengths = [i % 7 + 1 for i in range(50)]
-    spread = [max(data.lengths[i] for i in b) - min(data.lengths[i] for i in b) for b in epoch_batches(data, 8, 1, 0)]
-    assert sum(spread) <= 8  # texts of like length stand together
+def padding(batches, lengths):
+    """Tokens of the batches, padding included, for each real token."""
+    return sum(len(b) * max(lengths[i] for i in b) for b in batches) / sum(lengths)
+
+
+@pytest.mark.parametrize("pool", [None, 1, 3, 50])
+@pytest.mark.parametrize("texts", [False, True])
+def test_an_epoch_has_every_sample_once_and_repeats_for_its_seed(pool, texts):
+    data = Texts(range(50))
+    data.lengths = [i % 7 + 1 for i in data] if texts else None
+    first, again, epoch, seed = (epoch_batches(data, 8, s, e, pool) for s, e in ((1, 0), (1, 0), (1, 1), (2, 0)))
+    assert first == again and first not in (epoch, seed)
+    assert sorted(i for b in first for i in b) == list(range(50)) and sorted(map(len, first)) == [2, 8, 8, 8, 8, 8, 8]
+
+
+def test_texts_of_like_length_share_batches():
+    data = Texts(range(640))
+    data.lengths = [int(n) for n in np.random.default_rng(0).integers(3, 40, len(data))]
+    drawn, pooled, whole = (padding(epoch_batches(data, 8, 1, 0, pool), data.lengths) for pool in (None, 10, 80))
+    assert drawn > 1.5 and whole < pooled < 1.2
+    assert padding(epoch_batches(data, 8, 1, 0, 1), data.lengths) == drawn
+    longest = [max(data.lengths[i] for i in b) for b in epoch_batches(data, 8, 1, 0, 80)]
+    assert longest != sorted(longest)  # the batches themselves come in random order
+    assert epoch_batches(data, 8, 1, 0, 10) != epoch_batches(data, 8, 1, 1, 10)

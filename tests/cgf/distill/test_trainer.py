@@ -113,6 +113,19 @@ def test_pieces_of_a_batch_add_up_to_it(accumulate, passes, tmp_path):
     assert ends[1][2] == passes * ends[0][2]
 
 
+@pytest.mark.parametrize("pool", [None, 2])
+def test_batches_are_those_of_the_settings_pool(pool, tmp_path):
+    student = host()
+    made, saves, _ = trainer(tmp_path, student, length_pool=pool)
+    made.train_set.lengths = [9, 1, 8, 2, 7, 3, 6, 4, 5, 9, 1, 8]
+    made.fit()
+    batches = [b for epoch in range(2) for b in epoch_batches(made.train_set, 4, 7, epoch, pool)]
+    wanted = [collate([made.train_set[i] for i in b])["x"].numpy() for b in batches]
+    seen = [x for training, x in student.seen if training]
+    assert len(seen) == 6 and all(np.array_equal(a, b) for a, b in zip(seen, wanted, strict=True))
+    assert 0 < saves[0][1]["seconds"] < saves[1][1]["seconds"] < 60
+
+
 def test_every_sample_is_seen_once_an_epoch(tmp_path):
     student = host()
     trainer(tmp_path, student, samples=10)[0].fit()

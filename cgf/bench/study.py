@@ -1,0 +1,179 @@
+"""A study: runs of train.py that build on each other, each evaluated once; stopped and gone on with at will."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.results import append_line, read_json, read_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a study.
+
+    schedule   which of the study's schedules it follows
+    after      the run whose weights it starts from; None: the model's own
+    against    the run that it is compared with
+    options    overrides of train.py
+    choices    further overrides, of which the best on validation are kept; one empty choice: nothing to choose
+    like       the run whose choice it takes over
+    watch      [lo, hi] of y, outside of which the evaluation counts
+    chain      squarings of a chain with which it is evaluated too, planned on training data
+    """
+
+    name: str
+    schedule: str
+    options: tuple[str, ...]
+    after: str | None = None
+    against: str | None = None
+    choices: tuple[tuple[str, ...], ...] = ((),)
+    like: str | None = None
+    watch: tuple[float, float] | None = None
+    chain: int | None = None
+
+    def tries(self) -> list[str]:
+        """Names of the trainings among which is chosen; the run's own name where there is one alone."""
+        count = len(self.choices)
+        return [self.name] if count == 1 else [f"{self.name}-{i}" for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name)."""
+
+    name: str
+    common: tuple[str, ...]
+    schedules: Mapping[str, tuple[str, ...]]
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Study:
+        """The study of configs/range.yaml; UserError where a run refers to one that does not come before it."""
+        node, known, runs = config["study"], set[str](), list[Run]()
+        for name, facts in config["runs"].items():
+            facts = dict(facts)
+            choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
+            watch = facts.pop("watch", None)
+            run = Run(name, options=tuple(facts.pop("options")), choices=choices,
+                      watch=None if watch is None else (watch[0], watch[1]), **facts)
+            for other in (run.after, run.like):
+                if other is not None and other not in known:
+                    raise UserError(f"run {name} needs {other} to stand before it, and there are {sorted(known)}")
+            if run.schedule not in node["schedules"]:
+                raise UserError(f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
+                                f"{', '.join(node['schedules'])}")
+            known.add(name)
+            runs.append(run)
+        schedules = {k: tuple(v) for k, v in node["schedules"].items()}
+        return cls(node["name"], tuple(node["common"]), schedules, tuple(runs))
+
+    def run(self, name: str) -> Run:
+        return next(run for run in self.runs if run.name == name)
+
+
+@dataclass
+class Seed:
+    """The runs of a study for one seed, in a folder of its own; done steps are lines of steps.jsonl there.
+
+    decides   the folder of the seed on which choices are made; None: this one
+    execute   runs a script with arguments, in the repository; the default is a process of its own
+    """
+
+    study: Study
+    seed: int
+    folder: Path
+    decides: Path | None = None
+    root: str | None = None
+    execute: Callable[[str, list[str]], None] | None = None
+    _held: Any = field(default=None, init=False, repr=False)
+
+    def carry_out(self, only: list[str] | None = None) -> None:
+        """Trains and evaluates every run that is not done yet.
+
+        UserError where a step fails, where another process is at work here, and where the seed that decides
+        has not been run.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / ".lock", "w") as self._held:
+            try:  # processes that are started hold the lock too: a step outlives whoever started it
+                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(f"another process is at work in {self.folder}: wait for it or stop it") from None
+            for run in self.study.runs:
+                if only is None or run.name in only:
+                    self._train(run)
+                    self._evaluate(run)
+
+    def _train(self, run: Run) -> None:
+        wanted = range(len(run.choices))
+        if len(run.choices) > 1 and self.decides is not None:
+            wanted = range(choice(run, self.decides), choice(run, self.decides) + 1)
+        for i in wanted:
+            own = run.choices[i]
+            if run.like is not None:
+                like = self.study.run(run.like)
+                own = like.choices[choice(like, self.decides or self.folder)]
+            start = []
+            if run.after is not None:
+                start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen('teacher')}"]
+            self._step("train.py", [*self.study.common, *run.options, *self.study.schedules[run.schedule], *own, *start,
+                                    f"seed={self.seed}", f"outputs={self.folder}", f"run={run.tries()[i]}"])
+
+    def _evaluate(self, run: Run) -> None:
+        folder = f"ckpt={self.chosen(run.name)}"
+        watch = [] if run.watch is None else [f"domain=[{run.watch[0]},{run.watch[1]}]"]
+        self._step("eval_plain.py", [folder, *watch, f"out={self.result(run.name)}"])
+        if run.chain is not None:
+            self._step("scripts/plan.py", [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
+            self._step("eval_plain.py", [folder, "approx=plan", f"out={self.result(run.name, run.chain)}"])
+
+    def chosen(self, name: str) -> Path:
+        """Folder of a run, of its best try where there are several."""
+        run = self.study.run(name)
+        return self.folder / run.tries()[choice(run, self.decides or self.folder)]
+
+    def result(self, name: str, chain: int | None = None) -> Path:
+        return self.folder / "eval" / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
+
+    def _step(self, script: str, arguments: list[str]) -> None:
+        if self.root is not None:
+            arguments = [*arguments, f"data.root={self.root}"]
+        log = self.folder / "steps.jsonl"
+        if any(row["script"] == script and row["arguments"] == arguments for row in read_lines(log)):
+            return
+        print(f"{script} {' '.join(arguments)}", flush=True)
+        start = time.perf_counter()
+        (self.execute or self._process)(script, arguments)
+        append_line(log, {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start})
+
+    def _process(self, script: str, arguments: list[str]) -> None:
+        code = subprocess.run([sys.executable, str(ROOT / script), *arguments], pass_fds=(self._held.fileno(),),
+                              check=False).returncode
+        if code:
+            raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+
+def choice(run: Run, folder: Path) -> int:
+    """Which of a run's choices is the best on validation in this folder; the first of equals.
+
+    UserError where a try is missing.
+    """
+    if len(run.choices) == 1:
+        return 0
+    scores = []
+    for name in run.tries():
+        if not (folder / name / "best.json").is_file():
+            raise UserError(f"the choice of {run.name} needs {folder / name}, and it is not trained: the first of the "
+                            "seeds has to be run before the others")
+        scores.append(read_json(folder / name / "best.json")["val_accuracy"])
+    return scores.index(max(scores))

@@ -1,0 +1,58 @@
+"""What control of the range costs, over hosts and seeds: python scripts/range.py study=minilm seeds=[42,43,44]
+
+Trains, evaluates and gathers; stopped at any moment it goes on where it was, and collect=true only gathers.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved
+
+
+@entry("range")
+def main(cfg: DictConfig) -> None:
+    from cgf.bench.study import Seed, Study
+    from cgf.errors import UserError
+
+    config = resolved(cfg)
+    study, seeds, only = Study.of(config), config["seeds"], config["only"]
+    if not seeds or len(set(seeds)) != len(seeds) or not all(isinstance(s, int) for s in seeds):
+        raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")
+    known = [run.name for run in study.runs]
+    if only is not None and not set(only) <= set(known):
+        raise UserError(f"only names runs ({', '.join(known)}), and {only} was given")
+    folder = Path(cfg.outputs).expanduser() / study.name
+    decides = folder / f"seed-{config['decides']}"
+    for seed in seeds:
+        own = folder / f"seed-{seed}"
+        if not cfg.collect:
+            Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root).carry_out(only)
+        gather(config, study, folder)
+
+
+def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    """Puts what this study has into the result file, beside the other studies there, and prints its table."""
+    from cgf.bench.study_rows import gathered
+    from cgf.report.blocks import of_means
+    from cgf.results import read_json, run_info, write_json
+
+    out = Path(config["out"]).expanduser()
+    kept = read_json(out)["studies"] if out.is_file() else {}
+    found = gathered(study, config["seeds"], folder, config["decides"])
+    if found["rows"]:
+        kept[study.name] = {**found, "run": run_info(config)}
+        write_json(out, {"studies": dict(sorted(kept.items()))})
+        print(of_means(found["means"]))
+        print(out)
+    else:
+        print(f"{folder} holds no evaluation yet")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Studies without any training: what runs in which order, from where, and how it goes on; rows and means by hand."""
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+
+from cgf.bench import study_rows
+from cgf.bench.study import ROOT, Seed, Study
+from cgf.config import build, compose, resolved
+from cgf.errors import UserError
+from cgf.report.blocks import of_means
+from cgf.results import read_lines, write_json
+
+CONFIG = {
+    "study": {"name": "toy", "common": ["model=m"],
+              "schedules": {"long": ["train.epochs=3"], "short": ["train.epochs=2"]}},
+    "runs": {
+        "teacher": {"schedule": "long", "options": ["softmax=exact"]},
+        "cgf": {"schedule": "long", "after": "teacher", "against": "exact", "options": ["softmax=cgf"],
+                "watch": [-4.0, 1.0], "chain": 5},
+        "exact": {"schedule": "long", "after": "teacher", "options": ["softmax=exact"]},
+        "power": {"schedule": "short", "after": "exact", "against": "exact", "options": ["softmax=bpmax"],
+                  "choices": [["p=3"], ["p=5"], ["p=7"]]},
+        "more": {"schedule": "short", "after": "power", "options": ["softmax=bpmax"], "like": "power"},
+    },
+}  # fmt: skip
+VALIDATION = {"power-0": 0.5, "power-1": 0.75, "power-2": 0.75}
+CORRECT = {"teacher": 80, "cgf": 88, "cgf-chain5": 87, "exact": 90, "power": 60, "more": 70}
+
+
+class Machine:
+    """Stands in for the processes: writes what they would, and can be killed before or after a step's work."""
+
+    def __init__(self, more_correct=0):
+        self.calls, self.kill_at, self.more = [], None, more_correct
+
+    def __call__(self, script, arguments):
+        if self.kill_at == len(self.calls):
+            self.kill_at = None
+            raise KeyboardInterrupt
+        options = dict(a.split("=", 1) for a in arguments)
+        self.calls.append((script, options, arguments))
+        if script == "train.py":
+            self.train(Path(options["outputs"]) / options["run"], options)
+        elif script == "eval_plain.py":
+            self.evaluate(Path(options["out"]), options)
+
+    def train(self, folder, options):
+        progress = {"epoch": int(options["train.epochs"]), "seconds": 10.0, "finished": True}
+        write_json(folder / "best.json", {"checkpoint": "ckpt-1", "val_accuracy": VALIDATION.get(folder.name, 0.9),
+                                          "val_samples": 8})
+        write_json(folder / "ckpt-1" / "run.json", {"progress": progress, "git": {"commit": "a", "dirty": False},
+                                                    "versions": {}, "hardware": {}, "config": {
+                                                        "train": options["train.epochs"], "softmax": {},
+                                                        "penalty": {}, "model": "left out"}})
+
+    def evaluate(self, out, options):
+        correct = CORRECT[out.stem] + self.more
+        chain, own = "approx" in options, out.stem in ("cgf", "cgf-chain5")
+        write_json(out, {**dict.fromkeys(study_rows.KEPT), "samples": 100, "correct": correct,
+                         "accuracy": correct / 100, "approx": "chain" if chain else "exact",
+                         "outside_domain": (2e-5 if self.more else 1e-5) if own else None,
+                         "watched": [-4.0, 1.0] if "domain" in options else None,
+                         "beyond_guard": 1 if chain else None,
+                         "run": {"git": {"commit": "b", "dirty": False}}})  # fmt: skip
+
+    def names(self):
+        return [options.get("run") or f"{script.split('_')[0].split('/')[-1]} {Path(options['ckpt']).name}"
+                for script, options, _ in self.calls]
+
+
+def seed(folder, machine, number=42, decides=None):
+    return Seed(Study.of(CONFIG), number, folder, decides, execute=machine)
+
+
+ORDER = ["teacher", "eval teacher", "cgf", "eval cgf", "plan.py cgf", "eval cgf", "exact", "eval exact", "power-0",
+         "power-1", "power-2", "eval power-1", "more", "eval more"]  # fmt: skip
+
+
+def test_runs_build_on_each_other_in_order(tmp_path):
+    machine = Machine()
+    seed(tmp_path, machine).carry_out()
+    assert machine.names() == ORDER
+    by_name = {options["run"]: options for script, options, _ in machine.calls if script == "train.py"}
+    assert "ckpt" not in by_name["teacher"] and "distill.teacher" not in by_name["teacher"]
+    starts = {name: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name)
+              for name, o in by_name.items() if "ckpt" in o}
+    assert starts == {"cgf": ("teacher", "teacher"), "exact": ("teacher", "teacher"), "power-0": ("exact", "teacher"),
+                      "power-1": ("exact", "teacher"), "power-2": ("exact", "teacher"), "more": ("power-1", "teacher")}
+    assert [by_name[f"power-{i}"]["p"] for i in range(3)] == ["3", "5", "7"] and by_name["more"]["p"] == "5"
+    assert all(o["seed"] == "42" and o["model"] == "m" for o in by_name.values())
+    assert [by_name[name]["train.epochs"] for name in ("teacher", "exact", "more")] == ["3", "3", "2"]
+    evaluations = [options for script, options, _ in machine.calls if script == "eval_plain.py"]
+    assert [o.get("domain") for o in evaluations[:3]] == [None, "[-4.0,1.0]", None]
+    assert [o.get("approx") for o in evaluations[:3]] == [None, None, "plan"]
+
+
+@pytest.mark.parametrize("step", range(len(ORDER)))
+def test_a_killed_study_goes_on_with_the_step_that_it_was_at(step, tmp_path):
+    machine = Machine()
+    machine.kill_at = step
+    with pytest.raises(KeyboardInterrupt):
+        seed(tmp_path, machine).carry_out()
+    assert machine.names() == ORDER[:step]
+    seed(tmp_path, machine).carry_out()
+    assert machine.names() == ORDER
+    seed(tmp_path, machine).carry_out()
+    assert machine.names() == ORDER  # nothing is left to do
+
+
+def test_a_step_whose_settings_changed_is_taken_again(tmp_path):
+    machine = Machine()
+    seed(tmp_path, machine).carry_out()
+    other = seed(tmp_path, machine)
+    other.root = "elsewhere"
+    other.carry_out(["teacher"])
+    assert machine.names() == [*ORDER, "teacher", "eval teacher"]
+    assert machine.calls[-1][1]["data.root"] == "elsewhere"
+
+
+def test_other_seeds_take_the_choice_over(tmp_path):
+    machine = Machine()
+    with pytest.raises(UserError, match=r"choice of power needs .*power-0, and it is not trained"):
+        seed(tmp_path / "43", machine, 43, tmp_path / "42").carry_out()
+    seed(tmp_path / "42", Machine()).carry_out()
+    seed(tmp_path / "43", machine, 43, tmp_path / "42").carry_out()
+    trained = [name for name in machine.names() if " " not in name]
+    assert trained == ["teacher", "cgf", "exact", "power-1", "more"]
+    assert machine.calls[-2][1]["p"] == "5" and machine.calls[-2][1]["ckpt"] == str(tmp_path / "43" / "power-1")
+
+
+def test_two_at_work_in_one_folder_are_refused(tmp_path):
+    with open(tmp_path / ".lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process is at work"):
+            seed(tmp_path, Machine()).carry_out()
+    seed(tmp_path, Machine()).carry_out(["teacher"])
+
+
+def test_a_failing_process_is_one_sentence_and_no_done_step(tmp_path):
+    real = Seed(Study.of(CONFIG), 1, tmp_path)  # train.py refuses model=m
+    with pytest.raises(UserError, match=r"train\.py ended with code 2, its arguments: model=m softmax=exact"):
+        real.carry_out()
+    assert read_lines(tmp_path / "steps.jsonl") == []
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"after": "later"}, "run cgf needs later to stand before it"),
+    ({"like": "exact"}, "run cgf needs exact to stand before it"),
+    ({"schedule": "none"}, "run cgf needs a schedule 'none', and study toy has long, short"),
+])
+def test_runs_that_do_not_hold_together_are_refused(change, says):
+    config = json.loads(json.dumps(CONFIG))
+    config["runs"]["cgf"].update(change)
+    with pytest.raises(UserError, match=says):
+        Study.of(config)
+
+
+def test_rows_and_means(tmp_path):
+    study = Study.of(CONFIG)
+    seed(tmp_path / "seed-42", Machine()).carry_out()
+    seed(tmp_path / "seed-43", Machine(2), 43, tmp_path / "seed-42").carry_out(["teacher", "cgf", "exact"])
+    found = study_rows.gathered(study, [42, 43, 44], tmp_path, 42)
+    assert [(r["run"], r["seed"], r["epochs"]) for r in found["rows"]] == [
+        ("teacher", 42, 3), ("cgf", 42, 3), ("cgf", 42, 3), ("exact", 42, 3), ("power", 42, 5), ("more", 42, 7),
+        ("teacher", 43, 3), ("cgf", 43, 3), ("cgf", 43, 3), ("exact", 43, 3)]
+    first = found["rows"][1]
+    assert (first["correct"], first["samples"], first["val_samples"], first["seconds"]) == (88, 100, 8, 10.0)
+    assert first["git"]["trained"]["commit"] == "a" and first["git"]["evaluated"]["commit"] == "b"
+    assert set(first["config"]) == {"train", "softmax", "penalty"}
+    means = {(m["run"], m["approx"]): m for m in found["means"]}
+    assert len(means) == 6
+    cgf, chain, power = means["cgf", "exact"], means["cgf", "chain"], means["power", "exact"]
+    assert cgf["accuracy"] == pytest.approx(0.89) and (cgf["least"], cgf["most"]) == (0.88, 0.90)
+    assert cgf["points"] == pytest.approx(-2.0) and cgf["points_of_exponential"] is None
+    assert chain["points"] == pytest.approx(-3.0) and chain["points_of_exponential"] == pytest.approx(-1.0)
+    assert cgf["outside_domain"] == 2e-5 and chain["beyond_guard"] == 2 and cgf["beyond_guard"] is None
+    assert cgf["seeds"] == [42, 43] and not cgf["complete"] and power["seeds"] == [42]
+    assert power["points"] == pytest.approx(-30.0)
+    assert study_rows.means(found["rows"], [42, 43])[1]["complete"]
+    tries = [(t["options"], t["val_accuracy"], t["chosen"]) for t in found["trials"]]
+    assert tries == [(["p=3"], 0.5, False), (["p=5"], 0.75, True), (["p=7"], 0.75, False)]
+    table = of_means(found["means"])
+    assert ("| toy | cgf | exact | – | 3 | 42, 43 (partial) | 89.00 % (88.00 to 90.00) | -2.00 | 0.0020 % of [-4, 1] |"
+            in table)
+
+
+STUDIES = sorted(p.stem for p in (ROOT / "configs" / "study").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_softmaxes_that_are_compared_were_trained_alike(name, tmp_path):
+    """The overrides of every run make a configuration of train.py, and differ from the exact one's in what they say."""
+    study = Study.of(resolved(compose("range", [f"study={name}"])))
+    told = {}
+    for run in study.runs:
+        for own in run.choices if run.like is None else study.run(run.like).choices:
+            cfg = resolved(compose("train", [*study.common, *run.options, *study.schedules[run.schedule], *own]))
+            assert build(cfg["softmax"]).name
+            told[run.name] = {"train": cfg["train"], "distill": cfg["distill"], "model": cfg["model"]}
+    for run in study.runs:
+        if run.against is None:
+            continue
+        mine, other = run, study.run(run.against)
+        while mine.name != "teacher":
+            assert told[mine.name] == told[other.name] and mine.schedule == other.schedule
+            assert told[mine.name]["distill"]["alpha"] == 0.5
+            mine, other = study.run(mine.after), study.run(other.after)
+        assert other.name == "teacher"
+    assert {"teacher", "cgf", "exact", "chain3", "chain2", "bpmax"} <= {run.name for run in study.runs}

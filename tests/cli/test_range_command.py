@@ -1,0 +1,64 @@
+"""scripts/range.py as users run it: trains, evaluates and gathers, and does nothing twice."""
+
+import json
+
+import pytest
+from digits_checkpoint import call, spawn
+
+QUICK = ["study=digits", "seeds=[7]", "decides=7", "only=[teacher,exact]", "outputs=runs", "out=range.json",
+         "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
+         "study.schedules.teacher=['train.epochs=1']",
+         "study.schedules.first=['distill=kd','train.epochs=2','train.lr=1e-3']"]  # fmt: skip
+
+
+def test_a_small_study_from_training_to_the_result_file(tmp_path):
+    done = spawn("range", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "range.json").read_text())["studies"]["digits"]
+    assert [(r["run"], r["epochs"], r["samples"]) for r in found["rows"]] == [("teacher", 1, 32), ("exact", 2, 32)]
+    for row in found["rows"]:
+        assert row["correct"] == row["accuracy"] * 32 and row["seconds"] > 0 and row["val_samples"] == 32
+        assert row["config"]["train"]["epochs"] == row["epochs"] and row["seed"] == 7 and row["versions"]["torch"]
+    assert found["run"]["config"]["seeds"] == [7] and found["means"][0]["complete"]
+    assert "| digits | exact | exact |" in done.stdout
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*.json*")}
+    again = spawn("range", *QUICK, cwd=tmp_path)
+    assert again.returncode == 0 and "train.py" not in again.stdout and "eval_plain.py" not in again.stdout
+    assert len(before) > 10 and {p: p.stat().st_mtime_ns for p in before} == before
+    (tmp_path / "range.json").unlink()
+    gathered = spawn("range", *QUICK, "collect=true", cwd=tmp_path)
+    assert gathered.returncode == 0
+    assert json.loads((tmp_path / "range.json").read_text())["studies"]["digits"]["rows"] == found["rows"]
+
+
+def test_names_and_seeds_that_are_none_are_refused(tmp_path):
+    for arguments, says in ((["only=[cfg]"], "only names runs (teacher, cgf, exact"), (["seeds=[]"], "seeds must be"),
+                            (["seeds=[1,1]"], "whole numbers that differ"), (["study=mini"], "unknown study 'mini'")):
+        done = spawn("range", *arguments, cwd=tmp_path)
+        assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("approx, levels", [("exact", None), ("chain", 6)])
+def test_an_evaluation_counts_what_lies_outside_a_domain_given_by_hand(approx, levels, checkpoint):
+    shares = []
+    for domain in ("[-100,100]", "[-3,0]", "[-2.5,-2]"):
+        done = call("eval_plain", f"ckpt={checkpoint}", f"approx={approx}", f"domain={domain}",
+                    f"out={checkpoint / 'out.json'}")
+        assert done.returncode == 0, done.stderr
+        found = json.loads((checkpoint / "out.json").read_text())
+        assert found["watched"] == json.loads(domain) and found["levels"] == levels
+        assert found["correct"] == pytest.approx(found["accuracy"] * found["samples"])
+        assert found["entries"] == 60 * 4 * 4 * 16 * 16  # images, layers, heads, rows, columns
+        shares.append(found["outside_domain"])
+    assert 0 == shares[0] < shares[1] < shares[2] < 1
+    refused = call("eval_plain", f"ckpt={checkpoint}", "domain=[1,0]")
+    assert refused.returncode == 2 and "domain needs finite lo < hi" in refused.stderr
+
+
+def test_a_chain_trained_in_the_loop_tells_its_levels(tmp_path):
+    trained = call("train", "softmax=cgf_chain", "softmax.k=2", "train.max_steps=1", f"outputs={tmp_path}", "run=two",
+                   "task.limit={train: 64, val: 32, test: 32}")
+    assert trained.returncode == 0, trained.stderr
+    assert call("eval_plain", f"ckpt={tmp_path / 'two'}", f"out={tmp_path / 'out.json'}").returncode == 0
+    assert json.loads((tmp_path / "out.json").read_text())["levels"] == 3  # one for the statistics of full rows
