@@ -29,10 +29,11 @@ def main(cfg: DictConfig) -> None:
         raise UserError(f"only names runs ({', '.join(known)}), and {only} was given")
     folder = Path(cfg.outputs).expanduser() / study.name
     decides = folder / f"seed-{config['decides']}"
-    for seed in seeds:
+    for seed in [] if cfg.collect else seeds:
         own = folder / f"seed-{seed}"
-        if not cfg.collect:
-            Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root).carry_out(only)
+        Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root).carry_out(only)
+        gather(config, study, folder)
+    if cfg.collect:
         gather(config, study, folder)
 
 
