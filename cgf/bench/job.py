@@ -107,6 +107,8 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
     owner = owner_for(job)
     matrix = job.matrix[part]
     rows = rows_of(len(matrix), matrix.shape[1], job.causal)
+    if rows.valid is not None:  # circuits take zeros where an entry does not count
+        matrix = np.where(rows.valid, matrix, 0.0)
     layout = choose_layout(len(matrix), matrix.shape[1], owner.slots, masked=job.causal)
     circuit = job.make(rows, layout.padding_columns > 0)
     engine = owner.evaluator(frozenset(layout.rotations))

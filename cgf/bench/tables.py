@@ -29,23 +29,25 @@ def print_softmax(result: dict[str, Any]) -> None:
 
 
 def draw_softmax(result: dict[str, Any], path: Path) -> None:
-    """Seconds by operation, one bar a softmax, on a logarithmic axis of totals."""
+    """Left: seconds by the clock, logarithmic. Right: which share of the work each operation has."""
     plt = _pyplot()
     names = [name for name in ROWS if result.get(name)]
-    figure, axes = plt.subplots(figsize=(8, 0.7 * len(names) + 1.2), layout="constrained")
+    figure, (clock, work) = plt.subplots(1, 2, figsize=(11, 0.6 * len(names) + 1.4), sharey=True, layout="constrained")
+    totals = [result[name]["seconds"]["mean"] for name in names]
+    clock.barh(names, totals, color="0.6")
+    for i, total in enumerate(totals):
+        clock.text(total, i, f" {total:.2f} s", va="center")
+    clock.set_xscale("log")
+    clock.set_xlim(min(totals) / 3, max(totals) * 4)
+    clock.set_xlabel("seconds by the clock")
+    spent = [[result[name]["seconds"]["by_operation"][kind]["mean"] for kind in KINDS] for name in names]
     left = [0.0] * len(names)
-    for kind in KINDS:
-        rows = [result[name] for name in names]
-        shares = [r["seconds"]["by_operation"][kind]["mean"] for r in rows]
-        sums = [sum(r["seconds"]["by_operation"][k]["mean"] for k in KINDS) or 1.0 for r in rows]
-        widths = [r["seconds"]["mean"] * share / total for r, share, total in zip(rows, shares, sums, strict=True)]
-        axes.barh(names, widths, left=left, label=kind)
-        left = [a + b for a, b in zip(left, widths, strict=True)]
-    for i, total in enumerate(left):
-        axes.text(total, i, f" {total:.2f} s", va="center")
-    axes.set_xscale("symlog", linthresh=1.0)
-    axes.set_xlabel("seconds by the clock, shared out by operation")
-    axes.legend(loc="lower right", fontsize=8)
+    for column, kind in enumerate(KINDS):
+        widths = [row[column] / (sum(row) or 1.0) for row in spent]
+        work.barh(names, widths, left=left, label=kind)
+        left = [x + y for x, y in zip(left, widths, strict=True)]
+    work.set_xlabel("share of the seconds that operations took")
+    figure.legend(loc="outside lower center", ncols=len(KINDS), fontsize=8)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
