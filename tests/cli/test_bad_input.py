@@ -76,7 +76,7 @@ def test_unknown_names(refused, script, argument, says):
 @pytest.mark.parametrize("argument, says", [
     ("train.lr=-1", ["train.lr must be a number above 0, and -1"]),
     ("train.lr=abc", ["train.lr must be a number", "'abc'"]),
-    ("train.epochs=0", ["train.epochs must be a whole number of at least 1, and 0"]),
+    ("train.epochs=-1", ["train.epochs must be a whole number of at least 0, and -1"]),
     ("train.batch_size=1.5", ["train.batch_size must be a whole number", "1.5"]),
     ("train.schedule=step", ["linear, cosine, constant", "'step'"]),
     ("train.precision=fp8", ["auto, no, bf16 or fp16", "'fp8'"]),

@@ -317,7 +317,7 @@ def test_what_cannot_run_says_why(owner_of):
         run(owner_of, "sim", CGF(), x)
     with pytest.raises(UserError, match="'exact' cannot run under CKKS: it needs a maximum and a division"):
         run(owner_of, "sim", Exact(), x)
-    with pytest.raises(UserError, match=r"he\.circuit must be one of folded, paper, and 'fast'"):
+    with pytest.raises(UserError, match=r"he\.circuit must be one of folded, abreast, paper, and 'fast'"):
         run(owner_of, "sim", with_exponential(CGF(), CHAINS[4]), x, style="fast")
 
 

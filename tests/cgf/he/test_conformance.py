@@ -202,11 +202,14 @@ def test_a_ring_that_is_too_small_is_named():
 def test_simulator_records_or_raises_beyond_its_bound():
     x = np.array([3.0, -5.0, 4.0, 1.0])
     recording, raising = SimEngine(3, bound=10.0), SimEngine(3, bound=10.0, outside="raise")
-    ct = SimOwner(3).encrypt(x, 3)
-    recording.square(ct)
+    last = SimOwner(3).encrypt(x, 1)
+    recording.square(last)
     assert recording.beyond == 2  # 25 and 16
     with pytest.raises(UserError, match=r"2 slots reach 25, and a ciphertext holds at most 10"):
-        raising.square(ct)
+        raising.square(last)
+    before = SimOwner(3).encrypt(2 * x, 3)  # above level 0 it holds four times as much: 100 and 64, not 36
+    with pytest.raises(UserError, match=r"2 slots reach 100, and a ciphertext holds at most 40"):
+        raising.square(before)
     with pytest.raises(UserError, match=r"raise.*record.*'ignore'"):
         SimEngine(3, outside="ignore")
 
