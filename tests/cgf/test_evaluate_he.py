@@ -155,6 +155,8 @@ def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch)
     clean_logits = logits(clean)
     for wrong in (lambda self, ct: 0 * honest(self, ct), lambda self, ct: honest(self, ct)[::-1].copy()):
         monkeypatch.setattr(SimOwner, "decrypt", wrong)
+        monkeypatch.setattr(SimOwner, "decrypt_pair", lambda self, ct, wrong=wrong: (
+            wrong(self, ct), wrong(self, type(ct)(ct.values.imag, ct.level, ct.polynomials))))
         (checkpoint / "eval" / "result.jsonl").unlink()
         result, lines = evaluate(checkpoint, "he=sim", "he.samples=30")
         changed = logits(lines)
