@@ -57,7 +57,9 @@ def cost(block: Block, slots: int) -> float:
 
 
 def _share(rows: int, size: int, parts: int) -> int:
-    """Rows a set: at most ``size``, and the sets a multiple of ``parts`` in number, as equal as can be."""
+    """Rows a set: ``size``, or for several parts at most that, so that equal sets are a multiple of parts."""
+    if parts == 1:
+        return size
     sets = -(-rows // size)
     sets = -(-sets // parts) * parts
     return max(1, -(-rows // sets))
