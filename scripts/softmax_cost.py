@@ -97,7 +97,6 @@ def at_its_best(name: str, softmax: Any, style: str, owner: dict[str, Any] | Non
 
 def batched(workers: int) -> dict[str, Any]:
     """8,192 rows a worker as eval_he.py runs them, encryption and decryption included: microseconds an entry."""
-
     import numpy as np
 
     from cgf.approx import fit
