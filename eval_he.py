@@ -13,6 +13,7 @@ from cgf.config import build, entry, resolved, task_maker
 def main(cfg: DictConfig) -> None:
     from cgf.evaluate_he import EncryptedEvaluation
     from cgf.he.encrypted import Session
+    from cgf.he.workers import owner_settings, whole_workers
     from cgf.results import run_info, write_json
     from models.evaluation import open_checkpoint
     from models.install import installed
@@ -22,19 +23,22 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.he.samples, cfg.seed)
     names = opened.names(plan)
     path = opened.result_path(cfg.out, f"he-{cfg.he.engine}-{cfg.he.circuit}", plan, cfg.split, len(indices))
-    session = Session(build(cfg.he.owner), cfg.he.max_level, cfg.he.circuit)
+    workers = whole_workers(cfg.he.workers)
+    session = Session(build(owner_settings(cfg.he)), cfg.he.max_level, cfg.he.circuit, workers)
     evaluation = EncryptedEvaluation(
         opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
         *opened.lines(path, plan, resolved(cfg), indices), cfg.he.batch, opened.rows() == "masked",
+        cfg.he.rows_at_once,
     )  # fmt: skip
     plain = evaluation.clear()
     outcome = evaluation.run()
+    session.close()
     opened.put_in_place({"method": "exact"})
     exact = evaluation.clear()
     metrics = evaluation.metrics()
     result = {
         "kind": "eval_he", **names, "engine": cfg.he.engine, "circuit": cfg.he.circuit, "split": cfg.split,
-        "samples": len(indices), "accuracy": outcome.accuracy, "accuracy_plain": plain.accuracy,
+        "samples": len(indices), "workers": workers, "accuracy": outcome.accuracy, "accuracy_plain": plain.accuracy,
         "accuracy_exact": exact.accuracy, "agreement": outcome.agreement(plain), **metrics,
         "polynomial": opened.facts(plan)["polynomial"],
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),

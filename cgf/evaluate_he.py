@@ -68,6 +68,7 @@ class EncryptedEvaluation:
     digest: str = ""
     batch: int | None = None
     masked: bool = False  # rows have masks anyway (causal), so texts of different lengths share ciphertexts
+    rows_at_once: int | None = None  # score rows of a layer that are under work together; None: slots times workers
     say: Callable[[str], None] = print
 
     def clear(self) -> Outcome:
@@ -125,11 +126,15 @@ class EncryptedEvaluation:
         grouped = batches_by_length if self.masked else batches_of_one_length
         if self.batch is not None:
             return grouped(self.dataset, self.batch, left)
+        if self.rows_at_once is not None and not (isinstance(self.rows_at_once, int) and self.rows_at_once >= 1):
+            raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {self.rows_at_once!r} "
+                            "was given")
         batches: list[list[int]] = []
         for group in grouped(self.dataset, len(left), left):
             while group:  # from the longest on: it decides how many fit
                 heads, queries, slots = self._probe(group[-1])
-                size = min(max(1, slots // (heads * queries)), self._alike(group))
+                rows = self.rows_at_once or slots * self.session.workers
+                size = min(max(1, rows // (heads * queries)), self._alike(group))
                 batches.append(group[-size:])
                 group = group[:-size]
         return batches

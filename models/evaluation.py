@@ -104,7 +104,7 @@ class Opened:
 
     def lines(self, result: Path, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> tuple[Path, str]:
         """(JSON lines beside a result, digest of what they depend on): a stopped run goes on with its own alone."""
-        he = {k: v for k, v in config["he"].items() if k not in ("samples", "batch")}
+        he = {k: v for k, v in config["he"].items() if k not in ("samples", "batch", "rows_at_once", "workers")}
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
                  "samples": indices, "checkpoint": self.checkpoint.run}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

@@ -84,7 +84,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
         scores = np.random.default_rng(0).normal(size=(rows, columns)) * (1.0 if facts.valid is None else facts.valid)
         records = [LayerRecord() for _ in range(runs + 1)]
         for record in records:
-            session.evaluate(softmax, scores, facts, record)
+            session.evaluate(softmax, scores, facts.valid, facts.counts, facts.shape, record)
         seconds = {p: float(np.median([r.seconds[p] for r in records[1:]])) for p in ("circuit", "encrypt", "decrypt")}
         predicted = {"circuit": told.circuit_s, "encrypt": told.encrypt_s, "decrypt": told.decrypt_s}
         seconds["total"], predicted["total"] = sum(seconds.values()), told.total_s

@@ -115,14 +115,14 @@ def at_its_best(name: str, softmax: Any, style: str, owner: dict[str, Any] | Non
 
 
 def batched(workers: int) -> dict[str, Any]:
-    """8,192 rows a worker, encryption and decryption included: microseconds an entry that counts."""
+    """8,192 rows a worker as eval_he.py runs them, encryption and decryption included: microseconds an entry."""
     import numpy as np
 
     from cgf.approx import fit
-    from cgf.bench.job import Job, rows_of, run
+    from cgf.bench.batched import run
+    from cgf.bench.job import rows_of
     from cgf.bench.matrix import exponent, spanning_matrix
-    from cgf.he.circuits import circuit_for
-    from cgf.he.dryrun import dry_run
+    from cgf.he.desilo import DesiloOwner
     from cgf.softmax.cgf import CGF
 
     result: dict[str, Any] = {}
@@ -138,17 +138,9 @@ def batched(workers: int) -> dict[str, Any]:
             else:
                 x = np.tile(spanning_matrix(), (32, 1))
             rows = rows_of(len(x), n, causal)
-            part = rows_of(8192, n, causal)
-            needs = dry_run(softmax, part, n, "folded")
             truth = np.exp(exponent(x)) if not causal else causal_truth(x, rows.valid, rows.counts)
-            job = Job(name, partial(circuit_for, softmax), needs.max_level,
-                      {"max_level": needs.max_level, "mode": "cpu"}, truth, x, 2 if n == 128 else 1, whole=True,
-                      causal=causal)
-            got = run(job, count)
-            entries = int(rows.counts.sum())
-            got["us_per_entry"] = 1e6 * got["seconds"]["mean"] / entries
-            got["us_per_slot"] = 1e6 * got["seconds"]["mean"] / x.size
-            got |= {"entries": entries, "exponential_error": chain.fit.max_error}
+            got = run(softmax, x, causal, truth, partial(DesiloOwner, mode="cpu"), count, 2 if n == 128 else 1)
+            got["exponential_error"] = chain.fit.max_error
             result[f"{name}_{count}_core{'s' * (count > 1)}"] = got
             print(f"{name}, {count} workers: {got['us_per_entry']:.2f} us an entry", flush=True)
     return result

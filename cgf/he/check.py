@@ -36,7 +36,7 @@ class Checking:
             raise Divergence(f"the engines have {self.first.slots} and {self.second.slots} slots")
         self.slots = self.first.slots
         self.max_level = min(self.first.max_level, self.second.max_level)
-        self.refreshed = self.first.refreshed
+        self.refreshed, self.pairs = self.first.refreshed, self.first.pairs and self.second.pairs
         self.tolerance, self.operations = tolerance, 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Pair:
@@ -47,12 +47,18 @@ class Checking:
         levels = self.first.level(first), self.second.level(second)
         if levels[0] != levels[1]:
             raise Divergence(f"operation {self.operations} ({name}): levels {levels[0]} and {levels[1]}")
-        a, b = self.first_owner.decrypt(first), self.second_owner.decrypt(second)
+        a, b = self._slots(self.first_owner, first), self._slots(self.second_owner, second)
         worst = float(np.abs(a - b).max())
         if not worst <= self.tolerance * max(1.0, float(np.abs(a).max())):
             slot = int(np.abs(a - b).argmax())
             raise Divergence(f"operation {self.operations} ({name}): slot {slot} holds {a[slot]:.6g} and {b[slot]:.6g}")
         return Pair(first, second)
+
+    def _slots(self, owner: Owner, ct: Any) -> np.ndarray:
+        if not self.pairs:
+            return owner.decrypt(ct)
+        real, imaginary = owner.decrypt_pair(ct)
+        return real + 1j * imaginary
 
     def _both(self, name: str, a: Pair, *rest: Any) -> Pair:
         left = [r.first if isinstance(r, Pair) else r for r in rest]
@@ -83,6 +89,9 @@ class Checking:
 
     def rotate(self, a: Pair, step: int) -> Pair:
         return self._both("rotate", a, step)
+
+    def times_i(self, a: Pair) -> Pair:
+        return self._both("times_i", a)
 
     def bootstrap(self, cts: Sequence[Pair]) -> list[Pair]:
         first = self.first.bootstrap([ct.first for ct in cts])

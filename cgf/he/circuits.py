@@ -18,7 +18,7 @@ from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed, Rows, pairwise
 
 STYLES = ("folded", "abreast", "paper")
 
@@ -156,6 +156,8 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
     the vectors that carry 1 / n, so entries that do not count enter the core at exactly b (y = 0).
     N, the longest row, only keeps intermediates small. The variance is E[x^2] - mean^2, because the
     centred one needs a mask, and with it a level, in between; it loses about log2(mean^2 / variance) bits.
+    Ciphertexts without an entry that does not count share one shift, three vector products in all; the others
+    take three each.
     """
     longest = float(rows.counts.max())
 
@@ -169,15 +171,19 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
             terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]
         else:
             terms = [(s1, longest / n), (s2, longest**2 / (2 * n)), (s1_squared, -(longest**2) / (2 * n**2))]
-        vectors = [(term.cts[0], layout.spread(e.a * factor)) for term, factor in terms]
+        vectors = [(term.cts[0], layout.spread(-e.a * factor)) for term, factor in terms]
         offset = layout.spread(-e.a * np.log(n))
         start = x.by_row(e.b) if isinstance(e.b, np.ndarray) else e.b
-        cts = []
-        for ct, mask in zip(x.cts, masks, strict=True):
-            u = x.engine.mul(ct, e.a * longest)
-            for term, vector in vectors:
-                u = x.engine.sub(u, x.engine.mul(term, vector * mask))
-            cts.append(x.engine.add(u, offset * mask + start))
+        everywhere = layout.spread(np.ones(layout.rows))
+
+        def shift(mask: np.ndarray) -> Any:
+            parts = [x.engine.mul(term, vector * mask) for term, vector in vectors]
+            return x.engine.add(pairwise(parts, x.engine.add), offset * mask + start)
+
+        whole = [np.array_equal(mask, everywhere) for mask in masks]
+        shared = shift(everywhere) if any(whole) else None
+        cts = [x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask))
+               for ct, mask, same in zip(x.cts, masks, whole, strict=True)]
         return e.core(replace(x, cts=tuple(cts)))
 
     return Circuit("masked", run, input_scale=1.0 / longest)

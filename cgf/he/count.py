@@ -17,7 +17,7 @@ class Counting:
 
     add          sums and differences, with ciphertexts and with public numbers
     pmult        products with a float or a vector (one level)
-    imult        products with an integer (no level)
+    imult        products with an integer, or with i (no level)
     cmult        products of ciphertexts, squares included, before relinearization
     boot         bootstraps; one for two ciphertexts that are refreshed together
     by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
@@ -25,7 +25,7 @@ class Counting:
 
     def __init__(self, engine: Any) -> None:
         self.engine, self.slots, self.max_level = engine, engine.slots, engine.max_level
-        self.refreshed = engine.refreshed
+        self.refreshed, self.pairs = engine.refreshed, engine.pairs
         self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
         self.seconds: Counter[str] = Counter(dict.fromkeys(KINDS, 0.0))  # type: ignore[arg-type]
         self.by_level: Counter[tuple[str, int]] = Counter()
@@ -70,6 +70,9 @@ class Counting:
     def rotate(self, a: Any, step: int) -> Any:
         self.rotations.add(step % self.slots)
         return self._run("rotate", self.engine.rotate, a, step)
+
+    def times_i(self, a: Any) -> Any:
+        return self._run("imult", self.engine.times_i, a)
 
     def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
         start = time.perf_counter()

@@ -128,9 +128,16 @@ class DesiloOwner:
         return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
 
     def decrypt(self, ct: Any) -> np.ndarray:
+        return np.real(self._slots(ct))
+
+    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+        slots = self._slots(ct)
+        return np.real(slots), np.imag(slots)
+
+    def _slots(self, ct: Any) -> np.ndarray:
         if ct.polynomial_count != 2:  # decrypting three polynomials ruins them for a later relinearization
             ct = self._engine.clone(ct)
-        return np.asarray(self._engine.decrypt(ct, self._secret), dtype=np.float64)
+        return np.asarray(self._engine.decrypt(ct, self._secret))
 
     def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
@@ -173,6 +180,8 @@ class Desilo1Owner(DesiloOwner):
 
 class DesiloEngine:
     """Engine over desilofhe; holds evaluation keys only."""
+
+    pairs = True
 
     def __init__(self, engine: Any, max_level: int, relinearization: Any, rotations: dict[int, Any],
                  bootstrap: tuple[Any, ...] | None = None) -> None:
@@ -218,6 +227,9 @@ class DesiloEngine:
         if key is None:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
         return self._engine.rotate(a, key)
+
+    def times_i(self, a: Any) -> Any:
+        return self._engine.multiply_imaginary_integer(a, 1)
 
     def dump(self, ct: Any) -> bytes:
         return bytes(self._engine.serialize_ciphertext(ct))

@@ -23,6 +23,7 @@ class Needs:
     circuit: Circuit
     max_level: int  # of the engine; above `levels` where the first operation is a key switch at the top
     levels: int
+    polynomials: int  # of the result: three where the last product is left to decryption
     ops: dict[str, int]
     by_level: dict[tuple[str, int], int]  # operations by (detail, level), see cgf.he.count
     rotations: frozenset[int]
@@ -89,11 +90,11 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
     zeros = np.zeros((layout.rows, layout.columns))
     cts = tuple(owner.encrypt(vector, max_level) for vector in layout.pack(zeros))
     try:
-        result = circuit.run(Packed(engine, layout, rows, cts)).relinearized()
+        result = circuit.run(Packed(engine, layout, rows, cts))
     except OutOfLevels:
         return None
-    levels = max_level - result.level
-    return Needs(layout, circuit, max_level, levels, dict(engine.ops), dict(engine.by_level),
+    levels, polynomials = max_level - result.level, max(map(engine.polynomials, result.cts))
+    return Needs(layout, circuit, max_level, levels, polynomials, dict(engine.ops), dict(engine.by_level),
                  frozenset(engine.rotations), rings == (BOOTSTRAPPABLE,))
 
 

@@ -7,6 +7,7 @@ applied, and the weights that go on into the model come from decryption alone.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,11 +19,13 @@ import torch
 from torch import Tensor
 
 from cgf.errors import UserError
+from cgf.he.blocks import blocks_of
 from cgf.he.count import Counting
+from cgf.he.delivery import handed_over, opened
 from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import BOOTSTRAPPABLE, Owner, decrypt_all, encrypt_all, finish, rings_of
-from cgf.he.layout import row_blocks
+from cgf.he.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, rings_of
 from cgf.he.packed import Packed, Rows
+from cgf.he.workers import Workers
 from cgf.softmax.base import Softmax
 from cgf.softmax.tensor import TensorRows
 
@@ -46,6 +49,14 @@ class LayerRecord:
     ops: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
 
+    def join(self, other: LayerRecord) -> None:
+        """Takes over what another worker saw of the ciphertexts."""
+        self.levels = max(self.levels, other.levels)
+        self.levels_counted = max(self.levels_counted, other.levels_counted)
+        self.slots |= other.slots
+        self.ops.update(other.ops)
+        self.seconds.update(other.seconds)
+
 
 class Session:
     """Engines, keys and dry runs of one evaluation, made when first needed and kept.
@@ -53,12 +64,16 @@ class Session:
     make_owner  max_level -> Owner, the party with the secret key; its library's rings are those it states
     max_level   fixes the engine's levels; None: as many as each circuit needs
     style       'folded' or 'paper', see cgf.he.circuits
+    workers     above 1: so many processes share the rows, each with a session like this one
     """
 
-    def __init__(self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded") -> None:
+    def __init__(self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded",
+                 workers: int = 1) -> None:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
-        self._make_owner, self.max_level, self.style = make_owner, max_level, style
+        self._make_owner, self.max_level, self.style, self.workers = make_owner, max_level, style, workers
+        alone = functools.partial(Session, make_owner, max_level, style)
+        self._workers = Workers(alone, workers) if workers > 1 else None
         self.rings = rings_of(make_owner)
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
@@ -69,7 +84,8 @@ class Session:
         # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
         masks = None if rows.valid is None else rows.valid.tobytes()
-        key = (softmax, softmax.exponential, columns, rows.shape, rows.first, masks, rows.counts.tobytes())
+        place = rows.first if isinstance(rows.first, int) else rows.first.tobytes()
+        key = (softmax, softmax.exponential, columns, rows.shape, place, masks, rows.counts.tobytes())
         if key not in self._needs:
             while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each
                 self._needs.pop(next(iter(self._needs)))
@@ -81,8 +97,41 @@ class Session:
             self._owners[max_level] = self._make_owner(max_level=max_level)
         return self._owners[max_level]
 
-    def evaluate(self, softmax: Softmax, matrix: np.ndarray, rows: Rows, record: LayerRecord) -> np.ndarray:
-        """Weights (R, N) of scores (R, N) through ciphertexts; the record takes levels, ops and seconds."""
+    def evaluate(self, softmax: Softmax, matrix: np.ndarray, mask: np.ndarray | None, counts: np.ndarray,
+                 shape: tuple[int, int, int, int], record: LayerRecord) -> np.ndarray:
+        """Weights (R, N) of scores (R, N) through as many sets of ciphertexts as they take, by all workers.
+
+        mask (R, N) bool or None, counts (R,) and shape (B, H, Q, K) as in Rows, of all rows; weights are zero where
+        the mask is. The record takes levels, ops and seconds, those of several workers summed.
+        """
+        rows, columns = matrix.shape
+        blocks = blocks_of(rows, columns, self.slots(softmax, mask, counts, shape, columns), mask, self.workers)
+        places = [np.ix_(block.order, np.arange(block.columns)) for block in blocks]
+        tasks = [(matrix[place], Rows(shape, block.order, None if mask is None else mask[place], counts[block.order]))
+                 for block, place in zip(blocks, places, strict=True)]
+        if self._workers is None:
+            done = [self.one(softmax, *task) for task in tasks]
+        else:
+            done = self._workers.evaluate(softmax, tasks)
+        result = np.zeros_like(matrix)
+        for place, (weights, seen) in zip(places, done, strict=True):
+            result[place] = weights
+            record.join(seen)
+        return result if mask is None else np.where(mask, result, 0.0)
+
+    def slots(self, softmax: Softmax, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
+        """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
+        first = slice(0, min(len(counts), self.rings[0].slots))
+        return self.needs(softmax, Rows(shape, 0, None if mask is None else mask[first], counts[first]),
+                          columns).layout.slots
+
+    def close(self) -> None:
+        """Ends the workers, if there are any."""
+        if self._workers is not None:
+            self._workers.close()
+
+    def one(self, softmax: Softmax, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
+        """Weights (R, N) of one set of ciphertexts, in this process, and its levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
         layout = needs.layout
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
@@ -99,18 +148,16 @@ class Session:
         vectors = layout.pack(matrix * needs.circuit.input_scale)
         cts = tuple(encrypt_all(owner, vectors, needs.max_level))
         encrypted = time.perf_counter()
-        result = needs.circuit.run(Packed(engine, layout, rows, cts)).relinearized()
-        spent = finish(evaluator, result.cts) or engine.seconds
+        result = needs.circuit.run(Packed(engine, layout, rows, cts))
+        answers = handed_over(engine, result.cts)
+        spent = finish(evaluator, answers) or engine.seconds
         computed = time.perf_counter()
-        weights = layout.unpack(decrypt_all(owner, result.cts)) * needs.circuit.output_scale
+        weights = layout.unpack(opened(owner, answers, len(result.cts))) * needs.circuit.output_scale
         decrypted = time.perf_counter()
-        record.levels = max(record.levels, needs.max_level - result.level)
-        record.levels_counted = max(record.levels_counted, needs.levels)
-        record.slots.add(layout.slots)
-        record.ops.update(engine.ops)
-        record.seconds.update({**spent, "encrypt": encrypted - start, "circuit": computed - encrypted,
-                               "decrypt": decrypted - computed})
-        return weights
+        seconds = {**spent, "encrypt": encrypted - start, "circuit": computed - encrypted,
+                   "decrypt": decrypted - computed}
+        return weights, LayerRecord(levels=needs.max_level - result.level, levels_counted=needs.levels,
+                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds))
 
 
 class Encrypted:
@@ -127,22 +174,10 @@ class Encrypted:
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """As Softmax.weights, for scores (B, H, Q, K), through ciphertexts."""
         matrix, mask, counts, shape = flatten(scores, valid)
-        slots = self._slots(mask, counts, shape, matrix.shape[1])
-        result = np.zeros_like(matrix)
-        for block in row_blocks(len(matrix), slots):
-            rows = Rows(shape, block.start, None if mask is None else mask[block], counts[block])
-            result[block] = self.session.evaluate(self.softmax, matrix[block], rows, self.record)
-        if mask is not None:
-            result = np.where(mask, result, 0.0)
+        result = self.session.evaluate(self.softmax, matrix, mask, counts, shape, self.record)
         weights = torch.from_numpy(result.reshape(shape)).to(scores.device)
         self._compare(scores, valid, weights)
         return weights.to(torch.promote_types(scores.dtype, torch.float32))
-
-    def _slots(self, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
-        """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
-        first = slice(0, min(len(counts), self.session.rings[0].slots))
-        rows = Rows(shape, 0, None if mask is None else mask[first], counts[first])
-        return self.session.needs(self.softmax, rows, columns).layout.slots
 
     def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor) -> None:
         """Error against the same polynomial in the clear, and where its argument lay; diagnosis only."""

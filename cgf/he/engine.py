@@ -66,6 +66,11 @@ def need_polynomials(have: int, need: int, what: str) -> None:
         raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
 
 
+def need_pairs(pairs: bool) -> None:
+    if not pairs:
+        raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
+
+
 def need_bootstrap(refreshed: int | None) -> None:
     if refreshed is None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
@@ -83,10 +88,12 @@ class Engine(Protocol):
     takes one, with an int none; operands of different levels meet at the lower one. mul of two
     ciphertexts and square leave three polynomials: relinearize before the next product or rotation.
     rotate(ct, step) moves slot i + step to slot i, cyclically, and step may be negative.
+    times_i multiplies by the imaginary unit and takes no level, where slots are complex (``pairs``).
     """
 
     slots: int
     max_level: int
+    pairs: bool  # slots are complex, so that two real results can share a ciphertext
     refreshed: int | None  # level after a bootstrap; None: this engine cannot bootstrap
 
     def level(self, ct: Ciphertext) -> int: ...
@@ -104,6 +111,8 @@ class Engine(Protocol):
     def relinearize(self, a: Ciphertext) -> Ciphertext: ...
 
     def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+
+    def times_i(self, a: Ciphertext) -> Ciphertext: ...
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
@@ -125,7 +134,11 @@ class Owner(Protocol):
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
 
-    def decrypt(self, ct: Ciphertext) -> np.ndarray: ...
+    def decrypt(self, ct: Ciphertext) -> np.ndarray:
+        """The real parts (slots,) of two or three polynomials, which stay as they are."""
+
+    def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,)."""
 
     def evaluator(self, rotations: frozenset[int]) -> Engine:
         """An engine with the keys for exactly these rotation steps."""
@@ -137,10 +150,12 @@ def encrypt_all(owner: Owner, vectors: Sequence[np.ndarray], level: int) -> list
     return [owner.encrypt(v, level) for v in vectors] if several is None else several(vectors, level)
 
 
-def decrypt_all(owner: Owner, cts: Sequence[Ciphertext]) -> list[np.ndarray]:
-    """The slots of each ciphertext; side by side where the owner can."""
+def decrypt_all(owner: Owner, cts: Sequence[Ciphertext], pairs: bool = False) -> list[Any]:
+    """The slots of each ciphertext, or their real and imaginary parts; side by side where the owner can."""
     several = getattr(owner, "decrypt_all", None)
-    return [owner.decrypt(ct) for ct in cts] if several is None else several(cts)
+    if several is not None:
+        return several(cts, pairs)
+    return [owner.decrypt_pair(ct) if pairs else owner.decrypt(ct) for ct in cts]
 
 
 def finish(engine: Any, cts: Sequence[Ciphertext]) -> Counter[str] | None:

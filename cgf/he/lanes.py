@@ -24,7 +24,7 @@ from cgf.he.schedule import Task, list_schedule
 from cgf.he.sim import SimCiphertext, SimEngine
 
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
-SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02}
+SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}
 TRANSFER = 0.05
 
 
@@ -54,6 +54,7 @@ class LanesEngine:
         self._lanes = list(lanes)
         self.slots, self.max_level = lanes[0].slots, lanes[0].max_level
         self.refreshed: int | None = None
+        self.pairs = all(lane.pairs for lane in lanes)
         self._shadow = SimEngine(self.max_level, rotations=rotations, rings=rings)
         self._lock = threading.Lock()
 
@@ -80,6 +81,9 @@ class LanesEngine:
 
     def rotate(self, a: Noted, step: int) -> Noted:
         return self._note("rotate", a, step)
+
+    def times_i(self, a: Noted) -> Noted:
+        return self._note("times_i", a)
 
     def bootstrap(self, cts: Sequence[Noted]) -> list[Noted]:
         need_bootstrap(self.refreshed)
@@ -221,13 +225,19 @@ class LanesOwner:
         shares = self._side_by_side(lambda lane: [self._encrypted(v, level, lane) for v in vectors[lane::count]])
         return [shares[i % count][i // count] for i in range(len(vectors))]
 
-    def decrypt_all(self, cts: Sequence[Noted]) -> list[np.ndarray]:
-        """The slots of each, every lane in a thread of its own."""
+    def decrypt_all(self, cts: Sequence[Noted], pairs: bool = False) -> list[Any]:
+        """The slots of each, or their real and imaginary parts, every lane in a thread of its own."""
         if waiting := [ct for ct in cts if not ct.done.is_set()]:
             assert waiting[0].engine is not None
             waiting[0].engine.wait(waiting)
         own = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
-        shares = self._side_by_side(lambda lane: [self.decrypt(cts[i]) for i in own[lane]])
+
+        def opened(lane: int) -> list[Any]:
+            owner = self._owners[lane]
+            one = owner.decrypt_pair if pairs else owner.decrypt
+            return [one(cts[i].copies[lane]) for i in own[lane]]
+
+        shares = self._side_by_side(opened)
         found = {i: slots for lane in zip(own, shares, strict=True) for i, slots in zip(*lane, strict=True)}
         return [found[i] for i in range(len(cts))]
 
@@ -236,11 +246,10 @@ class LanesOwner:
             return list(pool.map(work, range(len(self._owners))))
 
     def decrypt(self, ct: Noted) -> np.ndarray:
-        if not ct.done.is_set():
-            assert ct.engine is not None
-            ct.engine.wait([ct])
-        assert ct.worker is not None
-        return self._owners[ct.worker].decrypt(ct.copies[ct.worker])
+        return self.decrypt_all([ct])[0]
+
+    def decrypt_pair(self, ct: Noted) -> tuple[np.ndarray, np.ndarray]:
+        return self.decrypt_all([ct], pairs=True)[0]
 
     def evaluator(self, rotations: frozenset[int]) -> LanesEngine:
         return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)  # type: ignore[misc]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import Ring, check_fits, need_bootstrap, need_level, need_polynomials, ring_for
+from cgf.he.engine import Ring, check_fits, need_bootstrap, need_level, need_pairs, need_polynomials, ring_for
 
 VERSION = "1.6.1.0.22.4"  # the wheel carries OpenFHE itself; what is measured below was measured with it
 
@@ -90,6 +90,10 @@ class OpenFHEOwner:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
         return self._context.Encrypt(self._public, _encode(self._context, values, self.max_level - level))
 
+    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+        need_pairs(OpenFHEEngine.pairs)
+        raise AssertionError("no imaginary parts")
+
     def decrypt(self, ct: Any) -> np.ndarray:
         """(slots,) float64; NaN where the library finds nothing but noise (values that wrapped around)."""
         try:
@@ -147,6 +151,7 @@ class OpenFHEEngine:
     """Engine over OpenFHE; holds evaluation keys only, and uses none but those. Bootstrapping is not built here."""
 
     refreshed: int | None = None
+    pairs = False  # the library takes imaginary parts for noise
 
     def __init__(self, context: Any, max_level: int, relinearization: Any,
                  rotations: dict[int, tuple[int, Any]]) -> None:
@@ -196,6 +201,10 @@ class OpenFHEEngine:
         if key is None:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
         return self._context.EvalAutomorphism(a, *key)
+
+    def times_i(self, a: Any) -> Any:
+        need_pairs(self.pairs)
+        raise AssertionError("no product with the imaginary unit")
 
     def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
         need_bootstrap(self.refreshed)

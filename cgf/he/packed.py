@@ -18,15 +18,21 @@ class Rows:
     """Public facts about a set of rows.
 
     shape   (B, H, Q, K) of the scores that the rows come from, in C order over (B, H, Q)
-    first   index of the first of these rows among the B*H*Q
+    first   index of the first of these rows among the B*H*Q, or all their indices (R,) where they do not follow
+            one another
     valid   (R, K) bool, or None: every entry counts
     counts  (R,) float: valid entries of each row, at least 1
     """
 
     shape: tuple[int, int, int, int]
-    first: int
+    first: int | np.ndarray
     valid: np.ndarray | None
     counts: np.ndarray
+
+    @property
+    def index(self) -> np.ndarray:
+        """(R,) where these rows stand among the B*H*Q."""
+        return self.first + np.arange(len(self.counts)) if isinstance(self.first, int) else self.first
 
     @property
     def uniform(self) -> int | None:
@@ -224,14 +230,15 @@ class Packed:
         return self.layout.spread(self._part(np.asarray(array, dtype=np.float64), columns=1)[:, 0])
 
     def _part(self, array: np.ndarray, columns: int | None = None) -> np.ndarray:
-        """These rows (R, columns) of numbers that broadcast to (B, H, Q, columns); None: all K."""
-        columns = self.rows.shape[3] if columns is None else columns
+        """These rows (R, columns) of numbers that broadcast to (B, H, Q, columns); None: all that are packed of K."""
+        whole, columns = columns is None, self.rows.shape[3] if columns is None else columns
         try:
             full = np.broadcast_to(array, (*self.rows.shape[:3], columns)).reshape(-1, columns)
         except ValueError:
             raise UserError(f"public numbers of shape {array.shape} do not fit scores of shape "
                             f"{self.rows.shape}") from None
-        return full[self.rows.first : self.rows.first + self.layout.rows]
+        index = self.rows.index
+        return full[index, : self.layout.columns] if whole else full[index]
 
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

@@ -8,9 +8,9 @@ import numpy as np
 
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
+from cgf.he.blocks import blocks_of
 from cgf.he.dryrun import Needs, dry_run
 from cgf.he.engine import RINGS
-from cgf.he.layout import row_blocks
 from cgf.he.op_times import OpTimes
 from cgf.he.packed import Rows
 from cgf.softmax.cgf import CGF
@@ -36,8 +36,9 @@ class Predicted:
 def predict(blocks: list[Needs], times: OpTimes) -> Predicted:
     """Seconds of all blocks, one after another, and the keys that serve them all.
 
-    What a circuit does beside its operations (masks, vectors) is not counted: a few per cent. Keys: one
-    for relinearization, one for each rotation step, for each size of engine.
+    What a circuit does beside its operations (masks, vectors) is not counted: a few per cent. Two results are
+    decrypted as one; a result of three polynomials as if it were relinearized first, which takes a little longer.
+    Keys: one for relinearization, one for each rotation step, for each size of engine.
     """
     circuit = encrypt = decrypt = 0.0
     steps: dict[int, frozenset[int]] = {}
@@ -45,7 +46,8 @@ def predict(blocks: list[Needs], times: OpTimes) -> Predicted:
         top, cts = needs.max_level, needs.layout.ciphertexts
         circuit += sum(n * times.ms(kind, top, level) for (kind, level), n in needs.by_level.items())
         encrypt += cts * times.ms("encrypt", top, top)
-        decrypt += cts * times.ms("decrypt", top, top - needs.levels)
+        decrypt += -(-cts // 2) * sum(times.ms(kind, top, top - needs.levels)
+                                      for kind in ("decrypt", "relinearize")[: needs.polynomials - 1])
         steps[top] = steps.get(top, frozenset()) | needs.rotations
     keys = sum(times.key_bytes("relinearize", top) + len(s) * times.key_bytes("rotate", top)
                for top, s in steps.items())
@@ -81,12 +83,15 @@ def needs_of(exponential: Exponential, mask: str, rows: int, columns: int, style
     """
     softmax = CGF()
     softmax.exponential = exponential
-    mask_rows(mask, rows, columns)
+    everything = mask_rows(mask, rows, columns)
     first = dry_run(softmax, mask_rows(mask, rows, columns, 0, min(rows, RINGS[0].slots)), columns, style)
-    blocks, known = [], {}
-    for block in row_blocks(rows, first.layout.slots):
-        size = block.stop - block.start  # blocks of one size differ in counts alone, which change no operation
-        if size not in known:
-            known[size] = dry_run(softmax, mask_rows(mask, rows, columns, block.start, block.stop), columns, style)
-        blocks.append(known[size])
-    return blocks
+    found, known = [], {}
+    for block in blocks_of(rows, columns, first.layout.slots, everything.valid):
+        valid = None if everything.valid is None else everything.valid[block.order, : block.columns]
+        # blocks of one size and one mask differ in counts alone, which change no operation
+        alike = len(block.order), block.columns, None if valid is None else valid.tobytes()
+        if alike not in known:
+            facts = Rows(everything.shape, block.order, valid, everything.counts[block.order])
+            known[alike] = dry_run(softmax, facts, block.columns, style)
+        found.append(known[alike])
+    return found

@@ -23,13 +23,13 @@ from cgf.he.engine import (
 
 @dataclass(frozen=True)
 class SimCiphertext:
-    values: np.ndarray  # (slots,) float64
+    values: np.ndarray  # (slots,) float64, or complex128 after a product with i
     level: int
     polynomials: int = 2
 
 
 class SimEngine:
-    """Engine on float64 slots.
+    """Engine on float64 slots, complex ones after a product with i.
 
     bound    largest absolute slot value that a real ciphertext survives at level 0; four times that above it
              (measured: 2^18.5 in every slot at level 0, 2^20 at level 1)
@@ -45,6 +45,8 @@ class SimEngine:
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
         self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
         self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
+
+    pairs = True
 
     def level(self, ct: SimCiphertext) -> int:
         return ct.level
@@ -100,6 +102,9 @@ class SimEngine:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
         return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
 
+    def times_i(self, a):
+        return SimCiphertext(a.values * 1j, a.level, a.polynomials)
+
     def bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
         need_bootstrap(self.refreshed)
         assert self.refreshed is not None
@@ -140,7 +145,10 @@ class SimOwner:
         return SimCiphertext(slots, level)
 
     def decrypt(self, ct: SimCiphertext) -> np.ndarray:
-        return ct.values.copy()
+        return np.real(ct.values).copy()
+
+    def decrypt_pair(self, ct: SimCiphertext) -> tuple[np.ndarray, np.ndarray]:
+        return np.real(ct.values).copy(), np.imag(ct.values).copy()
 
     def evaluator(self, rotations: frozenset[int]) -> SimEngine:
         return SimEngine(self.max_level, *self._settings, rotations=rotations, rings=self.rings)

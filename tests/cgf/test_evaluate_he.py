@@ -148,6 +148,25 @@ def test_a_batch_at_a_time_gives_the_same(checkpoint):
         np.testing.assert_allclose(logits(three)[i], row, atol=1e-4)
 
 
+@pytest.mark.parametrize("engine, samples, tolerance", [("sim", 30, 1e-4), ("desilo", 4, 1e-2)])
+def test_two_workers_give_what_one_gives(checkpoint, engine, samples, tolerance):
+    alone, one = evaluate(checkpoint, "he=sim", f"he.samples={samples}")
+    (checkpoint / "eval" / "result.jsonl").unlink()
+    shared, two = evaluate(checkpoint, f"he={engine}", f"he.samples={samples}", "he.workers=2", "he.rows_at_once=900")
+    assert shared["workers"] == 2 and alone["workers"] == 1
+    assert shared["entries"] == alone["entries"] and shared["levels"] == alone["levels"]
+    assert shared["accuracy"] == alone["accuracy"]
+    # 4 heads of 16 queries: 64 rows a sample, so 900 rows are 14 samples
+    assert sorted(len(line["index"]) for line in two) == ([2, 14, 14] if samples == 30 else [4])
+    for i, row in logits(one).items():
+        np.testing.assert_allclose(logits(two)[i], row, atol=tolerance)
+
+
+def test_rows_at_once_are_a_whole_number(checkpoint):
+    done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=2", "he.rows_at_once=0")
+    assert done.returncode == 2 and "he.rows_at_once must be a whole number of at least 1" in done.stderr
+
+
 def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch):
     """The weights that go on into the model come from decryption alone."""
     honest = SimOwner.decrypt
@@ -155,6 +174,8 @@ def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch)
     clean_logits = logits(clean)
     for wrong in (lambda self, ct: 0 * honest(self, ct), lambda self, ct: honest(self, ct)[::-1].copy()):
         monkeypatch.setattr(SimOwner, "decrypt", wrong)
+        monkeypatch.setattr(SimOwner, "decrypt_pair", lambda self, ct, wrong=wrong: (
+            wrong(self, ct), wrong(self, type(ct)(ct.values.imag, ct.level, ct.polynomials))))
         (checkpoint / "eval" / "result.jsonl").unlink()
         result, lines = evaluate(checkpoint, "he=sim", "he.samples=30")
         changed = logits(lines)

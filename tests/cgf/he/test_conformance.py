@@ -10,6 +10,7 @@ import pytest
 from cgf.errors import UserError
 from cgf.he.check import Checking, Divergence
 from cgf.he.count import Counting
+from cgf.he.delivery import handed_over, opened
 from cgf.he.engine import OutOfLevels, ring_for, rings_of
 from cgf.he.sim import SimEngine, SimOwner
 
@@ -118,6 +119,33 @@ def test_decryption_leaves_a_product_as_it_was(party):
     product = party.engine.square(fresh(party)[0])
     party.owner.decrypt(product)
     holds(party, party.engine.relinearize(product), party.x**2, party.top - 1)
+
+
+def test_two_real_results_in_one_ciphertext(party):
+    """a + i b of results, relinearized or not, at no level; the operands stay as they were."""
+    (a, b), e = fresh(party), party.engine
+    if not e.pairs:
+        with pytest.raises(UserError, match="complex slots, and this engine has real ones"):
+            e.times_i(b)
+        return
+    for results in ((a, b), (e.square(a), e.square(b))):
+        real, imaginary = (party.owner.decrypt(ct) for ct in results)
+        both = e.add(results[0], e.times_i(results[1]))
+        assert (e.level(both), e.polynomials(both)) == (e.level(results[0]), e.polynomials(results[0]))
+        for got, expected in zip(party.owner.decrypt_pair(both), (real, imaginary), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(party.owner.decrypt(both), real, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(party.owner.decrypt(results[1]), imaginary, rtol=0, atol=TOLERANCE)
+    holds(party, e.times_i(e.times_i(a)), -party.x, party.top)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_results_are_handed_over_and_opened_in_their_order(party, count):
+    rows = np.random.default_rng(count).uniform(-1, 1, (count, party.owner.slots))
+    cts = [party.engine.square(party.owner.encrypt(row, 1)) for row in rows]
+    answers = handed_over(party.engine, cts)
+    assert len(answers) == (-(-count // 2) if party.engine.pairs else count)
+    np.testing.assert_allclose(opened(party.owner, answers, count), rows**2, rtol=0, atol=TOLERANCE)
 
 
 def test_lazy_relinearization(party):

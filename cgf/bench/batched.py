@@ -1,0 +1,44 @@
+"""Many rows at once, as an encrypted evaluation runs them: by one process, or by workers with engines of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cgf.bench.job import rows_of
+from cgf.bench.matrix import errors
+from cgf.he.encrypted import LayerRecord, Session
+
+
+def run(softmax: Any, matrix: np.ndarray, causal: bool, truth: np.ndarray, make_owner: Callable[..., Any],
+        workers: int = 1, runs: int = 3) -> dict[str, Any]:
+    """Seconds (wall, everything included; by operation summed over workers), microseconds an entry, ops, errors.
+
+    matrix (R, N) scores; causal: row i of every square block sees its entries 0 .. i. truth: the weights by the
+    plaintext definition. Engines and keys are made by a first run that does not count.
+    """
+    rows = rows_of(len(matrix), matrix.shape[1], causal)
+    scores = matrix if rows.valid is None else np.where(rows.valid, matrix, 0.0)
+    session = Session(make_owner, workers=workers)
+    try:
+        seconds, records = [], []
+        for _ in range(runs + 1):
+            record, start = LayerRecord(), time.perf_counter()
+            weights = session.evaluate(softmax, scores, rows.valid, rows.counts, rows.shape, record)
+            seconds.append(time.perf_counter() - start)
+            records.append(record)
+    finally:
+        session.close()
+    wall, kept, entries = np.array(seconds[1:]), records[1:], int(rows.counts.sum())
+    spent = {kind: np.array([record.seconds[kind] for record in kept]) for kind in kept[0].seconds}
+    return {
+        "workers": workers, "runs": runs,
+        "seconds": {"mean": float(wall.mean()), "std": float(wall.std()), "runs": wall.tolist(),
+                    "by_operation": {k: {"mean": float(v.mean()), "std": float(v.std())} for k, v in spent.items()}},
+        "ops": dict(kept[0].ops), "levels": kept[0].levels, "ring_slots": max(kept[0].slots), "entries": entries,
+        "us_per_entry": 1e6 * float(wall.mean()) / entries, "us_per_slot": 1e6 * float(wall.mean()) / matrix.size,
+        **errors(truth, weights),
+    }

@@ -1,0 +1,79 @@
+"""Worker processes of an encrypted evaluation: each with a session, engines and keys of its own."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+
+KEPT = 64  # softmaxes that a worker remembers: one a layer
+
+
+class Workers:
+    """``count`` processes that each make a session by ``make_session`` and keep it.
+
+    Processes are started anew, not forked: threads of torch do not survive a fork. Softmaxes travel as bytes and are
+    recognised by them, so that a worker's dry runs are made once. Nothing secret travels: a worker encrypts,
+    evaluates and decrypts under keys that it made. Raises UserError where a process ends before its work is done.
+    """
+
+    def __init__(self, make_session: Callable[[], Any], count: int) -> None:
+        self.count = count
+        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_session),))
+
+    def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
+        """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
+        packed = pickle.dumps(softmax)
+        # the longest first, so that nobody waits long for the last
+        order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0].size)
+        try:
+            running = {i: self._pool.submit(_evaluate, packed, *tasks[i]) for i in order}
+            return [running[i].result() for i in range(len(tasks))]
+        except BrokenProcessPool:
+            raise UserError(f"a worker process of {self.count} ended before its work was done (out of memory?): "
+                            "he.workers must be fewer, or he.rows_at_once smaller") from None
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def whole_workers(count: Any) -> int:
+    """``he.workers`` checked: a whole number of at least 1, at most the cores that this process may use."""
+    cores = len(os.sched_getaffinity(0))
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= cores:
+        raise UserError(f"he.workers must be a whole number from 1 to the {cores} cores here, and {count!r} was given")
+    return count
+
+
+def owner_settings(he: Any) -> Any:
+    """``he.owner`` for each of ``he.workers``: a library's threads, where none are named, are its share of cores."""
+    owner = dict(he.owner)
+    if he.workers > 1 and owner.get("threads", 0) is None:
+        owner["threads"] = max(1, len(os.sched_getaffinity(0)) // he.workers)
+    return owner
+
+
+_session: Any = None  # of a worker process
+
+
+def _start(make_session: bytes) -> None:
+    global _session
+    _session = pickle.loads(make_session)()
+
+
+@functools.lru_cache(KEPT)
+def _unpacked(softmax: bytes) -> Any:
+    return pickle.loads(softmax)
+
+
+def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[np.ndarray, Any]:
+    return _session.one(_unpacked(softmax), scores, rows)

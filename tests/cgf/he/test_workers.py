@@ -1,0 +1,95 @@
+"""Rows shared out over worker processes: the same weights, records summed, and what happens when one ends."""
+
+import functools
+import os
+
+import numpy as np
+import pytest
+
+from cgf.approx.chain import SquareChain
+from cgf.errors import UserError
+from cgf.he.sim import SimOwner
+from cgf.softmax.cgf import CGF
+
+pytest.importorskip("torch", reason="a session keeps softmaxes that may hold tensors")
+from cgf.he.desilo import DesiloOwner
+from cgf.he.encrypted import LayerRecord, Session
+from cgf.he.workers import owner_settings, whole_workers
+
+SHAPE = (4, 2, 16, 16)
+
+
+class Dying(SimOwner):
+    """An owner whose process ends while it encrypts."""
+
+    def encrypt(self, values, level):
+        os._exit(1)
+
+
+class Refusing(SimOwner):
+    def encrypt(self, values, level):
+        raise UserError("no more ciphertexts")
+
+
+def softmax():
+    result = CGF()
+    result.exponential = SquareChain("chain", 0.9 / 8, 0.95, (0.05, -0.025, 0.016))
+    return result
+
+
+def scores(masked):
+    x = np.random.default_rng(0).normal(size=(128, 16))
+    mask = np.arange(16) < (np.arange(128) % 16 + 1)[:, None] if masked else None
+    counts = np.full(128, 16.0) if mask is None else mask.sum(1).astype(float)
+    return (x if mask is None else np.where(mask, x, 0.0)), mask, counts
+
+
+def run(make_owner, workers, masked, times=1):
+    session = Session(make_owner, workers=workers)
+    try:
+        record = LayerRecord()
+        for _ in range(times):
+            weights = session.evaluate(softmax(), *scores(masked), SHAPE, record)
+    finally:
+        session.close()
+    return weights, record
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_two_workers_give_what_one_gives(masked):
+    one, alone = run(SimOwner, 1, masked)
+    two, shared = run(SimOwner, 2, masked, times=2)
+    np.testing.assert_allclose(two, one, atol=1e-12)
+    assert (shared.levels, shared.levels_counted, shared.slots) == (alone.levels, alone.levels_counted, alone.slots)
+    assert shared.ops["cmult"] >= 2 * alone.ops["cmult"] and shared.seconds["circuit"] > 0
+
+
+def test_two_workers_with_keys_of_their_own():
+    one, _ = run(SimOwner, 1, True)
+    two, record = run(functools.partial(DesiloOwner, mode="cpu"), 2, True)
+    np.testing.assert_allclose(two, one, atol=1e-5)
+    assert np.abs(two - one).max() > 0 and record.levels == 5
+
+
+def test_a_worker_that_ends_is_one_sentence():
+    with pytest.raises(UserError, match="worker process of 2 ended before its work was done"):
+        run(Dying, 2, False)
+    with pytest.raises(UserError, match="no more ciphertexts"):
+        run(Refusing, 2, False)
+
+
+def test_settings_of_workers(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert whole_workers(8) == 8
+    for wrong in (0, 9, True, 1.5, None):
+        with pytest.raises(UserError, match="from 1 to the 8 cores"):
+            whole_workers(wrong)
+
+    class He:
+        workers, owner = 4, {"_target_": "x", "threads": None}
+
+    assert owner_settings(He)["threads"] == 2
+    He.owner = {"_target_": "x", "threads": 3}
+    assert owner_settings(He)["threads"] == 3
+    He.owner = {"_target_": "x"}
+    assert "threads" not in owner_settings(He)
