@@ -157,7 +157,12 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 def append_line(path: str | os.PathLike, row: dict) -> None:
     """Append one JSON line (same rules as `write_json`), after cutting off a line that a kill left torn."""
-    line = json.dumps(_plain(row, ""), ensure_ascii=False).encode() + b"\n"
+    append_lines(path, [row])
+
+
+def append_lines(path: str | os.PathLike, rows: list[dict]) -> None:
+    """Append JSON lines in one write, as `append_line` does."""
+    lines = b"".join(json.dumps(_plain(row, ""), ensure_ascii=False).encode() + b"\n" for row in rows)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+b") as file:
@@ -167,7 +172,7 @@ def append_line(path: str | os.PathLike, row: dict) -> None:
             if file.read(1) != b"\n":
                 file.seek(0)
                 file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(line)
+        file.write(lines)
 
 
 def _plain(value: Any, key: str) -> Any:

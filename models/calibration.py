@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, batches_of_one_length, evaluate
-from cgf.evaluate_he import ALIKE
+from cgf.evaluate_he.batches import ALIKE
 from models.host import Host
 
 PADDINGS = ("auto", "none", "longest")
@@ -26,7 +26,7 @@ def run(host: Host, dataset: Any, collate: Collate, indices: Sequence[int], batc
 
     padding  'none': texts of one length together, without padding.
              'auto': as far as encrypted evaluation pads when it makes its own batches: none for full rows,
-             to 4/3 of a text's length for causal hosts (cgf.evaluate_he.ALIKE).
+             to 4/3 of a text's length for causal hosts (cgf.evaluate_he.batches.ALIKE).
              'longest': to the longest of the samples, as a batch of a size given by hand may.
     """
     if padding not in PADDINGS:

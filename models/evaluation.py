@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from cgf.approx.plan import Plan, statistics_levels
 from cgf.approx.select import read_plan, select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
-from cgf.evaluate_he import chosen_samples
+from cgf.evaluate_he.batches import chosen_samples
 from cgf.softmax.base import Softmax
 from models.host import Host
 from models.load import from_checkpoint
+
+SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
 
 
 @dataclass
@@ -56,6 +59,17 @@ class Opened:
             softmax.exponential = None if plan is None else plan.of(layer).exponential
         return plan
 
+    @contextmanager
+    def as_trained(self) -> Iterator[None]:
+        """Every layer's exponential as the checkpoint has it, for the length of a with block."""
+        in_place = [softmax.exponential for softmax in self.softmaxes]
+        try:
+            self.put_in_place({"method": "exact"})
+            yield
+        finally:
+            for softmax, exponential in zip(self.softmaxes, in_place, strict=True):
+                softmax.exponential = exponential
+
     def facts(self, plan: Plan | None) -> dict[str, Any]:
         """domain, guard, max_error_exponential and polynomial of what is in place, for a result file.
 
@@ -93,22 +107,29 @@ class Opened:
                 "approx": fixed if plan is None else plan.exponential.method,
                 "checkpoint": self.checkpoint.path.name}
 
-    def result_path(self, out: str | None, kind: str, plan: Plan | None, split: str, samples: int) -> Path:
-        """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart."""
+    def result_path(self, out: str | None, kind: str, plan: Plan | None, split: str, samples: int,
+                    part: str = "") -> Path:
+        """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
+
+        part: of a result in several files, at the end of its name.
+        """
         if out:
-            return Path(out).expanduser()
+            path = Path(out).expanduser()
+            return path.with_stem(path.stem + part)
         name = self.names(plan)["approx"]
         if plan is not None:
             name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
-        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}.json"
+        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{part}.json"
 
-    def lines(self, result: Path, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> tuple[Path, str]:
-        """(JSON lines beside a result, digest of what they depend on): a stopped run goes on with its own alone."""
-        he = {k: v for k, v in config["he"].items() if k not in ("samples", "batch", "rows_at_once", "workers")}
+    def digest(self, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
+        """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
+
+        How the work is batched and shared out is not part of it.
+        """
+        he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", *SPLIT_BY)}
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
                  "samples": indices, "checkpoint": self.checkpoint.run}
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
-        return result.with_suffix(".jsonl"), digest
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.evaluate_he import chosen_samples
+from cgf.evaluate_he.batches import chosen_samples
 from cgf.observe import Calibrator, Onlooker
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF

@@ -70,8 +70,9 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
     import numpy as np
 
     from cgf.approx import fit
-    from cgf.he.encrypted import LayerRecord, Session
     from cgf.he.predict import mask_rows, needs_of, predict
+    from cgf.he.record import LayerRecord
+    from cgf.he.session import Session
     from cgf.softmax.cgf import CGF
 
     found = []

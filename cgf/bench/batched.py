@@ -10,7 +10,8 @@ import numpy as np
 
 from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
-from cgf.he.encrypted import LayerRecord, Session
+from cgf.he.record import LayerRecord
+from cgf.he.session import Session
 
 
 def run(softmax: Any, matrix: np.ndarray, causal: bool, truth: np.ndarray, make_owner: Callable[..., Any],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
 
 from cgf.errors import UserError
-from cgf.evaluate_he import chosen_samples
+from cgf.evaluate_he.batches import chosen_samples
 from cgf.he.sim import SimOwner
 from cgf.results import read_lines
 
@@ -26,7 +27,7 @@ KEYS = {"accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error"
 
 
 def evaluate(checkpoint, *arguments):
-    """The result file of an eval_he.py run, and the lines beside it."""
+    """The result file of an eval_he.py run, and the lines beside it: one a sample, then one for their batch."""
     out = checkpoint / "eval" / "result.json"
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments)
     assert done.returncode == 0, done.stderr
@@ -34,7 +35,11 @@ def evaluate(checkpoint, *arguments):
 
 
 def logits(lines):
-    return {i: row for line in lines for i, row in zip(line["index"], line["logits"], strict=True)}
+    return {line["index"]: line["logits"] for line in lines if "index" in line}
+
+
+def batches(lines):
+    return [line["batch"] for line in lines if "batch" in line]
 
 
 def clear_logits(checkpoint, samples):
@@ -85,39 +90,117 @@ def test_real_ciphertexts(checkpoint):
     np.testing.assert_allclose([logits(lines)[i] for i in sorted(logits(lines))], expected.numpy(), atol=1e-2)
     # 16 keys a row, 4 heads, 16 queries, 2 samples, 4 layers
     assert result["entries"] == 16 * 4 * 16 * 2 * 4
-    assert {"total", "encrypt", "circuit", "decrypt"} <= set(result["seconds"])
+    assert {"total", "model", "pack", "encrypt", "circuit", "decrypt", "compare"} <= set(result["seconds"])
+    assert result["scope"] == "softmax under CKKS, all else in the clear" and result["peak_mib"] > 100
+    assert result["us_per_entry"] == pytest.approx(1e6 * result["seconds"]["total"] / result["entries"])
+    heads = [layer["heads"]["max_error"] for layer in result["layers"]]
+    assert np.shape(heads) == (4, 4) and np.max(heads) == result["max_error"] and np.min(heads) > 0
+    assert (checkpoint / "eval" / "result.png").read_bytes().startswith(b"\x89PNG")
     assert result["ops"]["cmult"] > 0 and len(result["layers"]) == 4
 
 
-def test_a_killed_run_goes_on_where_it_was(checkpoint):
-    out = checkpoint / "eval" / "result.json"
-    arguments = [f"ckpt={checkpoint}", f"out={out}", "he=desilo", "he.samples=5", "he.batch=1", "he.owner.mode=cpu"]
-    lines = out.with_suffix(".jsonl")
-    process = subprocess.Popen(command("eval_he", *arguments), cwd=checkpoint, env={**os.environ, **ENVIRONMENT},
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 120
-        while not (lines.exists() and b"\n" in lines.read_bytes()):
-            assert process.poll() is None and time.monotonic() < deadline, process.stderr.read()
-            time.sleep(0.02)
-    finally:
-        process.send_signal(signal.SIGKILL)
+def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
+    """The real process, five times SIGKILL at random moments, with workers; the last run's file is that of one run."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"moments by seed {seed}")
+    moments, out = random.Random(seed), checkpoint / "eval" / "killed.json"
+    arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1", "he.workers=2"]
+    lines, kept = out.with_suffix(".jsonl"), []
+    for attempt in range(5):
+        process = subprocess.Popen(command("eval_he", *arguments, f"out={out}"), cwd=checkpoint,
+                                   env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        deadline, done, wanted = time.monotonic() + 120, 0, (kept[-1] if kept else 0) + moments.randint(1, 6)
+        while done < wanted and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+            done = lines.read_bytes().count(b'"batch"') if lines.exists() else 0
+        time.sleep(moments.uniform(0, 0.05))
+        assert process.poll() is None, process.stderr.read()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    before = lines.read_bytes()
-    before = before[: before.rfind(b"\n") + 1]
-    first = before.count(b"\n")
-    assert 1 <= first < 5 and not out.exists()
-    with lines.open("ab") as file:
-        file.write(b'{"index": [3], "lo')  # what a kill inside a write leaves
-    done = call("eval_he", *arguments)
+        assert not out.exists()
+        kept.append(lines.read_bytes().count(b'"batch"'))
+        if attempt == 2:
+            with lines.open("ab") as file:
+                file.write(b'{"index": 3, "lo')  # what a kill inside a write leaves
+    assert 1 <= kept[0] <= kept[-1] < 60
+    done = call("eval_he", *arguments, f"out={out}")
     assert done.returncode == 0, done.stderr
-    assert f"{first} samples are done already" in done.stdout
-    after = lines.read_bytes()
-    assert after.startswith(before) and after.count(b"\n") == 5
-    rows, result = read_lines(lines), json.loads(out.read_text())
-    indices = [i for row in rows for i in row["index"]]
-    assert len(set(indices)) == 5 == result["samples"] and result["agreement"] == 1.0
-    assert result["entries"] == 16 * 4 * 16 * 4 * 5
+    assert " samples are done already" in done.stdout
+    whole = call("eval_he", *arguments, f"out={checkpoint}/eval/whole.json")
+    assert whole.returncode == 0, whole.stderr
+    results = [json.loads((checkpoint / "eval" / f"{name}.json").read_text()) for name in ("killed", "whole")]
+    assert stable(results[0]) == stable(results[1]) and results[0]["batches"] == 60
+    found = [logits(read_lines(checkpoint / "eval" / f"{name}.jsonl")) for name in ("killed", "whole")]
+    assert found[0] == found[1] and len(found[0]) == 60
+
+
+def stable(result):
+    """A result without what no two runs share: times, memory, provenance."""
+    other = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers")
+    return {key: value for key, value in result.items() if key not in other}
+
+
+def rounded(result):
+    """To 9 digits: sums in another order differ in the last ones."""
+    return json.loads(json.dumps(stable(result)), parse_float=lambda x: float(f"{float(x):.9g}"))
+
+
+def test_a_run_on_ciphertexts_goes_on_where_it_was(checkpoint):
+    arguments = ["he=desilo", "he.samples=5", "he.batch=1", "he.owner.mode=cpu"]
+    whole, lines = evaluate(checkpoint, *arguments)
+    path = checkpoint / "eval" / "result.jsonl"
+    assert [next(iter(row)) for row in lines] == ["index", "batch"] * 5
+    before = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(before[:4]) + before[4])  # two batches, and a sample whose batch did not end
+    again, after = evaluate(checkpoint, *arguments)
+    assert path.read_bytes().startswith(b"".join(before[:5])) and len(after) == 5 + 6
+    assert batches(after) == batches(lines)
+    for key in ("accuracy", "agreement", "entries", "ops", "levels", "samples", "batches"):
+        assert again[key] == whole[key]
+
+
+def test_shards_make_one_result(checkpoint):
+    """Two shards as a sweep, merged, are the evaluation in one piece; a set that is not whole is refused."""
+    common = [f"ckpt={checkpoint}", "he=sim", "he.samples=30", "he.batch=4"]
+    whole, _ = evaluate(checkpoint, *common[1:])
+    out = checkpoint / "eval" / "part.json"
+    done = call("eval_he", "--multirun", "hydra/launcher=parallel", "he.shard=1/2,2/2", f"out={out}", *common)
+    assert done.returncode == 0, done.stderr
+    first, second = (checkpoint / "eval" / f"part-shard{i}of2.json" for i in (1, 2))
+    one, two = (json.loads(p.read_text()) for p in (first, second))
+    assert one["samples"] + two["samples"] == 30 == one["samples_of_all_shards"] and abs(
+        one["samples"] - two["samples"]) <= 4
+
+    def merge(*shards, to="merged.json"):
+        return call("merge_shards", f"shards=[{','.join(map(str, shards))}]", f"out={checkpoint}/eval/{to}")
+
+    assert merge(first, second).returncode == 0
+    merged = json.loads((checkpoint / "eval" / "merged.json").read_text())
+    assert rounded(merged) == rounded(whole) and merged["shards"] == 2 and len(merged["run"]["shards"]) == 2
+    for shards, sentence in (((first,), "needs each of the 2 shards once, and got 1/2"),
+                             ((first, first), "needs each of the 2 shards once, and got 1/2, 1/2"),
+                             ((first, checkpoint / "eval" / "result.json"), "one that is not a shard")):
+        refused = merge(*shards, to="refused.json")
+        assert refused.returncode == 2 and sentence in refused.stderr
+    for change, sentence in (({"digest": "other"}, "differ in checkpoint, polynomial, engine or samples: 1/2, 2/2"),
+                             ({"split_by": {"batch": 5}}, "differ in batching")):
+        second.write_text(json.dumps({**two, **change}))
+        refused = merge(first, second, to="refused.json")
+        assert refused.returncode == 2 and sentence in refused.stderr
+    second.write_text(json.dumps(two))
+    lines = second.with_suffix(".jsonl")
+    lines.write_bytes(b"".join(lines.read_bytes().splitlines(keepends=True)[:-1]))
+    refused = merge(first, second, to="short.json")
+    assert refused.returncode == 2 and "need to hold 30 samples, each once, and hold" in refused.stderr
+    assert not (checkpoint / "eval" / "short.json").exists()
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "half", "1"])
+def test_a_shard_is_one_of_n(checkpoint, text):
+    done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=2", f"he.shard={text}")
+    assert done.returncode == 2 and "he.shard must be i/n with 1 <= i <= n" in done.stderr
 
 
 def test_other_settings_do_not_take_over_lines(checkpoint):
@@ -134,15 +217,15 @@ def test_other_settings_do_not_take_over_lines(checkpoint):
     run = json.loads((checkpoint / "run.json").read_text())
     (checkpoint / "run.json").write_text(json.dumps({**run, "time_utc": "another"}))
     _, third = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
-    assert third[0]["seconds"] != rows[0]["seconds"]  # computed once more
+    assert third[-1]["seconds"] != rows[-1]["seconds"]  # computed once more
 
 
 def test_a_batch_at_a_time_gives_the_same(checkpoint):
     together, one = evaluate(checkpoint, "he=sim", "he.samples=5")
     (checkpoint / "eval" / "result.jsonl").unlink()
     apart, three = evaluate(checkpoint, "he=sim", "he.samples=5", "he.batch=2")
-    assert [len(line["index"]) for line in one] == [5]
-    assert sorted(len(line["index"]) for line in three) == [1, 2, 2]
+    assert [len(b) for b in batches(one)] == [5]
+    assert sorted(len(b) for b in batches(three)) == [1, 2, 2]
     assert apart["entries"] == together["entries"] and apart["levels"] == together["levels"]
     for i, row in logits(one).items():
         np.testing.assert_allclose(logits(three)[i], row, atol=1e-4)
@@ -157,7 +240,7 @@ def test_two_workers_give_what_one_gives(checkpoint, engine, samples, tolerance)
     assert shared["entries"] == alone["entries"] and shared["levels"] == alone["levels"]
     assert shared["accuracy"] == alone["accuracy"]
     # 4 heads of 16 queries: 64 rows a sample, so 900 rows are 14 samples
-    assert sorted(len(line["index"]) for line in two) == ([2, 14, 14] if samples == 30 else [4])
+    assert sorted(len(b) for b in batches(two)) == ([2, 14, 14] if samples == 30 else [4])
     for i, row in logits(one).items():
         np.testing.assert_allclose(logits(two)[i], row, atol=tolerance)
 
@@ -189,14 +272,21 @@ def test_entries_beyond_the_guard_are_red(checkpoint):
     plan = json.loads(path.read_text())
     y = plan["calibrated"]
     guard = [y[0] * 0.5, max(y[1], 0.1)]
-    plan["exponential"]["guard"] = guard
+    plan["exponential"]["guard"] = plan["exponential"]["domain"] = guard
     path.write_text(json.dumps(plan))
     out = checkpoint / "eval" / "red.json"
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", "he=sim", "he.samples=20")
     result = json.loads(out.read_text())
     assert result["beyond_guard"] > 0 and done.returncode == 1
-    assert done.stderr.startswith(f"error: {result['beyond_guard']} entries lay beyond the plan's guard")
-    assert len(done.stderr.splitlines()) == 1
+    *warning, error = done.stderr.splitlines()
+    assert error.startswith(f"error: {result['beyond_guard']} entries lay beyond the plan's guard")
+    worst = max((n, -layer["layer"], -head) for layer in result["layers"]
+                for head, n in enumerate(layer["heads"]["beyond"]))
+    assert f"ruined: layer {-worst[1]} head {-worst[2]} ({worst[0]})" in error
+    assert sum(sum(layer["heads"]["beyond"]) for layer in result["layers"]) == result["beyond_guard"]
+    assert len(warning) == 1
+    assert warning[0].startswith(f"warning: {result['outside_domain']:.2%} of the entries lay outside the plan's")
+    assert f"layer {-worst[1]} head {-worst[2]} ({worst[0]})" in warning[0]
     plain = call("eval_plain", f"ckpt={checkpoint}", f"out={out}", "approx=plan", "samples=20")
     assert plain.returncode == 0 and json.loads(out.read_text())["beyond_guard"] == result["beyond_guard"]
 

@@ -10,8 +10,8 @@ from torch import nn
 from cgf.approx.fit import chain
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, evaluate
-from cgf.evaluate_he import EncryptedEvaluation
-from cgf.he.encrypted import Session
+from cgf.evaluate_he.run import EncryptedEvaluation
+from cgf.he.session import Session
 from cgf.he.sim import SimOwner
 from cgf.observe import Calibrator
 from cgf.softmax.cgf import CGF

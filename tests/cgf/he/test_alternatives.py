@@ -6,7 +6,8 @@ import torch
 
 from cgf.approx import fit, series
 from cgf.errors import UserError
-from cgf.he.encrypted import Encrypted, Session
+from cgf.he.encrypted import Encrypted
+from cgf.he.session import Session
 from cgf.he.sim import SimOwner
 from cgf.softmax.gaussian import GaussianKernel
 from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid

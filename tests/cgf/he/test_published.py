@@ -6,10 +6,11 @@ import torch
 
 from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
-from cgf.he.encrypted import Encrypted, Session
+from cgf.he.encrypted import Encrypted
 from cgf.he.engine import BOOTSTRAPPABLE
 from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
+from cgf.he.session import Session
 from cgf.he.sim import SimEngine, SimOwner
 from cgf.softmax.comparison import Comparison, stretched
 from cgf.softmax.normalize_square import NormalizeSquare, Thor

@@ -10,9 +10,10 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
 from cgf.he.circuits import circuit_for, rescaled
-from cgf.he.encrypted import Encrypted, Session
+from cgf.he.encrypted import Encrypted
 from cgf.he.layout import choose_layout
 from cgf.he.packed import Packed, Rows
+from cgf.he.session import Session
 from cgf.he.sim import SimOwner
 from cgf.softmax.chain_cgf import ChainCGF
 

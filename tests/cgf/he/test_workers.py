@@ -13,7 +13,8 @@ from cgf.softmax.cgf import CGF
 
 pytest.importorskip("torch", reason="a session keeps softmaxes that may hold tensors")
 from cgf.he.desilo import DesiloOwner
-from cgf.he.encrypted import LayerRecord, Session
+from cgf.he.record import LayerRecord
+from cgf.he.session import Session
 from cgf.he.workers import owner_settings, whole_workers
 
 SHAPE = (4, 2, 16, 16)
@@ -91,5 +92,9 @@ def test_settings_of_workers(monkeypatch):
     assert owner_settings(He)["threads"] == 2
     He.owner = {"_target_": "x", "threads": 3}
     assert owner_settings(He)["threads"] == 3
+    He.owner = {"_target_": "x", "mode": "parallel", "threads": None}
+    assert owner_settings(He)["threads"] == 2
+    He.workers = 8  # one core each: the library's own threads only cost time
+    assert owner_settings(He) == {"_target_": "x", "mode": "cpu", "threads": None}
     He.owner = {"_target_": "x"}
     assert "threads" not in owner_settings(He)

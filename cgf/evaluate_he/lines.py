@@ -1,0 +1,69 @@
+"""What an encrypted evaluation has finished: one JSON line a sample, and one for each batch that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cgf.he.record import LayerRecord
+from cgf.results import append_lines, read_lines
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Samples by index, and the batches that they came in.
+
+    A sample: index, label, prediction, plain (same polynomial, in the clear), exact (as trained), logits. A batch:
+    its indices, wall seconds since the batch before, seconds of the model, peak memory, a LayerRecord a layer.
+    """
+
+    samples: dict[int, dict[str, Any]] = field(default_factory=dict)
+    batches: list[dict[str, Any]] = field(default_factory=list)
+
+    def layers(self) -> list[LayerRecord]:
+        """All batches together, by layer."""
+        count = len(self.batches[0]["layers"]) if self.batches else 0
+        found = [LayerRecord() for _ in range(count)]
+        for batch in self.batches:
+            for record, row in zip(found, batch["layers"], strict=True):
+                record.join(LayerRecord.from_json(row))
+        return found
+
+    def share(self, key: str, other: str) -> float:
+        """Of all samples, those where two of label, prediction, plain and exact agree."""
+        return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines file of one evaluation.
+
+    digest  of all that the lines depend on: those of another are not gone on with
+    """
+
+    path: Path
+    digest: str = ""
+
+    def read(self) -> Finished:
+        """What whole batches hold; samples whose batch was cut off by a kill are left out."""
+        return collect(row for row in read_lines(self.path) if row.get("digest") == self.digest)
+
+    def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
+        append_lines(self.path, [{**row, "digest": self.digest} for row in (*samples, batch)])
+
+    def clear(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def collect(rows: Iterable[dict[str, Any]]) -> Finished:
+    samples: dict[int, dict[str, Any]] = {}
+    finished = Finished()
+    for row in rows:
+        if "batch" in row:
+            finished.batches.append(row)
+            finished.samples.update({i: samples[i] for i in row["batch"]})
+        else:
+            samples[row["index"]] = row
+    return finished

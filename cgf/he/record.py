@@ -1,0 +1,98 @@
+"""What was seen in one attention layer while it was evaluated under encryption."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class HeadErrors:
+    """Of each head (H,): the largest error, entries outside the accuracy domain and beyond the guard."""
+
+    max_error: np.ndarray
+    outside: np.ndarray
+    beyond: np.ndarray
+
+    @classmethod
+    def of(cls, heads: int) -> HeadErrors:
+        return cls(np.zeros(heads), np.zeros(heads, dtype=np.int64), np.zeros(heads, dtype=np.int64))
+
+    def join(self, other: HeadErrors) -> None:
+        self.max_error = np.maximum(self.max_error, other.max_error)
+        self.outside, self.beyond = self.outside + other.outside, self.beyond + other.beyond
+
+    def to_json(self) -> dict[str, Any]:
+        return {"max_error": self.max_error.tolist(), "outside": self.outside.tolist(), "beyond": self.beyond.tolist()}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> HeadErrors:
+        return cls(*(np.array(row[key]) for key in ("max_error", "outside", "beyond")))
+
+
+@dataclass
+class LayerRecord:
+    """Counts, errors and seconds of one layer; records of the same layer join.
+
+    levels  that the ciphertexts lost, and those that the dry run counted
+    seconds by phase and operation, summed over the workers; 'pack' includes the unpacking
+    heads   None where nothing was compared
+    """
+
+    entries: int = 0
+    sum_error: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    levels: int = 0
+    levels_counted: int = 0
+    slots: set[int] = field(default_factory=set)
+    ops: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
+    heads: HeadErrors | None = None
+
+    @property
+    def max_error(self) -> float:
+        return 0.0 if self.heads is None else float(self.heads.max_error.max())
+
+    @property
+    def outside(self) -> int:
+        return 0 if self.heads is None else int(self.heads.outside.sum())
+
+    @property
+    def beyond(self) -> int:
+        return 0 if self.heads is None else int(self.heads.beyond.sum())
+
+    def join(self, other: LayerRecord) -> None:
+        self.entries += other.entries
+        self.sum_error += other.sum_error
+        self.low = _known(min, self.low, other.low)
+        self.high = _known(max, self.high, other.high)
+        self.levels = max(self.levels, other.levels)
+        self.levels_counted = max(self.levels_counted, other.levels_counted)
+        self.slots |= other.slots
+        self.ops.update(other.ops)
+        self.seconds.update(other.seconds)
+        if other.heads is not None:
+            self.heads = self.heads or HeadErrors.of(len(other.heads.max_error))
+            self.heads.join(other.heads)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"entries": self.entries, "sum_error": self.sum_error, "low": self.low, "high": self.high,
+                "levels": self.levels, "levels_counted": self.levels_counted, "slots": sorted(self.slots),
+                "ops": dict(self.ops), "seconds": dict(self.seconds),
+                "heads": None if self.heads is None else self.heads.to_json()}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> LayerRecord:
+        heads = row["heads"]
+        return cls(**{**row, "slots": set(row["slots"]), "ops": Counter(row["ops"]),
+                      "seconds": Counter(row["seconds"]),
+                      "heads": None if heads is None else HeadErrors.from_json(heads)})
+
+
+def _known(pick: Any, a: float | None, b: float | None) -> float | None:
+    known = [x for x in (a, b) if x is not None]
+    return pick(known) if known else None

@@ -1,0 +1,40 @@
+"""What an encrypted evaluation tells its user: figures, warnings by layer and head, the exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from cgf.report.trace import draw
+
+
+def tell(result: dict[str, Any], path: Path, whose: str) -> None:
+    """Prints the result of ``path`` and draws its trace beside it.
+
+    whose: plan or polynomial, for the words. Ends with exit code 1 where an entry lay beyond the guard: one such slot
+    may ruin its whole ciphertext.
+    """
+    path.with_suffix(".png").write_bytes(draw(result))
+    print(f"accuracy {result['accuracy']:.4f} under CKKS ({result['engine']}), {result['accuracy_plain']:.4f} in the "
+          f"clear with the same polynomial, {result['accuracy_exact']:.4f} as trained; agreement "
+          f"{result['agreement']:.4f}")
+    print(f"largest error {result['max_error']:.2e}, levels {result['levels']} ({result['levels_counted']} counted), "
+          f"{result['us_per_entry']:.1f} us an entry, {result['samples_per_s']:.2f} samples/s; {result['scope']}")
+    print(path)
+    if result["outside_domain"]:
+        print(f"warning: {result['outside_domain']:.2%} of the entries lay outside the {whose}'s accuracy domain: "
+              f"{places(result['layers'], 'outside')}", file=sys.stderr)
+    if result["beyond_guard"]:
+        sys.exit(f"error: {result['beyond_guard']} entries lay beyond the {whose}'s guard, so their ciphertexts may "
+                 f"be ruined: {places(result['layers'], 'beyond')}; calibrate on more samples or train with a range "
+                 "penalty")
+
+
+def places(layers: list[dict[str, Any]], key: str) -> str:
+    """Layers and heads where ``key`` (outside, beyond) counts entries: 'layer 2 head 5 (17), ...', the most first."""
+    found = [(count, layer["layer"], head) for layer in layers if layer["heads"]
+             for head, count in enumerate(layer["heads"][key]) if count]
+    found.sort(key=lambda x: (-x[0], x[1:]))
+    named = ", ".join(f"layer {layer} head {head} ({count})" for count, layer, head in found[:5])
+    return named + (f" and {len(found) - 5} more heads" if len(found) > 5 else "")

@@ -1,0 +1,40 @@
+"""One result of an evaluation's shards: python scripts/merge_shards.py shards='[a.json,b.json]' out=c.json
+
+Refuses a set that is incomplete, or of different checkpoints, polynomials, engines, samples or batchings.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from omegaconf import DictConfig, ListConfig
+
+from cgf.config import entry, resolved
+
+
+@entry("merge_shards")
+def main(cfg: DictConfig) -> None:
+    from cgf.errors import UserError
+    from cgf.evaluate_he.lines import Lines
+    from cgf.evaluate_he.summary import merged
+    from cgf.report.encrypted import tell
+    from cgf.results import read_json, run_info, write_json
+
+    if not isinstance(cfg.shards, ListConfig):
+        raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")
+    paths = [Path(p).expanduser() for p in cfg.shards]
+    results = [read_json(p) for p in paths]
+    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).read() for p, r in zip(paths, results, strict=True)]
+    result = merged(results, lines)
+    parts = [r["run"] for r in results]
+    result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
+    out = Path(cfg.out).expanduser()
+    write_json(out, result)
+    tell(result, out, "polynomial")
+
+
+if __name__ == "__main__":
+    main()
