@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from cgf.he.count import Counting
 from cgf.he.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimEngine, SimOwner
+from cgf.he.sim import SimCiphertext, SimEngine
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
             rings: tuple[Ring, ...] = RINGS) -> Needs:
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
-    The circuit runs on the simulator, on zeros: levels and operations do not depend on the data.
+    The circuit runs on the simulator, on one slot of zero for all: levels and operations do not depend on the data.
     max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels
     do not suffice.
     """
@@ -80,15 +81,13 @@ def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
 
 def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
          rings: tuple[Ring, ...]) -> Needs | None:
-    owner = SimOwner(max_level, rings=rings)
-    if len(rows.counts) > owner.slots:
+    engine = Counting(OneSlot(max_level, rings=rings))
+    if len(rows.counts) > engine.slots:
         return None
     masked = rows.valid is not None or rows.uniform is None
-    layout = choose_layout(len(rows.counts), columns, owner.slots, masked)
+    layout = choose_layout(len(rows.counts), columns, engine.slots, masked)
     circuit = circuit_for(softmax, rows, layout.padding_columns > 0, style)
-    engine = Counting(SimEngine(max_level, rings=rings))
-    zeros = np.zeros((layout.rows, layout.columns))
-    cts = tuple(owner.encrypt(vector, max_level) for vector in layout.pack(zeros))
+    cts = tuple(SimCiphertext(np.zeros(1), max_level) for _ in range(layout.ciphertexts))
     try:
         result = circuit.run(Packed(engine, layout, rows, cts))
     except OutOfLevels:
@@ -98,3 +97,11 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
                  frozenset(engine.rotations), rings == (BOOTSTRAPPABLE,))
 
 
+class OneSlot(SimEngine):
+    """The simulator on ciphertexts of one slot, which stands for them all; a public vector is zero there."""
+
+    def _plain(self, a: Any, b: Any, sign: int) -> Any:
+        return super()._plain(a, 0.0 if isinstance(b, np.ndarray) else b, sign)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return super().mul(a, 0.0 if isinstance(b, np.ndarray) else b)
