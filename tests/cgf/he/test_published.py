@@ -1,5 +1,7 @@
 """The published methods: polynomial reading = circuit on engines = (within its bound) the plaintext definition."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -97,12 +99,16 @@ def test_masked_rows(name):
     assert not got[..., ~keep][..., 2:, :].any()
 
 
-@pytest.mark.parametrize("name", ["standard", "fixed_max", "power", "quad"])
+SLOW = pytest.mark.skipif(not os.environ.get("CGF_SLOW"), reason="176 products in 2^15 slots: a minute (CGF_SLOW=1)")
+
+
+@pytest.mark.parametrize("name", ["standard", "fixed_max", "power", "quad", "thor", "tricycle",
+                                  pytest.param("arion", marks=SLOW)])
 def test_real_ciphertexts_agree_with_the_reading(owner_of, name):
     softmax, x = case(name)
     encrypted = Encrypted(softmax, Session(lambda max_level: owner_of("desilo", max_level)))
     got = encrypted.weights(x)
-    assert np.abs(got - softmax.reading(x)).max() < 1e-4
+    assert np.abs(got - softmax.reading(x)).max() < (5e-3 if name == "arion" else 1e-4)
     assert encrypted.record.levels == LEVELS[name]
 
 
