@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cgf.errors import UserError
 from cgf.report.blocks import filled
+from cgf.report.whole import draw
 from cgf.results import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,10 @@ def main() -> None:
         if new != text:
             write_text(path, new)
         print(path)
+    if not arguments.check and (arguments.results / "he").is_dir():
+        figure = arguments.results / "he" / "cost_accuracy.png"
+        figure.write_bytes(draw(arguments.results))
+        print(figure)
 
 
 if __name__ == "__main__":

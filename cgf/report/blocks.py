@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.report import whole
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
@@ -113,6 +114,11 @@ def alternatives(folder: Path) -> str:
     return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance"], lines)
 
 
+def whole_sets(folder: Path) -> str:
+    """Whole test sets under CKKS, and published times an entry."""
+    return grid(whole.TITLES, whole.lines(folder))
+
+
 def studies(folder: Path) -> str:
     """Control of the range: accuracies over the seeds that are done, and what left the range."""
     result = _read(folder, "approx/range.json")["studies"]
@@ -143,5 +149,5 @@ def _or_dash(value: float | None, form: str) -> str:
 
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
-    "alternatives": alternatives, "studies": studies,
+    "alternatives": alternatives, "studies": studies, "whole_sets": whole_sets,
 }  # fmt: skip
