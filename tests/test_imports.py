@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("cgf/**/*.py"), *ROOT.glob("models/*.py"), *ROOT.glob("scripts/*.py")])
 ENTRY = {"train.py", "eval_plain.py", "eval_he.py", "scripts/plan.py", "scripts/friendly.py", "scripts/op_times.py",
          "scripts/softmax_cost.py", "scripts/complexity.py", "scripts/noise.py", "scripts/alternatives.py",
-         "scripts/train_speed.py", "scripts/range.py"}
+         "scripts/train_speed.py", "scripts/range.py", "scripts/rows.py"}
 
 # what a package of this project may import of this project; cgf.errors is for everyone
 ALLOWED = {
