@@ -1,4 +1,4 @@
-"""Writes the tables of the README from results/: python scripts/tables.py   (--check: fails where one is stale)"""
+"""Writes README's tables and results/train/accuracy.png from results/: scripts/tables.py (--check: is it stale)"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cgf.errors import UserError
 from cgf.report.blocks import filled
+from cgf.report.training import PLOT, is_current, plot, read_rows
 from cgf.results import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,19 @@ def main() -> None:
         if new != text:
             write_text(path, new)
         print(path)
+    if any((arguments.results / "train").glob("*.json")):
+        draw(arguments.results, arguments.check)
+
+
+def draw(results: Path, check: bool) -> None:
+    """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
+    rows, path = read_rows(results), results / PLOT
+    if is_current(path, rows):
+        return
+    if check:
+        raise UserError(f"{path.name} is stale: python scripts/tables.py")
+    path.write_bytes(plot(rows))
+    print(path)
 
 
 if __name__ == "__main__":

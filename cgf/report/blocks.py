@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.report import training as training_rows
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
@@ -137,11 +138,16 @@ def of_means(found: list[dict[str, Any]]) -> str:
                  "outside", "beyond guard"], lines)
 
 
+def training(folder: Path) -> str:
+    """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
+    return grid(training_rows.TITLES, training_rows.lines(training_rows.read_rows(folder)))
+
+
 def _or_dash(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
-    "alternatives": alternatives, "studies": studies,
+    "alternatives": alternatives, "studies": studies, "training": training,
 }  # fmt: skip
