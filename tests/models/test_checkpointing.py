@@ -65,19 +65,20 @@ def test_a_host_without_known_layers_is_refused():
         save_memory(host, [])
 
 
-@pytest.mark.parametrize("setting", ["train.checkpointing", "train.compile"])
-def test_train_with_it_gives_what_train_gives(setting, tmp_path, monkeypatch):
+@pytest.mark.parametrize("setting, values", [("checkpointing", ("false", "true")), ("compile", ("false", "true")),
+                                             ("workers", (0, 2))])  # fmt: skip
+def test_train_with_it_gives_what_train_gives(setting, values, tmp_path, monkeypatch):
     asked, compile_ = [], torch.compile
     monkeypatch.setattr(torch, "compile",  # its own backend takes minutes and a C++ compiler
                         lambda f, **more: (asked.append(more), compile_(f, backend="eager", **more))[1])
     found = []
-    for on in (False, True):
+    for value in values:
         done = call("train", "train.max_steps=2", "train.batch_size=16", "train.precision=no", f"outputs={tmp_path}",
-                    "task.limit={train: 32, val: 16, test: 16}", f"{setting}={str(on).lower()}", f"run=on-{on}",
+                    "task.limit={train: 32, val: 16, test: 16}", f"train.{setting}={value}", f"run=as-{value}",
                     "penalty.weight=1", "penalty.bound=4", "train.log_every=1")  # fmt: skip
         assert done.returncode == 0, done.stderr
-        lines = (tmp_path / f"on-{on}" / "metrics.jsonl").read_text().splitlines()
+        lines = (tmp_path / f"as-{value}" / "metrics.jsonl").read_text().splitlines()
         found.append([json.loads(line) for line in lines])
-    assert len(asked) == (setting == "train.compile")
+    assert len(asked) == (setting == "compile")
     for off, on in zip(*found, strict=True):
         assert off.keys() == on.keys() and all(on[k] == pytest.approx(off[k], rel=1e-4, abs=1e-6) for k in off)
