@@ -105,13 +105,17 @@ def depths(folder: Path) -> str:
 
 
 def alternatives(folder: Path) -> str:
-    """Every softmax that trains: levels, products, and which properties no random row contradicted."""
+    """Every softmax that trains: levels, products, which properties no random row contradicted, accuracies."""
     result, lines = _read(folder, "bench/alternatives.json"), []
+    places = sorted({where for row in result["table"] for where in row.get("accuracy", {})})
     for row in result["table"]:
         counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
         shifted = "yes" if row["shift_invariant"] else "no"
-        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted])
-    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance"], lines)
+        found = [row.get("accuracy", {}).get(where) for where in places]
+        shown = ["–" if f is None else f"{100 * f['accuracy']:.2f} % ({len(f['seeds'])})" for f in found]
+        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted, *shown])
+    titles = [f"{where} (seeds)" for where in places]
+    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
 
 
 def studies(folder: Path) -> str:
