@@ -15,7 +15,7 @@ PLOT = "train/accuracy.png"
 NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
           "train_s", "total_levels", "command", "commit", "dirty")
 TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
-          "points against BPMax", "with its polynomial", "epochs (best)", "trials", "seconds"]
+          "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
     ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_TASK_{exact,cgf,cgf_low,bpmax,lora}"),
@@ -66,7 +66,6 @@ def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "planned": _mean(planned) if planned else None, "epochs": max(r["epochs"] for r in own),
             "best_epochs": [r["best_epoch"] for r in sorted(own, key=lambda r: r["seed"])],
             "trials": max(1, max(len(r.get("trials") or []) for r in own)),
-            "train_s": _mean([r["train_s"] for r in own]),
         })  # fmt: skip
     return sorted(found, key=lambda g: (g["host"], g["task"], g["softmax"] != "exact", -g["accuracy"], g["softmax"]))
 
@@ -83,7 +82,7 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
             "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
             "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}",
             "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
-            f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})", str(g["trials"]), f"{g['train_s']:.0f}",
+            f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})", str(g["trials"]),
         ])  # fmt: skip
     blank = ["–"] * (len(TITLES) - 4)
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
