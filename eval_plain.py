@@ -29,10 +29,12 @@ def main(cfg: DictConfig) -> None:
     result = {
         "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
         "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
-        "watched": watch.domain, "levels": opened.levels(plan), **opened.facts(plan),
+        "watched": watch.domain, "rows": opened.rows(), "levels": opened.levels(plan), **opened.facts(plan),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }  # fmt: skip
+    if cfg.predictions:
+        result |= {"predictions": outcome.predictions.tolist(), "labels": outcome.labels.tolist()}
     path = opened.result_path(cfg.out, "plain", plan, cfg.split, len(indices))
     write_json(path, result)
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"

@@ -18,6 +18,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.settings import Settings
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
+    from models.checkpointing import save_memory
     from models.start import seed_everything, start
     from models.teacher import softmaxes_of, teacher_of
 
@@ -32,6 +33,8 @@ def main(cfg: DictConfig) -> None:
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes)
     host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run)
+    if settings.checkpointing:
+        save_memory(host, softmaxes)
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     trainer = Trainer(

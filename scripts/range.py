@@ -17,13 +17,11 @@ from cgf.config import entry, resolved
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.study import Seed, Study
+    from cgf.bench.study import Seed, Study, checked_seeds
     from cgf.errors import UserError
 
     config = resolved(cfg)
-    study, seeds, only = Study.of(config), config["seeds"], config["only"]
-    if not seeds or len(set(seeds)) != len(seeds) or not all(isinstance(s, int) for s in seeds):
-        raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")
+    study, seeds, only = Study.of(config), checked_seeds(config["seeds"]), config["only"]
     known = [run.name for run in study.runs]
     if only is not None and not set(only) <= set(known):
         raise UserError(f"only names runs ({', '.join(known)}), and {only} was given")

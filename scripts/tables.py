@@ -1,4 +1,4 @@
-"""Writes the tables of the README from results/: python scripts/tables.py   (--check: fails where one is stale)"""
+"""Writes README's tables and results/train/accuracy.png from results/: scripts/tables.py (--check: is it stale)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cgf.errors import UserError
 from cgf.report.blocks import filled
-from cgf.report.whole import draw
+from cgf.report.training import PLOT, is_current, plot, read_rows
+from cgf.report.whole import draw as draw_whole_sets
 from cgf.results import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,10 +33,23 @@ def main() -> None:
         if new != text:
             write_text(path, new)
         print(path)
+    if any((arguments.results / "train").glob("*.json")):
+        draw(arguments.results, arguments.check)
     if not arguments.check and (arguments.results / "he").is_dir():
         figure = arguments.results / "he" / "cost_accuracy.png"
-        figure.write_bytes(draw(arguments.results))
+        figure.write_bytes(draw_whole_sets(arguments.results))
         print(figure)
+
+
+def draw(results: Path, check: bool) -> None:
+    """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
+    rows, path = read_rows(results), results / PLOT
+    if is_current(path, rows):
+        return
+    if check:
+        raise UserError(f"{path.name} is stale: python scripts/tables.py")
+    path.write_bytes(plot(rows))
+    print(path)
 
 
 if __name__ == "__main__":

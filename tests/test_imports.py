@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("cgf/**/*.py"), *ROOT.glob("models/*.py"), *ROOT.glob("scripts/*.py")])
 ENTRY = {"train.py", "eval_plain.py", "eval_he.py", "scripts/plan.py", "scripts/friendly.py", "scripts/op_times.py",
          "scripts/softmax_cost.py", "scripts/complexity.py", "scripts/noise.py", "scripts/alternatives.py",
-         "scripts/train_speed.py", "scripts/range.py", "scripts/merge_shards.py"}
+         "scripts/train_speed.py", "scripts/range.py", "scripts/merge_shards.py", "scripts/rows.py"}
 
 # what a package of this project may import of this project; cgf.errors is for everyone
 ALLOWED = {
@@ -156,3 +156,9 @@ assert np.abs(w - np.exp(y)).max() < 1e-4, np.abs(w - np.exp(y)).max()
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_test_files_differ():
+    """pytest takes two files of one name in folders without __init__.py for one module, and stops."""
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -29,6 +29,7 @@ class Run:
     like       the run whose choice it takes over
     watch      [lo, hi] of y, outside of which the evaluation counts
     chain      squarings of a chain with which it is evaluated too, planned on training data
+    plan       evaluated too with the exponential of least levels, planned on training data
     """
 
     name: str
@@ -40,6 +41,7 @@ class Run:
     like: str | None = None
     watch: tuple[float, float] | None = None
     chain: int | None = None
+    plan: bool = False
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""
@@ -58,7 +60,7 @@ class Study:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Study:
-        """The study of configs/range.yaml; UserError where a run refers to one that does not come before it."""
+        """The study of a configuration (range, rows); UserError where a run refers to one that is not before it."""
         node, known, runs = config["study"], set[str](), list[Run]()
         for name, facts in config["runs"].items():
             facts = dict(facts)
@@ -86,6 +88,7 @@ class Seed:
     """The runs of a study for one seed, in a folder of its own; done steps are lines of steps.jsonl there.
 
     decides   the folder of the seed on which choices are made; None: this one
+    more      further arguments of every evaluation
     execute   runs a script with arguments, in the repository; the default is a process of its own
     """
 
@@ -94,6 +97,7 @@ class Seed:
     folder: Path
     decides: Path | None = None
     root: str | None = None
+    more: tuple[str, ...] = ()
     execute: Callable[[str, list[str]], None] | None = None
     _held: Any = field(default=None, init=False, repr=False)
 
@@ -132,10 +136,16 @@ class Seed:
     def _evaluate(self, run: Run) -> None:
         folder = f"ckpt={self.chosen(run.name)}"
         watch = [] if run.watch is None else [f"domain=[{run.watch[0]},{run.watch[1]}]"]
-        self._step("eval_plain.py", [folder, *watch, f"out={self.result(run.name)}"])
+        self._step("eval_plain.py", [folder, *watch, *self.more, f"out={self.result(run.name)}"])
         if run.chain is not None:
             self._step("scripts/plan.py", [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
-            self._step("eval_plain.py", [folder, "approx=plan", f"out={self.result(run.name, run.chain)}"])
+            out = self.result(run.name, run.chain)
+        elif run.plan:
+            self._step("scripts/plan.py", [folder, "pareto=false"])
+            out = self.planned(run.name)
+        else:
+            return
+        self._step("eval_plain.py", [folder, "approx=plan", *self.more, f"out={out}"])
 
     def chosen(self, name: str) -> Path:
         """Folder of a run, of its best try where there are several."""
@@ -144,6 +154,9 @@ class Seed:
 
     def result(self, name: str, chain: int | None = None) -> Path:
         return self.folder / "eval" / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
+
+    def planned(self, name: str) -> Path:
+        return self.folder / "eval" / f"{name}-plan.json"
 
     def _step(self, script: str, arguments: list[str]) -> None:
         if self.root is not None:
@@ -161,6 +174,13 @@ class Seed:
                               check=False).returncode
         if code:
             raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds of a study; UserError unless they are whole numbers that differ."""
+    if not seeds or len(set(seeds)) != len(seeds) or not all(type(s) is int for s in seeds):
+        raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")
+    return list(seeds)
 
 
 def choice(run: Run, folder: Path) -> int:

@@ -15,6 +15,7 @@ from cgf.data.files import Row, find_file, read_intents, read_json, read_table, 
 from cgf.data.hub import hub_rows, load_hub
 from cgf.data.items import TextDataset, collate_text
 from cgf.data.task import SPLITS, Inputs, Task, choose
+from cgf.data.tokens import tokenized
 from cgf.errors import UserError
 
 
@@ -32,6 +33,7 @@ class TextTask(Task):
     """A text task; the subclasses read one file format each.
 
     max_length: tokens a text is truncated to, special tokens included.
+    cache: the folder in which tokenised texts are kept; null: nowhere.
     val_fraction: the share of train that becomes val where the source has no val of its own.
     hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
     hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
@@ -39,6 +41,7 @@ class TextTask(Task):
 
     kind: ClassVar[str] = "text"
     max_length: int = 128
+    cache: str | None = None
     val_fraction: float = 0.1
     hub: str | None = None
     hub_config: str | None = None
@@ -67,7 +70,7 @@ class TextTask(Task):
         return list(dict.fromkeys(self._names.values()))
 
     def dataset(self, split: str, inputs: Inputs) -> TextDataset:
-        """Items {'input_ids': list[int], 'label': int}, tokenised at once.
+        """Items {'input_ids': list[int], 'label': int}, tokenised at once, or read from ``cache``.
 
         UserError without a tokenizer, for an unknown split, and for data that cannot be used.
         """
@@ -75,10 +78,8 @@ class TextTask(Task):
         tokenizer = self._tokenizer(inputs)
         texts, labels = self._splits[split]
         keep = self.limited(split, texts, labels)
-        encoded = tokenizer(
-            [texts[i] for i in keep], truncation=True, max_length=self.max_length, padding=False
-        )
-        return TextDataset(encoded["input_ids"], [labels[i] for i in keep])
+        ids = tokenized([texts[i] for i in keep], tokenizer, self.max_length, self.cache)
+        return TextDataset(ids, [labels[i] for i in keep])
 
     def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
         """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""

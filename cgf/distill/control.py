@@ -65,10 +65,15 @@ class Control:
     def _observe(self, bound: float, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not softmax.training:
             return
+        found = {}
         if self.range.weight:
-            self._terms.setdefault("range_penalty", []).append(self.range.term(y, valid, bound))
+            found["range_penalty"] = self.range.term(y, valid, bound)
         if self.rows.weight:
-            self._terms.setdefault("row_sum_penalty", []).append(self.rows.term(y, weights, valid))
+            found["row_sum_penalty"] = self.rows.term(y, weights, valid)
+        if softmax.again:  # a second computation must do what the first did, and is taken already
+            return
+        for name, term in found.items():
+            self._terms.setdefault(name, []).append(term)
         if self.measuring:
             self._measure(bound, y.detach(), row_sums(weights.detach(), valid), valid)
 

@@ -86,6 +86,6 @@ def _differences(old: Any, new: Any, where: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         return [d for k in {*old, *new} for d in
                 _differences(old.get(k), new.get(k), f"{where}.{k}" if where else str(k))
-                if k not in ("root", "data_root") and f"{where}.{k}" != "distill.name"]
+                if k not in ("root", "data_root", "cache") and f"{where}.{k}" != "distill.name"]
     unknown_then = old is None and (new in OFF or AS_BEFORE.get(where, old) == new)
     return [] if old == new or unknown_then else [where]

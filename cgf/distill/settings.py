@@ -37,6 +37,8 @@ class Settings:
     log_every: int = 20
     precision: str = "auto"
     workers: int = 0
+    checkpointing: bool = False
+    compile: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:

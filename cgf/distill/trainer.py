@@ -100,7 +100,8 @@ class Trainer:
         self.curriculum.watch(self.softmaxes)
         constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
         optimizer = adamw(self.host.model, constants, self.settings, self.accelerator.device)
-        classifier = Classifier(self.host.model, self.host.forward, constants)
+        forward = torch.compile(self.host.forward, dynamic=True) if self.settings.compile else self.host.forward
+        classifier = Classifier(self.host.model, forward, constants)
         self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)

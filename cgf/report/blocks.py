@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.report import training as training_rows
 from cgf.report import whole
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
@@ -105,13 +106,17 @@ def depths(folder: Path) -> str:
 
 
 def alternatives(folder: Path) -> str:
-    """Every softmax that trains: levels, products, and which properties no random row contradicted."""
+    """Every softmax that trains: levels, products, which properties no random row contradicted, accuracies."""
     result, lines = _read(folder, "bench/alternatives.json"), []
+    places = sorted({where for row in result["table"] for where in row.get("accuracy", {})})
     for row in result["table"]:
         counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
         shifted = "yes" if row["shift_invariant"] else "no"
-        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted])
-    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance"], lines)
+        found = [row.get("accuracy", {}).get(where) for where in places]
+        shown = ["–" if f is None else f"{100 * f['accuracy']:.2f} % ({len(f['seeds'])})" for f in found]
+        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted, *shown])
+    titles = [f"{where} (seeds)" for where in places]
+    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
 
 
 def whole_sets(folder: Path) -> str:
@@ -143,11 +148,16 @@ def of_means(found: list[dict[str, Any]]) -> str:
                  "outside", "beyond guard"], lines)
 
 
+def training(folder: Path) -> str:
+    """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
+    return grid(training_rows.TITLES, training_rows.lines(training_rows.read_rows(folder)))
+
+
 def _or_dash(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
-    "alternatives": alternatives, "studies": studies, "whole_sets": whole_sets,
+    "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
 }  # fmt: skip

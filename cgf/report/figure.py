@@ -28,7 +28,8 @@ def new_figure(height_in: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, metadata: dict[str, str] | None = None) -> bytes:
+    """The figure as PNG, with text of one's own in its metadata."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=140)
+    figure.savefig(buffer, format="png", dpi=140, metadata=metadata)
     return buffer.getvalue()

@@ -36,6 +36,7 @@ class Softmax:
     exponential: Exponential | None = field(default=None, init=False, repr=False)
     layer: int = field(default=0, init=False, repr=False)
     training: bool = field(default=False, init=False, repr=False)
+    again: bool = field(default=False, init=False, repr=False)  # computed once more, in a backward pass
     observers: list[Observer] = field(default_factory=list, init=False, repr=False)
 
     def formula(self, x: Value) -> Value:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = {"train": "train.py", "eval_plain": "eval_plain.py", "eval_he": "eval_he.py", "plan": "scripts/plan.py",
            "friendly": "scripts/friendly.py", "complexity": "scripts/complexity.py", "noise": "scripts/noise.py",
            "softmax_cost": "scripts/softmax_cost.py", "range": "scripts/range.py",
-           "merge_shards": "scripts/merge_shards.py"}
+           "merge_shards": "scripts/merge_shards.py", "rows": "scripts/rows.py"}
 # two libraries of threads on few cores slow each other down a hundredfold
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 

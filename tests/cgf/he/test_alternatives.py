@@ -13,6 +13,7 @@ from cgf.softmax.gaussian import GaussianKernel
 from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
 from cgf.softmax.quotient import StablePower
 from cgf.softmax.the_x import TheX
+from cgf.softmax.two_relu import TwoReLU
 
 N = 16
 GAUSSIAN = GaussianKernel()
@@ -24,12 +25,17 @@ def stable_power(x):
     return z**4 / (1e-3 + (z**4).sum(-1, keepdims=True))
 
 
+def two_relu(x):
+    return np.maximum(x, 0) / np.maximum(x, 0).sum(-1, keepdims=True)
+
+
 # softmax, its definition on full rows, levels of full rows, error of ciphertexts against the definition
 CASES = {
     "relu": (ScaledReLU(), lambda x: np.maximum(x, 0) / np.sqrt(x.shape[-1]), 5, None),
     "sigmoid": (ScaledSigmoid(), lambda x: 1 / (1 + np.exp(-x)) / np.sqrt(x.shape[-1]), 5, None),
     "the_x": (TheX(n=N, degree=15, least=4, most=512, iterations=6),
               lambda x: x / (1 + (np.maximum(x / 2 + 1, 0) ** 3).sum(-1, keepdims=True)), 10, None),
+    "two_relu": (TwoReLU(n=N, least=10, most=64, iterations=5), two_relu, 10, None),
     "power_stable": (StablePower(least=1, most=2048, iterations=8), stable_power, 10, None),
     "gaussian": (GAUSSIAN, np.exp, 5, GAUSSIAN.exponential.fit.max_error),
 }
@@ -40,6 +46,8 @@ def case(name, seed=0):
     x = np.random.default_rng(seed).standard_normal((1, 2, 12, N)) * 1.3
     if name == "gaussian":
         x = -np.abs(x * 6)
+    if name == "two_relu":  # enough positive scores in each row for the denominators that it states
+        x = x + 2
     return softmax, definition, torch.from_numpy(x), levels, softmax.error_bound() if bound is None else bound
 
 
@@ -71,7 +79,7 @@ def test_real_ciphertexts(owner_of, name):
 def test_rows_of_different_lengths(name):
     softmax, definition, x, _, bound = case(name)
     causal = torch.ones(1, 1, 12, N, dtype=torch.bool).tril()
-    if name in ("the_x", "power_stable"):  # denominators of short rows leave the interval that was stated
+    if name in ("the_x", "two_relu", "power_stable"):  # denominators of short rows leave the interval that was stated
         causal[:, :, :9] = causal[:, :, 9:10]
     causal[..., 0] = False  # padding on the left of all
     causal[..., 1] = True
@@ -112,7 +120,7 @@ def test_absolute_minimax(fitted, f, most):
 
 @pytest.mark.parametrize("make", [
     lambda: ScaledReLU(bound=0), lambda: ScaledSigmoid(scale=-1), lambda: TheX(eps=0), lambda: StablePower(delta=0),
-    lambda: TheX(least=5, most=4), lambda: StablePower(p=3),
+    lambda: TheX(least=5, most=4), lambda: StablePower(p=3), lambda: TwoReLU(eps=0), lambda: TwoReLU(degree=2.5),
 ])  # fmt: skip
 def test_numbers_that_make_no_softmax(make):
     with pytest.raises(UserError, match="needs"):

@@ -46,6 +46,22 @@ def test_a_grid():
     assert grid(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
+def test_alternatives_show_accuracies_where_there_are_any(tmp_path):
+    row = {"levels": 6, "cmult": 6, "order": "strict", "positive": "yes", "shift_invariant": True}
+    table = [{**row, "softmax": "cgf", "accuracy": {"toy t": {"accuracy": 0.9, "seeds": [1, 2]}}},
+             {**row, "softmax": "cho", "accuracy": {}}]
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "alternatives.json").write_text(json.dumps({"table": table}))
+    made = MAKERS["alternatives"](tmp_path)
+    assert made.splitlines()[0].endswith("| shift invariance | toy t (seeds) |")
+    assert "| cgf | 6 | 6 | strict | yes | yes | 90.00 % (2) |" in made
+    assert made.endswith("| cho | 6 | 6 | strict | yes | yes | – |")
+    for each in table:
+        each["accuracy"] = {}
+    (tmp_path / "bench" / "alternatives.json").write_text(json.dumps({"table": table}))
+    assert MAKERS["alternatives"](tmp_path).splitlines()[0].endswith("| shift invariance |")
+
+
 def script(*arguments):
     return subprocess.run([sys.executable, "scripts/tables.py", *map(str, arguments)], cwd=ROOT, capture_output=True,
                           text=True, timeout=60)

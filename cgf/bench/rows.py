@@ -1,0 +1,150 @@
+"""Result rows of training: one file a host, softmax and seed, beside an exact student of the same schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.approx.select import read_plan
+from cgf.bench.study import Run, Seed, Study, choice
+from cgf.bench.study_rows import epochs
+from cgf.distill.checkpoint import complete_checkpoints, read
+from cgf.errors import UserError
+from cgf.he.dryrun import depth
+from cgf.he.predict import mask_rows
+from cgf.results import read_json, read_lines, write_json
+
+TEACHER, EXACT = "teacher", "exact"
+MEASURED = ("samples", "correct", "accuracy", "loss", "range", "row_sum", "outside_domain", "beyond_guard",
+            "max_error_exponential")
+SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, rows, columns of the counted circuit
+
+
+def wanted(study: Study, softmaxes: list[str]) -> list[str]:
+    """The runs whose rows are asked for, in the order of the study; UserError for a name that is none of them."""
+    known = [run.name for run in study.runs if run.name != TEACHER]
+    if not softmaxes or not set(softmaxes) <= set(known):
+        raise UserError(f"softmaxes names runs ({', '.join(known)}), and {softmaxes} was given")
+    return [name for name in known if name in softmaxes]
+
+
+def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
+    return out / f"{study.name}-{task}-{name}-{seed}.json"
+
+
+def needed(study: Study, names: list[str], decides: bool) -> list[str]:
+    """Runs to carry out for the rows of ``names``: those, what they start from, the exact student they compare with.
+
+    decides: choices are made on this seed, so that runs whose choice another takes over are needed too.
+    """
+    found, left = set[str](), [EXACT, TEACHER, *names] if names else []
+    while left:
+        run = study.run(left.pop())
+        found.add(run.name)
+        left += [other for other in (run.after, run.like if decides else None) if other and other not in found]
+    return [run.name for run in study.runs if run.name in found]
+
+
+def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
+    """Writes the rows of ``names`` that are trained and not there yet; returns their files."""
+    written = []
+    for name in names:
+        path = path_of(out, seed.study, task, name, seed.seed)
+        if not path.exists() and done(seed, name):
+            write_json(path, row(seed, seed.study.run(name), task))
+            written.append(path)
+    return written
+
+
+def done(seed: Seed, name: str) -> bool:
+    """Whether a run (its plan too, if it has one), the teacher and the exact student are evaluated."""
+    files = [seed.result(n) for n in (name, EXACT, TEACHER)]
+    if seed.study.run(name).plan:
+        files.append(seed.planned(name))
+    return all(path.is_file() for path in files)
+
+
+def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
+    """The row of a run that is trained and evaluated.
+
+    accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
+    which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed. epochs counts
+    what was trained, best_epoch is the one kept, train_s the seconds of this training alone: trials_s of all that
+    the choice was made from.
+    """
+    result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, EXACT, TEACHER))
+    planned = read_json(seed.planned(run.name)) if run.plan else None
+    folder = seed.chosen(run.name)
+    best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
+    trained, tried = read_json(newest / "run.json"), trials(seed, run)
+    git = [trained["git"], result["run"]["git"]]
+    return {
+        "host": seed.study.name, "task": task, "softmax": run.name, "seed": seed.seed, "model": result["model"],
+        "accuracy": result["accuracy"], "accuracy_exact": exact["accuracy"],
+        "accuracy_planned": planned and planned["accuracy"], "accuracy_teacher": teacher["accuracy"],
+        "paired": paired(result, exact), "paired_planned": planned and paired(planned, exact),
+        "validation": best["val_accuracy"], "val_samples": best["val_samples"],
+        "epochs": epochs(seed, run), "best_epoch": best_epoch(folder, best["step"]),
+        "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], run.plan),
+        "rows": result["rows"], "approx": (planned or result)["approx"],
+        "command": f"python scripts/rows.py host={seed.study.name} softmaxes=[{run.name}] seeds=[{seed.seed}]",
+        "commit": git[0]["commit"], "dirty": any(g["dirty"] is not False for g in git),
+        "commit_evaluated": git[1]["commit"], "commit_teacher": _commit(seed, TEACHER),
+        "trials": tried, "trials_s": sum(t["train_s"] for t in tried) or None,
+        "evaluation": {k: result[k] for k in MEASURED},
+        "evaluation_planned": planned and {k: planned[k] for k in MEASURED},
+        "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }  # fmt: skip
+
+
+def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:
+    """Samples by who is right: both, neither, this softmax alone, the exact one alone.
+
+    UserError where two results were not measured on the same samples.
+    """
+    if result["labels"] != exact["labels"]:
+        raise UserError("paired counts need results on the same samples in the same order, and these differ")
+    pairs = [(a == truth, b == truth) for a, b, truth in
+             zip(result["predictions"], exact["predictions"], exact["labels"], strict=True)]
+    return {"both": pairs.count((True, True)), "neither": pairs.count((False, False)),
+            "this_alone": pairs.count((True, False)), "exact_alone": pairs.count((False, True))}
+
+
+def best_epoch(folder: Path, step: int) -> float:
+    """Epochs after which the weights that are kept were saved."""
+    return next(r["epoch"] for r in read_lines(folder / "metrics.jsonl") if r["step"] == step and "val_accuracy" in r)
+
+
+def trials(seed: Seed, run: Run) -> list[dict[str, Any]]:
+    """What the choice of a run was made from, on the seed that decides; none where there was nothing to choose."""
+    origin = run if run.like is None else seed.study.run(run.like)
+    names, folder = origin.tries(), seed.decides or seed.folder
+    if len(names) == 1:
+        return []
+    taken, found = choice(origin, folder), []
+    for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
+        progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
+        found.append({"options": list(options), "chosen": i == taken, "train_s": progress["seconds"],
+                      "validation": read_json(folder / name / "best.json")["val_accuracy"]})
+    return found
+
+
+def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
+    """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit.
+
+    rows 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
+    """
+    checkpoint = read(folder)
+    softmax = checkpoint.softmax
+    if planned:
+        plan = read_plan(checkpoint.path)
+        assert plan is not None
+        softmax.exponential = plan.exponential
+    if not softmax.encryptable:
+        return None
+    mask, count, columns = SHAPE[rows]
+    return depth(softmax, mask_rows(mask, count, columns), columns).levels
+
+
+def _commit(seed: Seed, name: str) -> str | None:
+    return read_json(complete_checkpoints(seed.chosen(name))[-1] / "run.json")["git"]["commit"]

@@ -1,0 +1,79 @@
+"""Tokenized texts, kept on disk where asked: the next run with the same tokenizer and texts reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+
+
+def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str | None = None) -> list[list[int]]:
+    """Token ids of each text, truncated to max_length, special tokens included.
+
+    cache: folder in which they are kept, one file a tokenizer, length and list of texts; None: nowhere. Several
+    runs may share it: a file appears whole, and one that is damaged is made anew. Tokenizers without a description
+    of their own (slow ones) are not cached. UserError where the folder cannot be written.
+    """
+    key = None if cache is None else _key(texts, tokenizer, max_length)
+    if cache is None or key is None:
+        return _encode(texts, tokenizer, max_length)
+    path = Path(cache).expanduser() / f"{key}.npz"
+    found = _read(path, len(texts))
+    if found is None:
+        found = _encode(texts, tokenizer, max_length)
+        _write(path, found)
+    return found
+
+
+def _encode(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
+    return tokenizer(list(texts), truncation=True, max_length=max_length, padding=False)["input_ids"]
+
+
+def _key(texts: Sequence[str], tokenizer: Any, max_length: int) -> str | None:
+    """Of all that the ids depend on; None for a tokenizer that cannot be described."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    described = json.loads(backend.to_str())
+    for state in ("truncation", "padding"):  # left over from the last call
+        described.pop(state, None)
+    digest = hashlib.sha256(json.dumps([described, tokenizer.truncation_side, max_length], sort_keys=True).encode())
+    for text in texts:
+        raw = text.encode()
+        digest.update(b"%d:" % len(raw) + raw)
+    return digest.hexdigest()
+
+
+def _read(path: Path, count: int) -> list[list[int]] | None:
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            ids, lengths = kept["ids"], kept["lengths"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if len(lengths) != count or int(lengths.sum()) != len(ids):
+        return None
+    return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if count else []
+
+
+def _write(path: Path, ids: list[list[int]]) -> None:
+    part = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npz")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flat = np.fromiter((i for text in ids for i in text), dtype=np.int32)
+        np.savez_compressed(part, ids=flat, lengths=np.array([len(text) for text in ids], dtype=np.int64))
+        os.replace(part, path)
+    except OSError as error:
+        raise UserError(f"task.cache must be a folder that can be written, and {path.parent} is not: "
+                        f"{error.strerror}") from None
+    finally:
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)

@@ -1,0 +1,132 @@
+"""Result rows of training (results/train/*.json): one line a host, task and softmax, and accuracy against levels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.report.figure import colours, new_figure, png
+from cgf.results import read_json
+
+PLOT = "train/accuracy.png"
+NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
+          "train_s", "total_levels", "command", "commit", "dirty")
+TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
+          "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
+NOT_RUN = "not run here: needs weights and data"
+PAPER = (
+    ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_TASK_{exact,cgf,cgf_low,bpmax,lora}"),
+    ("ViT-Base", "imagenet1k", "vit_base_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
+    ("DeiT-Base", "imagenet1k", "deit_base_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
+    ("ViT-Tiny", "imagenet1k", "vit_tiny_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
+    ("DeiT-Tiny", "imagenet1k", "deit_tiny_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
+)  # the paper's own rows and their configurations under configs/experiment
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows in a results folder, by file name. UserError for one that lacks a field or came from a changed tree."""
+    found = []
+    for path in sorted((folder / "train").glob("*.json")):
+        row = read_json(path)
+        if missing := [key for key in NEEDED if not isinstance(row, dict) or key not in row]:
+            raise UserError(f"{path} is to be a row of training, and lacks {', '.join(missing)}")
+        if row["dirty"]:
+            raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
+        found.append(row)
+    if not found:
+        raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
+    return found
+
+
+def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a host, task and softmax over its seeds; the exact one first, then by accuracy.
+
+    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds.
+    """
+    by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        by.setdefault((row["host"], row["task"], row["softmax"]), []).append(row)
+    found = []
+    for (host, task, softmax), own in by.items():
+        peers = {r["seed"]: r["accuracy"] for r in by.get((host, task, "bpmax"), [])}
+        apart = [r["accuracy"] - peers[r["seed"]] for r in own if r["seed"] in peers and softmax != "bpmax"]
+        levels = {r["total_levels"] for r in own}
+        planned = [r["accuracy_planned"] for r in own if r.get("accuracy_planned") is not None]
+        accuracies = [r["accuracy"] for r in own]
+        found.append({
+            "host": host, "task": task, "softmax": softmax, "seeds": sorted(r["seed"] for r in own),
+            "levels": None if None in levels else sorted(levels), "accuracy": _mean(accuracies),
+            "least": min(accuracies), "most": max(accuracies),
+            "points": 100 * _mean([r["accuracy"] - r["accuracy_exact"] for r in own]),
+            "alone": [sum(r["paired"][k] for r in own) for k in ("this_alone", "exact_alone")],
+            "against_bpmax": 100 * _mean(apart) if apart else None,
+            "planned": _mean(planned) if planned else None, "epochs": max(r["epochs"] for r in own),
+            "best_epochs": [r["best_epoch"] for r in sorted(own, key=lambda r: r["seed"])],
+            "trials": max(1, max(len(r.get("trials") or []) for r in own)),
+        })  # fmt: skip
+    return sorted(found, key=lambda g: (g["host"], g["task"], g["softmax"] != "exact", -g["accuracy"], g["softmax"]))
+
+
+def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
+    cells = []
+    for g in groups(rows):
+        exact = g["softmax"] == "exact"
+        spread = f" ({100 * g['least']:.2f} to {100 * g['most']:.2f})" if len(g["seeds"]) > 1 else ""
+        cells.append([
+            g["host"], g["task"], g["softmax"], _levels(g["levels"]), ", ".join(map(str, g["seeds"])),
+            f"{100 * g['accuracy']:.2f} %{spread}", "–" if exact else f"{g['points']:+.2f}",
+            "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
+            "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}",
+            "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
+            f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})", str(g["trials"]),
+        ])  # fmt: skip
+    blank = ["–"] * (len(TITLES) - 4)
+    return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
+
+
+def _levels(levels: list[int] | None) -> str:
+    if levels is None:
+        return "–"
+    return str(levels[0]) if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def digest(rows: list[dict[str, Any]]) -> str:
+    """Of all that the plot shows; it is kept in the plot, so that a stale one is noticed."""
+    return hashlib.sha256(json.dumps(groups(rows), sort_keys=True).encode()).hexdigest()
+
+
+def plot(rows: list[dict[str, Any]]) -> bytes:
+    """Accuracy (mean, least to most over seeds) against the circuit's levels, a panel a host; exact as a line. PNG."""
+    shown = groups(rows)
+    places = list(dict.fromkeys((g["host"], g["task"]) for g in shown))
+    names = sorted({g["softmax"] for g in shown} - {"exact"})
+    colour = dict(zip(names, colours(len(names)), strict=True))
+    figure, axes = new_figure(4.6, len(places))
+    for ax, place in zip(axes, places, strict=True):
+        here = [g for g in shown if (g["host"], g["task"]) == place]
+        for g in here:
+            if g["softmax"] == "exact":
+                ax.axhline(100 * g["accuracy"], color="0.3", ls="--", lw=1, label="exact")
+            elif g["levels"] is not None:
+                middle = 100 * g["accuracy"]
+                ends = [[middle - 100 * g["least"]], [100 * g["most"] - middle]]
+                ax.errorbar(_mean(g["levels"]), middle, ends, fmt="o", color=colour[g["softmax"]], capsize=3,
+                            label=g["softmax"])
+        ax.set_title(f"{place[0]}, {place[1]}", fontsize=10)
+        ax.set_xlabel("levels")
+        ax.set_ylabel("test accuracy, %")
+        ax.legend(fontsize=7, loc="lower right")
+    return png(figure, {"Description": digest(rows)})
+
+
+def is_current(path: Path, rows: list[dict[str, Any]]) -> bool:
+    """Whether a plot was drawn from these rows."""
+    return path.is_file() and digest(rows).encode() in path.read_bytes()

@@ -1,0 +1,45 @@
+"""Result rows of training: python scripts/rows.py host=digits softmaxes=[exact,cgf,bpmax] seeds=[42,43,44]
+
+Trains what is missing, evaluates it, then writes results/train/<host>-<task>-<softmax>-<seed>.json; stopped at any
+moment it goes on where it was, and collect=true only writes the rows of what is done.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved
+
+
+@entry("rows")
+def main(cfg: DictConfig) -> None:
+    from cgf.bench.rows import needed, path_of, wanted, write_rows
+    from cgf.bench.study import Seed, Study, checked_seeds
+
+    config = resolved(cfg)
+    study, seeds = Study.of(config), checked_seeds(config["seeds"])
+    names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
+    out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / study.name
+    decides = folder / f"seed-{config['decides']}"
+
+    def of(seed: int) -> Seed:
+        own = folder / f"seed-{seed}"
+        return Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root,
+                    more=("predictions=true",))
+
+    for seed in [] if cfg.collect else seeds:
+        missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]
+        if missing:
+            of(seed).carry_out(needed(study, missing, seed == config["decides"]))
+    for seed in seeds:
+        for path in write_rows(of(seed), names, task, out):
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

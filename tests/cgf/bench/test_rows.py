@@ -1,0 +1,148 @@
+"""Rows of training without any training: which runs, which files, what a row says, levels of real checkpoints."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cgf.bench import rows
+from cgf.bench.study import ROOT, Seed, Study
+from cgf.config import build, compose, resolved
+from cgf.distill.checkpoint import save
+from cgf.errors import UserError
+from cgf.results import append_line, read_json, write_json
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.cgf import CGF
+from cgf.softmax.chain_cgf import ChainCGF
+from cgf.softmax.exact import Exact
+from cgf.softmax.taylor import TaylorCGF
+
+CONFIG = {
+    "study": {"name": "toy", "common": [], "schedules": {"long": ["train.epochs=3"]}},
+    "runs": {
+        "teacher": {"schedule": "long", "options": []},
+        "exact": {"schedule": "long", "after": "teacher", "options": []},
+        "bpmax": {"schedule": "long", "after": "teacher", "options": [], "choices": [["p=3"], ["p=5"], ["p=7"]]},
+        "calibrated": {"schedule": "long", "after": "teacher", "options": [], "like": "bpmax"},
+    },
+}  # fmt: skip
+VALIDATION = {"bpmax-0": 0.5, "bpmax-1": 0.75, "bpmax-2": 0.75}
+LABELS = [0, 1, 2, 3, 0, 1]
+PREDICTIONS = {"teacher": LABELS, "exact": [0, 1, 2, 0, 1, 0], "bpmax": [0, 1, 0, 3, 1, 1], "calibrated": LABELS}
+
+
+class Machine:
+    """Stands in for the processes: a checkpoint as training leaves it, predictions as an evaluation does."""
+
+    def __init__(self, dirty=False):
+        self.names, self.dirty = [], dirty
+
+    def __call__(self, script, arguments):
+        options = dict(a.split("=", 1) for a in arguments)
+        if script == "train.py":
+            self.names.append(options["run"])
+            self.train(Path(options["outputs"]) / options["run"], int(options.get("p", 5)))
+        else:
+            assert options["predictions"] == "true"
+            self.evaluate(Path(options["out"]))
+
+    def train(self, folder, p):
+        git = {"commit": "a" * 40, "dirty": self.dirty and folder.name == "exact"}
+        run = {**dict.fromkeys(("model", "task", "num_classes", "family", "source", "config", "time_utc", "versions",
+                                "hardware", "data")), "git": git, "progress": {"epoch": 3, "seconds": 10.0}}
+        save(folder / "ckpt-12", {"w": torch.zeros(1)}, [BPMax(p=p)], run)
+        write_json(folder / "best.json", {"checkpoint": "ckpt-12", "step": 8, "val_samples": 8,
+                                          "val_accuracy": VALIDATION.get(folder.name, 0.9)})
+        for step in (4, 8, 12):
+            append_line(folder / "metrics.jsonl", {"step": step, "loss": 1.0})
+            append_line(folder / "metrics.jsonl", {"step": step, "epoch": step / 4, "val_accuracy": 0.5})
+
+    def evaluate(self, out):
+        given = PREDICTIONS[out.stem]
+        correct = sum(a == b for a, b in zip(given, LABELS, strict=True))
+        write_json(out, {**dict.fromkeys(rows.MEASURED), "model": "m", "approx": "exact", "rows": "full",
+                         "samples": 6, "correct": correct, "accuracy": correct / 6, "predictions": given,
+                         "labels": LABELS, "run": {"git": {"commit": "b" * 40, "dirty": False}}})
+
+
+def seed(folder, machine, number=42, decides=None):
+    return Seed(Study.of(CONFIG), number, folder, decides, more=("predictions=true",), execute=machine)
+
+
+def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
+    machine = Machine()
+    one = seed(tmp_path / "42", machine)
+    one.carry_out(rows.needed(one.study, ["bpmax"], True))
+    assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
+    assert rows.write_rows(one, ["exact", "bpmax", "calibrated"], "t", tmp_path) == [
+        tmp_path / "toy-t-exact-42.json", tmp_path / "toy-t-bpmax-42.json"]  # fmt: skip
+    row = read_json(tmp_path / "toy-t-bpmax-42.json")
+    assert row["paired"] == {"both": 2, "neither": 1, "this_alone": 2, "exact_alone": 1}
+    assert (row["accuracy"], row["accuracy_exact"], row["accuracy_teacher"]) == (4 / 6, 3 / 6, 1.0)
+    assert [(t["options"], t["validation"], t["chosen"]) for t in row["trials"]] == [
+        (["p=3"], 0.5, False), (["p=5"], 0.75, True), (["p=7"], 0.75, False)]  # fmt: skip
+    assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
+    assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
+    assert row["command"] == "python scripts/rows.py host=toy softmaxes=[bpmax] seeds=[42]"
+    assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
+    other = seed(tmp_path / "43", machine, 43, tmp_path / "42")
+    other.carry_out(rows.needed(other.study, ["calibrated"], False))
+    assert machine.names[5:] == ["teacher", "exact", "calibrated"]  # with the choice of the first seed
+    assert rows.row(other, other.study.run("calibrated"), "t")["trials"] == row["trials"]
+
+
+def test_a_changed_tree_is_told(tmp_path):
+    one = seed(tmp_path, Machine(dirty=True))
+    one.carry_out(["teacher", "exact"])
+    assert rows.row(one, one.study.run("exact"), "t")["dirty"]
+
+
+def test_what_is_needed_and_wanted():
+    study = Study.of(CONFIG)
+    assert rows.needed(study, ["calibrated"], True) == ["teacher", "exact", "bpmax", "calibrated"]
+    assert rows.needed(study, ["calibrated"], False) == ["teacher", "exact", "calibrated"]
+    assert rows.needed(study, [], True) == []
+    assert rows.wanted(study, ["bpmax", "exact"]) == ["exact", "bpmax"]
+    for none in ([], ["teacher"], ["bpmaks"]):
+        with pytest.raises(UserError, match=r"softmaxes names runs \(exact, bpmax, calibrated\)"):
+            rows.wanted(study, none)
+
+
+def test_other_samples_are_not_paired():
+    with pytest.raises(UserError, match="same samples"):
+        rows.paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
+
+
+@pytest.mark.parametrize("softmax, full, masked", [
+    (BPMax(p=3), 2, 2), (TaylorCGF(degree=3), 3, 4), (ChainCGF(k=3, trainable="none"), 4, 5), (Exact(), None, None)])
+def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
+    run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
+    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], run)
+    assert rows.total_levels(tmp_path, "full", False) == full
+    assert rows.total_levels(tmp_path, "masked", False) == masked
+
+
+def test_levels_of_a_plan(tmp_path):
+    from cgf.approx.fit import chain
+    from cgf.approx.plan import Plan
+
+    run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
+    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], run)
+    plan = Plan(chain(-16.0, 1.0, 4), "full", 1, 5, 4, None, 1e-4)
+    write_json(tmp_path / "ckpt-1" / "plan.json", plan.to_json())
+    assert rows.total_levels(tmp_path, "full", True) == 5
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs" / "host").glob("*.yaml")))
+def test_students_of_a_host_are_trained_alike(name):
+    """Every run's overrides make a configuration; students differ in softmax and penalty alone, and BPMax has the
+    most trials."""
+    study = Study.of(resolved(compose("rows", [f"host={name}"])))
+    told = {}
+    for run in study.runs:
+        for own in run.choices:
+            cfg = resolved(compose("train", [*study.common, *run.options, *study.schedules[run.schedule], *own]))
+            assert build(cfg["softmax"]).name
+            told[run.name] = {k: cfg[k] for k in ("train", "distill", "model", "tune", "task")}
+    assert all(told[run.name] == told["exact"] for run in study.runs if run.name != "teacher")
+    assert len(study.run("bpmax").choices) == max(len(run.choices) for run in study.runs) > 1

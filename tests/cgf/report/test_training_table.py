@@ -1,0 +1,79 @@
+"""The table and the plot of training come from the rows alone, and stale or doubtful ones are noticed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report import training
+from cgf.report.blocks import filled
+from cgf.results import write_json
+
+ROOT = Path(__file__).resolve().parents[3]
+TEXT = "<!-- table: training -->\n<!-- end -->\n"
+
+
+def write(folder, softmax, seed, accuracy, **more):
+    row = {"host": "toy", "task": "t", "softmax": softmax, "seed": seed, "accuracy": accuracy, "accuracy_exact": 0.9,
+           "validation": 0.9, "epochs": 3, "best_epoch": 2.0, "train_s": 5.0, "total_levels": 3, "command": "c",
+           "commit": "a", "dirty": False, "paired": {"this_alone": 1, "exact_alone": 2}, **more}
+    write_json(folder / "train" / f"toy-t-{softmax}-{seed}.json", row)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path, "exact", 42, 0.9, total_levels=None)
+    write(tmp_path, "cgf", 42, 0.91, accuracy_planned=0.905, total_levels=6)
+    write(tmp_path, "cgf", 43, 0.87, total_levels=5, best_epoch=1.0, accuracy_planned=0.875)
+    write(tmp_path, "bpmax", 42, 0.85, trials=[{}, {}])
+    return tmp_path
+
+
+def test_means_over_seeds_and_rows_not_run(folder):
+    table = filled(TEXT, folder)
+    assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00 | – | 3 (2) | 1 |" in table
+    assert ("| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +6.00 | 89.00 % | "
+            "3 (2, 1) | 1 |") in table  # fmt: skip
+    assert "| toy | t | bpmax | 3 | 42 | 85.00 % | -5.00 | 1 / 2 | – | – | 3 (2) | 2 |" in table
+    assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
+    assert table.count("not run here: needs weights and data") == len(training.PAPER)
+
+
+def test_the_paper_rows_name_configurations_that_exist():
+    for _, tasks, names in training.PAPER:
+        stem, _, ends = names.rstrip("}").partition("{")
+        for task in tasks.split(", "):
+            for end in ends.split(","):
+                assert (ROOT / "configs" / "experiment" / f"{stem.replace('TASK', task)}{end}.yaml").is_file()
+
+
+def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
+    write(folder, "relu", 42, 0.8, dirty=True)
+    with pytest.raises(UserError, match=r"relu-42\.json must come from a clean tree"):
+        training.read_rows(folder)
+    write_json(folder / "train" / "toy-t-relu-42.json", {"host": "toy"})
+    with pytest.raises(UserError, match=r"relu-42\.json .* lacks task, softmax"):
+        training.read_rows(folder)
+    with pytest.raises(UserError, match="holds no row of training"):
+        training.read_rows(folder / "none")
+
+
+def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
+    document = folder / "d.md"
+    document.write_text(TEXT)
+    found = folder / training.PLOT
+
+    def tables(*more):
+        return subprocess.run([sys.executable, "scripts/tables.py", *more, "--results", str(folder), str(document)],
+                              cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert tables().returncode == 0 and found.read_bytes().startswith(b"\x89PNG")
+    assert tables("--check").returncode == 0
+    drawn = found.stat().st_mtime_ns
+    assert tables().returncode == 0 and found.stat().st_mtime_ns == drawn
+    write(folder, "cgf", 43, 0.88, total_levels=5)
+    document.write_text(filled(TEXT, folder))
+    stale = tables("--check")
+    assert stale.returncode == 2 and "accuracy.png is stale" in stale.stderr and stale.stderr.count("\n") == 1

@@ -1,0 +1,41 @@
+"""scripts/rows.py as users run it: trains, evaluates, writes a row, and does nothing twice."""
+
+import json
+
+from digits_checkpoint import spawn
+
+QUICK = ["host=digits", "softmaxes=[cgf]", "seeds=[7]", "decides=7", "outputs=runs", "out=rows",
+         "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
+         "study.schedules.teacher=['train.epochs=1']",
+         "study.schedules.student=['distill=kd','train.epochs=2','train.lr=1e-3']"]  # fmt: skip
+NEEDED = {"host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
+          "train_s", "total_levels", "command", "commit", "dirty"}
+
+
+def test_rows_from_training_to_their_files(tmp_path):
+    done = spawn("rows", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "rows" / "digits-digits-cgf-7.json"
+    assert done.stdout.endswith(f"{path.relative_to(tmp_path)}\n") and len(list(path.parent.iterdir())) == 1
+    row = json.loads(path.read_text())
+    assert set(row) >= NEEDED and row["epochs"] == 2 and row["best_epoch"] in (1, 2) and row["train_s"] > 0
+    assert sum(row["paired"].values()) == 32 and row["run"]["config"]["train"]["epochs"] == 2
+    gain = row["paired"]["this_alone"] - row["paired"]["exact_alone"]
+    assert abs(32 * (row["accuracy"] - row["accuracy_exact"]) - gain) < 1e-9
+    assert row["total_levels"] > 2 and row["accuracy_planned"] is not None and row["approx"] != "exact"
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json*")}
+    again = spawn("rows", *QUICK, cwd=tmp_path)
+    assert again.returncode == 0 and again.stdout == ""
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json*")} == before
+    path.unlink()
+    collected = spawn("rows", *QUICK, "collect=true", cwd=tmp_path)
+    assert collected.returncode == 0 and collected.stdout == "rows/digits-digits-cgf-7.json\n"
+    assert json.loads(path.read_text()) == row
+
+
+def test_names_that_are_none_are_refused(tmp_path):
+    for arguments, says in ((["softmaxes=[cfg]"], "softmaxes names runs (exact, cgf"), (["softmaxes=[]"], "names runs"),
+                            (["seeds=[1,1]"], "whole numbers that differ"), (["host=mini"], "unknown host 'mini'")):
+        done = spawn("rows", *arguments, cwd=tmp_path)
+        assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
+        assert not list(tmp_path.iterdir())
