@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,16 @@ _session: Any = None  # of a worker process
 
 def _start(make_session: bytes) -> None:
     global _session
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _session = pickle.loads(make_session)()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed closes no queue: without this its workers would wait, and hold their keys, for ever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 @functools.lru_cache(KEPT)

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -109,7 +108,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
     for attempt in range(5):
         process = subprocess.Popen(command("eval_he", *arguments, f"out={out}"), cwd=checkpoint,
                                    env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+                                   stderr=subprocess.PIPE, text=True)
         deadline, done, wanted = time.monotonic() + 120, 0, (kept[-1] if kept else 0) + moments.randint(1, 6)
         while done < wanted and process.poll() is None:
             assert time.monotonic() < deadline
@@ -117,9 +116,13 @@ def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
             done = lines.read_bytes().count(b'"batch"') if lines.exists() else 0
         time.sleep(moments.uniform(0, 0.05))
         assert process.poll() is None, process.stderr.read()
-        os.killpg(process.pid, signal.SIGKILL)
+        children = " ".join(p.read_text() for p in Path(f"/proc/{process.pid}/task").glob("*/children")).split()
+        process.kill()
         process.wait()
-        assert not out.exists()
+        assert len(children) >= 2 and not out.exists()
+        while any(Path(f"/proc/{child}").exists() for child in children):  # workers end with their parent
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         kept.append(lines.read_bytes().count(b'"batch"'))
         if attempt == 2:
             with lines.open("ab") as file:
