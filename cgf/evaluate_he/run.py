@@ -62,6 +62,10 @@ class EncryptedEvaluation:
     shard: tuple[int, int] = (1, 1)
     say: Callable[[str], None] = print
 
+    @property
+    def plan(self) -> Batches:
+        return Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
+
     def run(self) -> Finished:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
 
@@ -71,7 +75,7 @@ class EncryptedEvaluation:
         finished = self.lines.read()
         if not finished.samples:  # none, or another evaluation's
             self.lines.clear()
-        plan = Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
+        plan = self.plan
         batches = shard_of(plan.of(self.indices), self.shard)
         if not batches:
             raise UserError(f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches than "

@@ -1,7 +1,9 @@
 """scripts/rows.py as users run it: trains, evaluates, writes a row, and does nothing twice."""
 
 import json
+import os
 
+import pytest
 from digits_checkpoint import spawn
 
 QUICK = ["host=digits", "softmaxes=[cgf]", "seeds=[7]", "decides=7", "outputs=runs", "out=rows",
@@ -12,6 +14,7 @@ NEEDED = {"host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "vali
           "train_s", "total_levels", "command", "commit", "dirty"}
 
 
+@pytest.mark.skipif(not os.environ.get("CGF_SLOW"), reason="a dozen real processes: two minutes (CGF_SLOW=1)")
 def test_rows_from_training_to_their_files(tmp_path):
     done = spawn("rows", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

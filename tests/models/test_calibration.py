@@ -10,6 +10,7 @@ from torch import nn
 from cgf.approx.fit import chain
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, evaluate
+from cgf.evaluate_he.lines import Lines
 from cgf.evaluate_he.run import EncryptedEvaluation
 from cgf.he.session import Session
 from cgf.he.sim import SimOwner
@@ -98,8 +99,8 @@ def test_auto_shows_every_row_that_encrypted_evaluation_meets():
     for softmax in softmaxes:
         softmax.exponential = chain(-64.0, 4.0, 6)
     evaluation = EncryptedEvaluation(host, softmaxes, installed, session, Texts(), collate, list(range(6)),
-                                     Path("unused"), masked=True)
-    batches = evaluation._batches(list(range(6)))
+                                     Lines(Path("unused")), None, masked=True)
+    batches = evaluation.plan.of(list(range(6)))
     assert any(len({LENGTHS[i] for i in batch}) > 1 for batch in batches)  # some are padded
     for softmax in softmaxes:
         softmax.exponential = None
