@@ -17,7 +17,8 @@ PUBLISHED = (
     ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
 )  # fmt: skip
 TITLES = ["host", "task", "softmax", "exponential", "samples", "under CKKS", "in the clear", "as trained",
-          "agreement", "levels", "max error", "minutes", "samples/s", "µs an entry", "workers", "peak MiB"]  # fmt: skip
+          "agreement", "levels", "max error", "beyond guard", "minutes", "samples/s", "µs an entry", "workers",
+          "peak MiB"]  # fmt: skip
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
@@ -32,7 +33,8 @@ def lines(folder: Path) -> list[list[str]]:
     table = [[
         r["model"], r["task"], r["softmax"], exponential(r), f"{r['samples']:,}", _per_cent(r["accuracy"]),
         _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), f"{r['agreement']:.4f}", str(r["levels"]),
-        f"{r['max_error']:.1e}", f"{r['seconds']['total'] / 60:.1f}", f"{r['samples_per_s']:.2f}",
+        f"{r['max_error']:.1e}", _or_dash(r["beyond_guard"]),
+        f"{r['seconds']['total'] / 60:.1f}", f"{r['samples_per_s']:.2f}",
         f"{r['us_per_entry']:.1f}", str(r["workers"]), f"{r['peak_mib']:,.0f}",
     ] for r in results(folder)]  # fmt: skip
     for title, seconds, entries, machine in PUBLISHED:
@@ -71,3 +73,7 @@ def draw(folder: Path) -> bytes:
 
 def _per_cent(share: float) -> str:
     return f"{100 * share:.2f} %"
+
+
+def _or_dash(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
