@@ -15,7 +15,7 @@ for file in "$@"; do
     stamp=".venv/.installed-$file"
     if ! cmp -s <(cat requirements.txt "$file") "$stamp"; then
         echo "installing $file (once; minutes)"
-        "$PY" -m pip install --quiet --disable-pip-version-check -r "$file"
+        "$PY" -m pip install --quiet --disable-pip-version-check --no-compile -r "$file"
         cat requirements.txt "$file" > "$stamp"
     fi
 done
