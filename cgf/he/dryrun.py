@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from cgf.he.count import Counting
 from cgf.he.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimCiphertext, SimEngine
+from cgf.he.sim import OneSlot, SimCiphertext
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,3 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
     levels, polynomials = max_level - result.level, max(map(engine.polynomials, result.cts))
     return Needs(layout, circuit, max_level, levels, polynomials, dict(engine.ops), dict(engine.by_level),
                  frozenset(engine.rotations), rings == (BOOTSTRAPPABLE,))
-
-
-class OneSlot(SimEngine):
-    """The simulator on ciphertexts of one slot, which stands for them all; a public vector is zero there."""
-
-    def _plain(self, a: Any, b: Any, sign: int) -> Any:
-        return super()._plain(a, 0.0 if isinstance(b, np.ndarray) else b, sign)
-
-    def mul(self, a: Any, b: Any) -> Any:
-        return super().mul(a, 0.0 if isinstance(b, np.ndarray) else b)

@@ -21,7 +21,7 @@ from cgf.errors import UserError
 from cgf.he.count import Counting
 from cgf.he.engine import RINGS, Owner, Portable, Ring, need_bootstrap, rings_of
 from cgf.he.schedule import Task, list_schedule
-from cgf.he.sim import SimCiphertext, SimEngine
+from cgf.he.sim import OneSlot, SimCiphertext
 
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
 SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}
@@ -55,7 +55,7 @@ class LanesEngine:
         self.slots, self.max_level = lanes[0].slots, lanes[0].max_level
         self.refreshed: int | None = None
         self.pairs = all(lane.pairs for lane in lanes)
-        self._shadow = SimEngine(self.max_level, rotations=rotations, rings=rings)
+        self._shadow = OneSlot(self.max_level, rotations=rotations, rings=rings)
         self._lock = threading.Lock()
 
     def level(self, ct: Noted) -> int:
@@ -95,8 +95,7 @@ class LanesEngine:
         return ct.shadow
 
     def _note(self, operation: str, *operands: Any) -> Noted:
-        shadows = [x.shadow if isinstance(x, Noted) else np.zeros(1) if isinstance(x, np.ndarray) else x
-                   for x in operands]
+        shadows = [x.shadow if isinstance(x, Noted) else x for x in operands]
         shadow = getattr(self._shadow, operation)(*shadows)
         needs = tuple(x for x in operands if isinstance(x, Noted))
         share = SHARES[operation] if len(needs) == 2 or operation != "mul" else SHARES["add"]

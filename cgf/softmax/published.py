@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from cgf.approx.inverse import Goldschmidt
+from cgf.approx.series import Series
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
 from cgf.softmax.value import Value
@@ -51,6 +54,37 @@ class Published(Softmax):
         rows = TensorRows.of(scores, valid, torch.float64)
         weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data  # type: ignore[attr-defined]
         return weights.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+@dataclass(eq=False)
+class Rectified(Published):
+    """Something over the row sum of a ReLU: a minimax polynomial on [-bound, bound], divided by Goldschmidt.
+
+    least, most: the interval of the denominators. ``polynomial`` carries the divider's public scale.
+    """
+
+    eps: float = 1.0
+    bound: float = 8.0
+    degree: int = 15
+    n: int = 128
+    least: float = 8.0
+    most: float = 1024.0
+    iterations: int = 8
+
+    @property
+    def polynomial(self) -> Series:
+        raise NotImplementedError
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(self.least, self.most, self.iterations)
+
+    def public_scale(self, count: int | None) -> float:
+        return self.polynomial.a
 
 
 def centred(x: Value) -> Value:

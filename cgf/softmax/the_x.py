@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import series
-from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.published import Published
+from cgf.softmax.published import Rectified
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class TheX(Published):
+class TheX(Rectified):
     """x / (eps + sum relu(x / 2 + 1)^3).
 
     THE-X computes the reciprocal with a small network T trained for it; here it is the division, by Goldschmidt
@@ -30,26 +29,12 @@ class TheX(Published):
     name: ClassVar[str] = "the_x"
     source: ClassVar[str] = "THE-X, Chen et al., Findings of ACL 2022"
     stand_in: ClassVar[str] = "the reciprocal is a division with eps, not the publication's trained network"
-    eps: float = 1.0
-    bound: float = 8.0
-    degree: int = 15
-    n: int = 128
-    least: float = 8.0
     most: float = 4096.0
-    iterations: int = 8
 
     def __post_init__(self) -> None:
         if self.eps <= 0 or self.bound <= 2 or self.n < 1:
             raise UserError(f"the_x needs eps > 0, bound > 2 and n >= 1, and has {self.eps}, {self.bound}, {self.n}")
         self.divider  # noqa: B018
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        return -self.bound, self.bound
-
-    @cached_property
-    def divider(self) -> Goldschmidt:
-        return Goldschmidt(self.least, self.most, self.iterations)
 
     @cached_property
     def polynomial(self) -> Series:
@@ -67,9 +52,6 @@ class TheX(Published):
         rows = TensorRows.of(scores, valid)
         cubes = TensorRows((rows.data / 2 + 1).relu() ** 3, rows.valid, rows.counts)
         return (rows * (cubes.row_sum() + self.eps).reciprocal()).at_invalid(0.0).data
-
-    def public_scale(self, count: int | None) -> float:
-        return self.polynomial.a
 
     def formula(self, x: Value) -> Value:
         cubes = self.polynomial.core(x + self.polynomial.b).at_invalid(0.0)

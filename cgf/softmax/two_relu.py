@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import series
-from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.published import Published
+from cgf.softmax.published import Rectified
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class TwoReLU(Published):
+class TwoReLU(Rectified):
     """(relu(x) + eps / n) / (sum relu(x) + eps): rows sum to 1, and one without a positive score is uniform.
 
     Under CKKS relu is a minimax polynomial of ``degree`` on [-bound, bound], and the division is Goldschmidt's on
@@ -30,26 +29,13 @@ class TwoReLU(Published):
     name: ClassVar[str] = "two_relu"
     source: ClassVar[str] = "MPCFormer, Li et al. 2023 (2ReLU)"
     eps: float = 1e-12
-    bound: float = 8.0
     degree: int = 30
-    n: int = 128
-    least: float = 8.0
-    most: float = 1024.0
-    iterations: int = 8
 
     def __post_init__(self) -> None:
         if self.eps <= 0 or self.bound <= 0 or self.n < 1 or not isinstance(self.degree, int):
             raise UserError(f"two_relu needs eps > 0, bound > 0, n >= 1 and a whole degree, and has {self.eps}, "
                             f"{self.bound}, {self.n}, {self.degree!r}")
         self.divider  # noqa: B018
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        return -self.bound, self.bound
-
-    @cached_property
-    def divider(self) -> Goldschmidt:
-        return Goldschmidt(self.least, self.most, self.iterations)
 
     @cached_property
     def polynomial(self) -> Series:
@@ -68,9 +54,6 @@ class TwoReLU(Published):
         active = TensorRows(rows.data.relu(), rows.valid, rows.counts).at_invalid(0.0)
         share = TensorRows(active.data * 0 + self.eps, rows.valid, rows.counts).times_count(-1.0)
         return ((active + share) * (active.row_sum() + self.eps).reciprocal()).at_invalid(0.0).data
-
-    def public_scale(self, count: int | None) -> float:
-        return self.polynomial.a
 
     def formula(self, x: Value) -> Value:
         e = self.polynomial.core(x + self.polynomial.b).at_invalid(0.0)
