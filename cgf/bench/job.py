@@ -19,7 +19,7 @@ from cgf.he.desilo import DesiloOwner
 from cgf.he.engine import decrypt_all, encrypt_all, finish
 from cgf.he.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
-from cgf.he.memory import peak_mib
+from cgf.he.memory import keep_freed_memory, peak_mib
 from cgf.he.packed import Packed, Rows
 
 
@@ -104,6 +104,7 @@ def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) ->
 
 def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any]:
     start = time.perf_counter()
+    keep_freed_memory()
     owner = owner_for(job)
     matrix = job.matrix[part]
     rows = rows_of(len(matrix), matrix.shape[1], job.causal)

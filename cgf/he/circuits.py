@@ -77,16 +77,18 @@ def folded(e: Exponential, n: int) -> Circuit:
 
     With integers M1, M2: C = n X - rowsum(X), S = rowsum(C^2), and M1 C - M2 S + const = p (a y + b) for
     X = x a' / (M1 n), a' = M1^2 / (2 n M2), p = a' / a. The public factor p is near 1 and moves through
-    the core into its constants (``rescaled``). Levels: 1 + core. Error: that of e, nothing is added.
+    the core into its constants (``rescaled``). C is made twice, which is cheaper than to keep it: M1 C - M2 S + const
+    = M1 n X - shift. Levels: 1 + core. Error: that of e, nothing is added.
     """
     m1, m2, p = fold_integers(e, n)
     core, output_scale = rescaled(e, p)
     constant = p * (e.b - e.a * math.log(n))
 
     def run(x: Packed) -> Packed:
-        centred = x * n - x.row_sum()
-        squares = centred.square().row_sum().relinearized()
-        return core.core(plus_public(centred * m1 - squares * m2, constant))
+        total = x.row_sum()
+        squares = x.each(lambda column: (column * n - total).square()).row_sum().relinearized()
+        shift = plus_public(squares * m2 + total * m1, -constant)
+        return x.each(lambda column: core.core(column * (n * m1) - shift))
 
     return Circuit("folded", run, input_scale=p * e.a / (m1 * n), output_scale=output_scale)
 
@@ -105,9 +107,9 @@ def abreast(e: Exponential, n: int, centre: float = 0.0) -> Circuit:
 
     def run(x: Packed) -> Packed:
         x = x - centre * scale
-        s1, s2 = x.row_sum(), (x * q).square().row_sum().relinearized() * m
-        shift = s2 - s1.square().relinearized() + s1 * root
-        return e.core(plus_public(x * (n * root) - shift, constant))
+        s1, s2 = x.row_sum(), x.each(lambda column: (column * q).square()).row_sum().relinearized() * m
+        shift = plus_public(s2 - s1.square().relinearized() + s1 * root, -constant)
+        return x.each(lambda column: e.core(column * (n * root) - shift))
 
     return Circuit("abreast", run, input_scale=scale)
 
@@ -165,7 +167,7 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
         n, layout = rows.counts, x.layout
         masks = x.mask()
         s1 = x.row_sum().relinearized()
-        s2 = x.square().row_sum().relinearized()
+        s2 = x.each(Packed.square).row_sum().relinearized()
         s1_squared = s1.square().relinearized()
         if rows.uniform is not None:  # n s2 - s1^2 takes an integer product: one vector for both
             terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]
@@ -182,8 +184,8 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
 
         whole = [np.array_equal(mask, everywhere) for mask in masks]
         shared = shift(everywhere) if any(whole) else None
-        cts = [x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask))
+        cts = [e.core(replace(x, cts=(x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask)),)))
                for ct, mask, same in zip(x.cts, masks, whole, strict=True)]
-        return e.core(replace(x, cts=tuple(cts)))
+        return replace(x, cts=tuple(one.cts[0] for one in cts), dirty=True)
 
     return Circuit("masked", run, input_scale=1.0 / longest)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cgf.errors import UserError
 
 MEMINFO = Path("/proc/meminfo")
+# mallopt of glibc: a ciphertext is a megabyte, which malloc by default takes from the system for each and gives back
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = (-1, 2**31 - 1), (-2, 2**26), (-3, 2**25)
+HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
 def available_gib() -> float | None:
@@ -30,3 +38,27 @@ def need_memory(gib: float, what: str) -> None:
 def peak_mib() -> float:
     """The most memory that this process has held so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def keep_freed_memory() -> None:
+    """This process keeps freed memory for its next ciphertexts; without effect where the C library is not glibc.
+
+    Pages that come from the system anew are cleared first, which takes a sixth of the time of a circuit.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for option, value in (TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD):
+            mallopt(option, value)
+
+
+@contextmanager
+def huge_pages() -> Iterator[None]:
+    """Processes started here ask the system for huge pages (glibc 2.35 on), unless GLIBC_TUNABLES says otherwise."""
+    if "GLIBC_TUNABLES" in os.environ:
+        yield
+        return
+    os.environ["GLIBC_TUNABLES"] = HUGE_PAGES
+    try:
+        yield
+    finally:
+        del os.environ["GLIBC_TUNABLES"]

@@ -148,6 +148,14 @@ class Packed:
         two = self.relinearized()
         return replace(self, cts=tuple(map(self.engine.square, two.cts)))
 
+    def each(self, work: Callable[[Packed], Packed]) -> Packed:
+        """``work`` on one ciphertext after the other, each to its end: what it makes on the way stays in the cache.
+
+        For work without row sums, and with public numbers that are equal along a row.
+        """
+        done = [work(replace(self, cts=(ct,))) for ct in self.cts]
+        return replace(done[0], cts=tuple(part.cts[0] for part in done), dirty=any(part.dirty for part in done))
+
     # -- rows --------------------------------------------------------------------------------------
 
     def mask(self) -> list[np.ndarray]:

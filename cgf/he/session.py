@@ -17,7 +17,7 @@ from cgf.he.count import Counting
 from cgf.he.delivery import handed_over, opened
 from cgf.he.dryrun import Needs, dry_run
 from cgf.he.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, rings_of
-from cgf.he.memory import peak_mib
+from cgf.he.memory import keep_freed_memory, peak_mib
 from cgf.he.packed import Packed, Rows
 from cgf.he.record import LayerRecord
 from cgf.he.workers import Workers
@@ -67,6 +67,7 @@ class Session:
 
     def owner(self, max_level: int) -> Owner:
         if max_level not in self._owners:
+            keep_freed_memory()
             self._owners[max_level] = self._make_owner(max_level=max_level)
         return self._owners[max_level]
 

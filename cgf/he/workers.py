@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.memory import peak_mib
+from cgf.he.memory import huge_pages, keep_freed_memory, peak_mib
 
 KEPT = 64  # softmaxes that a worker remembers: one a layer
 
@@ -32,6 +32,8 @@ class Workers:
         self.count = count
         self._peaks: dict[int, float] = {}  # process -> MiB
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_session),))
+        with huge_pages():  # read when a process starts, which the first call makes all of them do
+            self._pool.submit(os.getpid)
 
     def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
@@ -81,6 +83,7 @@ _session: Any = None  # of a worker process
 
 def _start(make_session: bytes) -> None:
     global _session
+    keep_freed_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _session = pickle.loads(make_session)()
 

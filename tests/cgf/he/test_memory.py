@@ -1,0 +1,62 @@
+"""What allocation costs: freed memory stays with the process, workers ask for huge pages."""
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cgf.he.memory import huge_pages
+from cgf.he.workers import Workers
+
+GLIBC = platform.libc_ver()[0] == "glibc"
+ROUND = """
+import numpy as np
+from cgf.he.memory import keep_freed_memory
+if {keep}:
+    keep_freed_memory()
+blocks = [np.ones(20_000_000) for _ in range(2)] + [np.ones(160_000) for _ in range(100)]
+del blocks
+rss = [line for line in open("/proc/self/status") if line.startswith("VmRSS")][0]
+print(int(rss.split()[1]) / 1024)
+"""
+
+
+class Told:
+    """Stands in for a session: its answer is what its process was started with."""
+
+    def one(self, softmax, scores, rows):
+        return os.environ.get("GLIBC_TUNABLES"), os.getpid()
+
+
+@pytest.mark.skipif(not GLIBC, reason="mallopt is glibc's")
+def test_blocks_of_a_ciphertexts_size_stay_with_the_process_and_large_ones_go_back():
+    kept, given_back = (float(subprocess.run([sys.executable, "-c", ROUND.format(keep=keep)], check=True, text=True,
+                                             capture_output=True).stdout) for keep in (True, False))
+    assert 100 < kept - given_back < 200  # 122 MiB of ciphertexts' size, not the 305 MiB of the two large ones
+
+
+@pytest.mark.parametrize("before", [None, "glibc.malloc.check=0"])
+def test_workers_are_started_with_huge_pages_unless_told_otherwise(monkeypatch, before):
+    if before is None:
+        monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    else:
+        monkeypatch.setenv("GLIBC_TUNABLES", before)
+    workers = Workers(functools.partial(Told), 2)
+    try:
+        told = [answer for answer, _ in workers.evaluate("softmax", [(np.zeros(1), None)] * 4)]
+    finally:
+        workers.close()
+    assert told == [before or "glibc.malloc.hugetlb=1"] * 4
+    assert os.environ.get("GLIBC_TUNABLES") == before
+
+
+def test_huge_pages_leave_the_environment_as_it_was_after_an_error(monkeypatch):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    with pytest.raises(ZeroDivisionError), huge_pages():
+        assert "GLIBC_TUNABLES" in os.environ
+        _ = 1 / 0
+    assert "GLIBC_TUNABLES" not in os.environ
