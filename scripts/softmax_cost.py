@@ -97,7 +97,7 @@ def at_its_best(name: str, softmax: Any, style: str, owner: dict[str, Any] | Non
         return circuit_for(softmax, rows, padded, style)
 
     def side_by_side(rows: Any, padded: bool) -> Any:
-        return make(rows, padded) if style == "paper" else abreast(softmax.exponential, rows.uniform, centre)
+        return make(rows, padded) if style == "paper" else abreast(softmax.exponential, rows, centre)
 
     def job(**mode: Any) -> Job:
         return Job(name, make, level or needs.levels, {**owner, "mode": "cpu", **mode}, truth, matrix, runs or cfg.runs)

@@ -39,7 +39,7 @@ class HeadChain:
     @property
     def b(self) -> np.ndarray:
         """beta of each head, (heads, 1, 1)."""
-        return self._by_head([c.b for c in self.chains])
+        return self.by_head([c.b for c in self.chains])
 
     @property
     def k(self) -> int:
@@ -59,7 +59,7 @@ class HeadChain:
         for constants in zip(*(c.constants for c in self.chains), strict=True):
             value = square(value)
             if any(constants):
-                value = plus_public(value, self._by_head(list(constants)))
+                value = plus_public(value, self.by_head(list(constants)))
         return value
 
     def __call__(self, y: Any) -> Any:
@@ -74,5 +74,6 @@ class HeadChain:
                 "constants": [list(c.constants) for c in self.chains]}
 
     @staticmethod
-    def _by_head(numbers: list[float]) -> np.ndarray:
+    def by_head(numbers: list[float]) -> np.ndarray:
+        """(heads,) -> (heads, 1, 1)."""
         return np.array(numbers, dtype=np.float64).reshape(-1, 1, 1)

@@ -151,4 +151,4 @@ def encrypted(owner: Any, vectors: list[np.ndarray], level: int) -> tuple[Any, .
 
 
 def decrypted(owner: Any, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
-    return layout.unpack(decrypt_all(owner, result.cts)) * circuit.output_scale
+    return circuit.opened(layout.unpack(decrypt_all(owner, result.cts)))

@@ -117,7 +117,7 @@ def evaluated(owner: Owner, needs: Needs, x: np.ndarray) -> tuple[np.ndarray, in
     vectors, engine = needs.layout.pack(x * needs.circuit.input_scale), owner.evaluator(needs.rotations)
     cts = tuple(owner.encrypt(vector, needs.max_level) for vector in vectors)
     result = needs.circuit.run(Packed(engine, needs.layout, rows_of(*x.shape), cts)).relinearized()
-    weights = needs.layout.unpack([owner.decrypt(ct) for ct in result.cts]) * needs.circuit.output_scale
+    weights = needs.circuit.opened(needs.layout.unpack([owner.decrypt(ct) for ct in result.cts]))
     return weights, needs.max_level - int(result.level)
 
 

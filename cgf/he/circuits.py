@@ -25,12 +25,20 @@ STYLES = ("folded", "abreast", "paper")
 
 @dataclass(frozen=True)
 class Circuit:
-    """run takes scores * input_scale and returns weights / output_scale; both scales are public."""
+    """run takes scores * input_scale, and its result is made weights by ``opened``; the numbers are public.
+
+    output_offset   one number, or (R, 1)
+    """
 
     name: str
     run: Callable[[Packed], Packed]
     input_scale: float = 1.0
     output_scale: float = 1.0
+    output_offset: float | np.ndarray = 0.0
+
+    def opened(self, result: np.ndarray) -> np.ndarray:
+        """Weights (R, N) of what was decrypted (R, N)."""
+        return (result + self.output_offset) * self.output_scale
 
 
 def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
@@ -54,8 +62,9 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
         return Circuit("formula", softmax.formula)
     if rows.valid is not None or padded or rows.uniform is None:
         return masked(exponential, rows)
-    full = {"folded": folded, "abreast": abreast, "paper": algorithm_1}[style]
-    return full(exponential, rows.uniform)
+    if style == "paper":
+        return algorithm_1(exponential, rows.uniform)
+    return (folded if style == "folded" else abreast)(exponential, rows)
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:
@@ -72,7 +81,7 @@ def algorithm_1(e: Exponential, n: int) -> Circuit:
     return Circuit("algorithm-1", run, input_scale=1.0 / n)
 
 
-def folded(e: Exponential, n: int) -> Circuit:
+def folded(e: Exponential, rows: Rows) -> Circuit:
     """Full rows of one count n: the statistics and the affine map in one level, the square.
 
     With integers M1, M2: C = n X - rowsum(X), S = rowsum(C^2), and M1 C - M2 S + const = p (a y + b) for
@@ -80,8 +89,10 @@ def folded(e: Exponential, n: int) -> Circuit:
     the core into its constants (``rescaled``). C is made twice, which is cheaper than to keep it: M1 C - M2 S + const
     = M1 n X - shift. Levels: 1 + core. Error: that of e, nothing is added.
     """
+    n = int(rows.counts[0])
     m1, m2, p = fold_integers(e, n)
     core, output_scale = rescaled(e, p)
+    core, offset = without_last_constant(core, rows)
     constant = p * (e.b - e.a * math.log(n))
 
     def run(x: Packed) -> Packed:
@@ -90,10 +101,10 @@ def folded(e: Exponential, n: int) -> Circuit:
         shift = plus_public(squares * m2 + total * m1, -constant)
         return x.each(lambda column: core.core(column * (n * m1) - shift))
 
-    return Circuit("folded", run, input_scale=p * e.a / (m1 * n), output_scale=output_scale)
+    return Circuit("folded", run, p * e.a / (m1 * n), output_scale, offset)
 
 
-def abreast(e: Exponential, n: int, centre: float = 0.0) -> Circuit:
+def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:
     """Full rows of one count n: both row sums come from the scores themselves, so that neither waits for the other.
 
     With X = x sqrt(a / 2) / n, where n = q^2 m and m is square-free:
@@ -102,16 +113,18 @@ def abreast(e: Exponential, n: int, centre: float = 0.0) -> Circuit:
     variance is E[x^2] - mean^2, which loses about log2(mean^2 / variance) bits: for n of small m (256: 1) and
     two lanes (cgf.he.lanes), where the longest path counts and not the work.
     """
+    n = int(rows.counts[0])
     q, m = square_part(n)
     root, constant, scale = math.sqrt(2 * e.a), e.b - e.a * math.log(n), math.sqrt(e.a / 2) / n
+    core, offset = without_last_constant(e, rows)
 
     def run(x: Packed) -> Packed:
         x = x - centre * scale
         s1, s2 = x.row_sum(), x.each(lambda column: (column * q).square()).row_sum().relinearized() * m
         shift = plus_public(s2 - s1.square().relinearized() + s1 * root, -constant)
-        return x.each(lambda column: e.core(column * (n * root) - shift))
+        return x.each(lambda column: core.core(column * (n * root) - shift))
 
-    return Circuit("abreast", run, input_scale=scale)
+    return Circuit("abreast", run, scale, output_offset=offset)
 
 
 def square_part(n: int) -> tuple[int, int]:
@@ -150,6 +163,20 @@ def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
     raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
 
 
+def without_last_constant(e: Exponential, rows: Rows) -> tuple[Exponential, float | np.ndarray]:
+    """(e', offset) with e'.core(u) + offset = e.core(u): a chain's last constant is public, and is added at the end.
+
+    Under encryption it would be an addition, and it makes the product with i that two results share a
+    decryption by (cgf.he.delivery) four times as long.
+    """
+    if isinstance(e, SquareChain):
+        return replace(e, constants=(*e.constants[:-1], 0.0)), e.constants[-1]
+    if isinstance(e, HeadChain):
+        chains = tuple(replace(c, constants=(*c.constants[:-1], 0.0)) for c in e.chains)
+        return replace(e, chains=chains), rows.part(e.by_head([c.constants[-1] for c in e.chains]), 1)
+    return e, 0.0
+
+
 def masked(e: Exponential, rows: Rows) -> Circuit:
     """Rows with entries that do not count (causal, padding, padding columns): 2 levels + core.
 
@@ -162,6 +189,7 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
     take three each.
     """
     longest = float(rows.counts.max())
+    core, offset = without_last_constant(e, rows)
 
     def run(x: Packed) -> Packed:
         n, layout = rows.counts, x.layout
@@ -184,8 +212,10 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
 
         whole = [np.array_equal(mask, everywhere) for mask in masks]
         shared = shift(everywhere) if any(whole) else None
-        cts = [e.core(replace(x, cts=(x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask)),)))
-               for ct, mask, same in zip(x.cts, masks, whole, strict=True)]
-        return replace(x, cts=tuple(one.cts[0] for one in cts), dirty=True)
+        done = []
+        for ct, mask, same in zip(x.cts, masks, whole, strict=True):  # each through the core, as Packed.each does
+            u = x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask))
+            done.append(core.core(replace(x, cts=(u,))).cts[0])
+        return replace(x, cts=tuple(done), dirty=True)
 
-    return Circuit("masked", run, input_scale=1.0 / longest)
+    return Circuit("masked", run, 1.0 / longest, output_offset=offset)

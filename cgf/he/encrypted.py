@@ -80,11 +80,13 @@ class Encrypted:
     @staticmethod
     def _locate(y: Tensor, keep: Tensor, fit: Any, seen: LayerRecord) -> None:
         def by_head(interval: tuple[float, float]) -> np.ndarray:
+            if interval[0] <= low and high <= interval[1]:
+                return np.zeros(y.shape[1], dtype=np.int64)
             lies = ((y < interval[0]) | (y > interval[1])) & keep
             return lies.sum((0, 2, 3)).cpu().numpy()
 
         assert seen.heads is not None
-        seen.low, seen.high = float(y[keep].min()), float(y[keep].max())
+        seen.low, seen.high = low, high = tuple(map(float, y[keep].aminmax()))
         seen.heads.outside, seen.heads.beyond = by_head(fit.domain), by_head(fit.guard)
 
 

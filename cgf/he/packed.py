@@ -40,6 +40,15 @@ class Rows:
         n = int(self.counts[0])
         return n if bool((self.counts == n).all()) else None
 
+    def part(self, array: Any, columns: int) -> np.ndarray:
+        """These rows (R, columns) of public numbers that broadcast to (B, H, Q, columns)."""
+        try:
+            full = np.broadcast_to(array, (*self.shape[:3], columns)).reshape(-1, columns)
+        except ValueError:
+            raise UserError(f"public numbers of shape {np.shape(array)} do not fit scores of shape "
+                            f"{self.shape}") from None
+        return full[self.index]
+
 
 def pairwise(items: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Items combined two by two, so that halves can be worked on side by side."""
@@ -235,18 +244,11 @@ class Packed:
 
     def by_row(self, array: Any) -> np.ndarray:
         """Public numbers that broadcast to (B, H, Q, 1) as a vector of slots, each at every column of its row."""
-        return self.layout.spread(self._part(np.asarray(array, dtype=np.float64), columns=1)[:, 0])
+        return self.layout.spread(self.rows.part(array, 1)[:, 0])
 
-    def _part(self, array: np.ndarray, columns: int | None = None) -> np.ndarray:
-        """These rows (R, columns) of numbers that broadcast to (B, H, Q, columns); None: all that are packed of K."""
-        whole, columns = columns is None, self.rows.shape[3] if columns is None else columns
-        try:
-            full = np.broadcast_to(array, (*self.rows.shape[:3], columns)).reshape(-1, columns)
-        except ValueError:
-            raise UserError(f"public numbers of shape {array.shape} do not fit scores of shape "
-                            f"{self.rows.shape}") from None
-        index = self.rows.index
-        return full[index, : self.layout.columns] if whole else full[index]
+    def _part(self, array: np.ndarray) -> np.ndarray:
+        """These rows of numbers that broadcast to (B, H, Q, K), as many columns as are packed."""
+        return self.rows.part(array, self.rows.shape[3])[:, : self.layout.columns]
 
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

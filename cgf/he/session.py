@@ -133,7 +133,7 @@ class Session:
         computed = time.perf_counter()
         answered = opened(owner, answers, len(result.cts))
         decrypted = time.perf_counter()
-        weights = layout.unpack(answered) * needs.circuit.output_scale
+        weights = needs.circuit.opened(layout.unpack(answered))
         unpacked = time.perf_counter()
         seconds = {**spent, "pack": packed - start + unpacked - decrypted, "encrypt": encrypted - packed,
                    "circuit": computed - encrypted, "decrypt": decrypted - computed}

@@ -32,8 +32,9 @@ class Workers:
         self.count = count
         self._peaks: dict[int, float] = {}  # process -> MiB
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_session),))
-        with huge_pages():  # read when a process starts, which the first call makes all of them do
-            self._pool.submit(os.getpid)
+        with huge_pages():  # read when a process starts: the pool starts one a call while none is idle
+            for _ in range(count):
+                self._pool.submit(os.getpid)
 
     def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""

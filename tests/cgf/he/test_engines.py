@@ -65,7 +65,7 @@ def run(make_owner, rings, name):
     x = scores() if valid is None else np.where(valid, scores(), 0.0)
     cts = tuple(owner.encrypt(v, needs.max_level) for v in layout.pack(x * needs.circuit.input_scale))
     result = needs.circuit.run(Packed(engine, layout, rows, cts)).relinearized()
-    weights = layout.unpack([owner.decrypt(ct) for ct in result.cts]) * needs.circuit.output_scale
+    weights = needs.circuit.opened(layout.unpack([owner.decrypt(ct) for ct in result.cts]))
     weights = weights if valid is None else np.where(valid, weights, 0.0)
     seen = (needs.circuit.name, dict(engine.ops), needs.max_level - result.level, needs.levels, layout.slots)
     return weights, seen

@@ -66,7 +66,7 @@ def evaluated(owner, softmax, style, x):
     result = needs.circuit.run(Packed(engine, needs.layout, rows, cts)).relinearized()
     if hasattr(engine.engine, "wait"):
         engine.engine.wait(result.cts)
-    weights = needs.layout.unpack([owner.decrypt(ct) for ct in result.cts]) * needs.circuit.output_scale
+    weights = needs.circuit.opened(needs.layout.unpack([owner.decrypt(ct) for ct in result.cts]))
     return weights, needs, result.level
 
 
@@ -149,12 +149,12 @@ def test_abreast_is_the_folded_circuit(n, centre):
     e = softmax_of().exponential
     x = np.random.default_rng(2).normal(-5.0, 1.5, (8, n))
     rows, results = causal_free_rows(8, n), []
-    for circuit in (circuits.folded(e, n), circuits.abreast(e, n, centre)):
+    for circuit in (circuits.folded(e, rows), circuits.abreast(e, rows, centre)):
         owner = SimOwner(8)
         layout = circuits_layout(n)
         cts = tuple(owner.encrypt(v, 8) for v in layout.pack(x * circuit.input_scale))
         out = circuit.run(Packed(owner.evaluator(frozenset(layout.rotations)), layout, rows, cts)).relinearized()
-        results.append(layout.unpack([owner.decrypt(ct) for ct in out.cts]) * circuit.output_scale)
+        results.append(circuit.opened(layout.unpack([owner.decrypt(ct) for ct in out.cts])))
         assert 8 - out.level == 1 + e.levels
     np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-11)
 

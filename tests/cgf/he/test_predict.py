@@ -26,7 +26,7 @@ def by_hand(rotations=5, cts=8):
         ("imult", 3): cts + 1 + cts, ("add", 3): cts - 1 + rotations + cts, ("rotate", 3): rotations,
         ("square", 3): cts, ("add", 2): cts - 1 + rotations, ("relinearize", 2): 1, ("rotate", 2): rotations,
         ("imult", 2): 1, ("add_levels", 2): 1 + cts, ("add_float", 2): 1, ("square", 2): cts, ("add_float", 1): cts,
-        ("relinearize", 1): cts, ("square", 1): cts, ("add_float", 0): cts,  # the last square is decrypted as it is
+        ("relinearize", 1): cts, ("square", 1): cts,  # the last square is decrypted as it is, its constant added then
     }  # fmt: skip
 
 
