@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def cumulants_at_one(x: Value, order: int) -> tuple[Value, Value]:
@@ -48,3 +51,18 @@ class CGF(ExponentialSoftmax):
     def exponent(self, x: Value) -> Value:
         centred, shift = cumulants_at_one(x, self.order)
         return (centred - shift).minus_log_count()
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        if self.order != 2 or self.exponential is not None or torch.compiler.is_compiling():
+            return super().weights(scores, valid)
+        from cgf.softmax.fused import cgf_weights
+
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        valid = None if valid is None else valid.to(scores.device)
+        y, weights = cgf_weights(scores, valid, bool(self.observers))
+        for observer in self.observers:
+            assert y is not None
+            observer(self, y, weights, valid)
+        return weights

@@ -1,0 +1,144 @@
+"""CGF-softmax of second order as one operation on tensors: its weights and their gradient by hand.
+
+The definition is ``cgf.softmax.cgf``; this is the same function for training, with nothing kept for the
+backward pass but the weights, which the attention keeps anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+PIECE = {"cpu": 2**19}  # entries worked on at a time: what comes between stays in the cache, and takes no memory
+LARGE_PIECE = 2**25  # elsewhere
+UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
+
+
+def cgf_weights(scores: Tensor, valid: Tensor | None, keep_exponent: bool) -> tuple[Tensor | None, Tensor]:
+    """(y or None, exp(y)) of scores (..., Q, K) in float32 or float64, both zero where not valid.
+
+    y = x - K - ln n with K = mean + variance / 2 of each row's valid entries; valid (bool, broadcasts to the scores)
+    or None: all. keep_exponent: y too, differentiable, for a penalty. Source: CGF-softmax paper, Eq. (3) and (4).
+    """
+    if keep_exponent:
+        return _WithExponent.apply(scores, valid)
+    return None, _Weights.apply(scores, valid)
+
+
+class _Weights(torch.autograd.Function):
+    """exp(y). With h = g p and S = sum h / n: dL/dx_j = h_j - S (1 + x_j - mean), and x_j - mean from ln p_j."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, valid: Tensor | None) -> Tensor:
+        ones = None if valid is None else valid.to(scores.dtype)
+        y, shift, n, least = _exponent(scores, valid, ones)
+        ctx.lost = None
+        if float(least) < UNDERFLOW[y.dtype]:  # where exp(y) is lost, y itself is kept; rare once y is controlled
+            where = (y < UNDERFLOW[y.dtype]).nonzero(as_tuple=True)
+            ctx.lost = where, y[where]
+        p = _exponentials(y, ones, y)
+        ctx.save_for_backward(p, shift, n, ones)
+        return p
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        p, shift, n, ones = ctx.saved_tensors
+        result, known = torch.empty_like(p), None
+        if ctx.lost is not None:
+            known = _logarithm(p, ones)
+            known[ctx.lost[0]] = ctx.lost[1]
+        for rows in _pieces(p):
+            part, keep = p[..., rows, :], _rows(ones, rows)
+            h = torch.mul(g[..., rows, :], part, out=result[..., rows, :])
+            y = _logarithm(part, keep) if known is None else known[..., rows, :]
+            _to_scores(h, y, shift[..., rows, :], _rows(n, rows), keep)
+        return result, None
+
+
+class _WithExponent(torch.autograd.Function):
+    """(y, exp(y)), both differentiable: h = dL/dy + g p."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+        ones = None if valid is None else valid.to(scores.dtype)
+        y, shift, n, _ = _exponent(scores, valid, ones)
+        p = _exponentials(y, ones, torch.empty_like(y))
+        if ones is not None:
+            y.mul_(ones)
+        ctx.save_for_backward(y, p, shift, n, ones)
+        return y, p
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_y: Tensor, g: Tensor) -> tuple[Tensor, None]:
+        y, p, shift, n, ones = ctx.saved_tensors
+        result = torch.empty_like(p)
+        for rows in _pieces(p):
+            keep = _rows(ones, rows)
+            h = torch.addcmul(of_y[..., rows, :], g[..., rows, :], p[..., rows, :], out=result[..., rows, :])
+            if keep is not None:
+                h.mul_(keep)
+            _to_scores(h, y[..., rows, :], shift[..., rows, :], _rows(n, rows), keep)
+        return result, None
+
+
+def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y (..., Q, K), finite where not valid; variance / 2 + ln n (..., Q, 1); n, which broadcasts to that; least y."""
+    columns, zero = scores.shape[-1], scores.new_zeros(())
+    if ones is None:
+        n = scores.new_full((), float(columns))
+    else:
+        n = ones.expand(*ones.shape[:-1], columns).sum(-1, keepdim=True).clamp(min=1)
+    y, shift, least = torch.empty_like(scores), scores.new_empty((*scores.shape[:-1], 1)), []
+    for rows in _pieces(scores):
+        x, part, count = scores[..., rows, :], y[..., rows, :], _rows(n, rows)
+        if valid is None or ones is None:
+            torch.sub(x, x.mean(-1, keepdim=True), out=part)
+        else:
+            torch.where(_rows(valid, rows), x, zero, out=part)  # what is not valid may be minus infinity
+            part.sub_(part.sum(-1, keepdim=True).div_(count)).mul_(_rows(ones, rows))
+        half = torch.linalg.vector_norm(part, dim=-1, keepdim=True).square_().div_(2 * count).add_(count.log())
+        shift[..., rows, :] = half
+        least.append(part.sub_(half).amin())
+    return y, shift, n, torch.stack(least).amin()
+
+
+def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor) -> Tensor:
+    """exp(y), zero where not valid."""
+    for rows in _pieces(y):
+        part = torch.exp(y[..., rows, :], out=out[..., rows, :])
+        if ones is not None:
+            part.mul_(_rows(ones, rows))
+    return out
+
+
+def _logarithm(p: Tensor, ones: Tensor | None) -> Tensor:
+    """ln p, zero where not valid: p is zero there."""
+    return p.log() if ones is None else (p + (1.0 - ones)).log_()
+
+
+def _to_scores(h: Tensor, y: Tensor, shift: Tensor, n: Tensor, ones: Tensor | None) -> None:
+    """h, the gradient with respect to y, zero where not valid, becomes that of the scores."""
+    share = h.sum(-1, keepdim=True).div_(n)
+    h.addcmul_(y, share, value=-1).sub_(share.mul_(shift + 1.0))
+    if ones is not None:
+        h.mul_(ones)
+
+
+def _pieces(x: Tensor) -> Iterator[slice]:
+    """Slices of the queries."""
+    queries = x.shape[-2]
+    size = PIECE.get(x.device.type, LARGE_PIECE)
+    step = max(1, size // max(1, x.numel() // max(1, queries)))
+    for start in range(0, queries, step):
+        yield slice(start, start + step)
+
+
+def _rows(x: Any, rows: slice) -> Any:
+    """The same queries of something that broadcasts along them, or not."""
+    return x if x is None or x.dim() < 2 or x.shape[-2] == 1 else x[..., rows, :]
