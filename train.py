@@ -16,9 +16,11 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.matching import Matching
     from cgf.distill.run import RunFolder
     from cgf.distill.settings import Settings
+    from cgf.distill.taught import taught
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from models.checkpointing import save_memory
+    from models.install import installed_softmaxes
     from models.start import seed_everything, start
     from models.teacher import softmaxes_of, teacher_of
 
@@ -37,8 +39,15 @@ def main(cfg: DictConfig) -> None:
         save_memory(host, softmaxes)
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
+    collate = task.collate(host.inputs)
+    if teacher is not None and cfg.distill.cache is not None:
+        if matching.on:
+            raise UserError("distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
+                            "match what is inside it: distill.cache=null")
+        train_set = taught(train_set, teacher, installed_softmaxes(teacher.model), collate, cfg.distill.cache)
+        collate, teacher = train_set.collate(collate), None
     trainer = Trainer(
-        host, softmaxes, train_set, val_set, task.collate(host.inputs), settings, loss, penalty, run.path, cfg.seed,
+        host, softmaxes, train_set, val_set, collate, settings, loss, penalty, run.path, cfg.seed,
         save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
         config=config, matching=matching, teachers=softmaxes_of(teacher) if matching.on else [],
     )  # fmt: skip

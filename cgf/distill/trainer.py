@@ -64,7 +64,8 @@ class Progress:
 class Trainer:
     """Trains a host model.
 
-    host, teacher   objects with model, forward(model, batch) -> logits (models.host.Host)
+    host, teacher   objects with model, forward(model, batch) -> logits (models.host.Host); no teacher where the batches
+                    of train_set bring its logits (cgf.distill.taught)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json
@@ -167,10 +168,10 @@ class Trainer:
 
     def _backward(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
         """Adds share * the gradients of a piece of a batch; returns its loss and penalty."""
-        labels, teacher = batch.pop("labels"), None
+        labels, teacher = batch.pop("labels"), batch.pop("teacher", None)
         self.matching.start()
         with self.accelerator.autocast():
-            if self.teacher is not None:
+            if self.teacher is not None and teacher is None:
                 with torch.no_grad():
                     teacher = self.teacher.forward(self.teacher.model, batch)
             student = self.classifier(**batch)
