@@ -97,7 +97,7 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
 
     def run(x: Packed) -> Packed:
         total = x.row_sum()
-        squares = x.each(lambda column: (column * n - total).square()).row_sum().relinearized()
+        squares = x.sum_each(lambda column: (column * n - total).square()).relinearized()
         shift = plus_public(squares * m2 + total * m1, -constant)
         return x.each(lambda column: core.core(column * (n * m1) - shift))
 
@@ -120,7 +120,7 @@ def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:
 
     def run(x: Packed) -> Packed:
         x = x - centre * scale
-        s1, s2 = x.row_sum(), x.each(lambda column: (column * q).square()).row_sum().relinearized() * m
+        s1, s2 = x.row_sum(), x.sum_each(lambda column: (column * q).square()).relinearized() * m
         shift = plus_public(s2 - s1.square().relinearized() + s1 * root, -constant)
         return x.each(lambda column: core.core(column * (n * root) - shift))
 
@@ -195,7 +195,7 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
         n, layout = rows.counts, x.layout
         masks = x.mask()
         s1 = x.row_sum().relinearized()
-        s2 = x.each(Packed.square).row_sum().relinearized()
+        s2 = x.sum_each(Packed.square).relinearized()
         s1_squared = s1.square().relinearized()
         if rows.uniform is not None:  # n s2 - s1^2 takes an integer product: one vector for both
             terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]

@@ -165,6 +165,21 @@ class Packed:
         done = [work(replace(self, cts=(ct,))) for ct in self.cts]
         return replace(done[0], cts=tuple(part.cts[0] for part in done), dirty=any(part.dirty for part in done))
 
+    def sum_each(self, work: Callable[[Packed], Packed]) -> Packed:
+        """The row sum of ``each(work)``, added up on the way, two by two as ``pairwise`` does: few stay in memory."""
+        waiting: list[tuple[int, Ciphertext]] = []  # (how many it is the sum of, sum), sizes falling
+        for ct in self.cts:
+            part = work(replace(self, cts=(ct,)))
+            assert not part.dirty
+            size, total = 1, part.cts[0]
+            while waiting and waiting[-1][0] == size:
+                total, size = self.engine.add(waiting.pop()[1], total), 2 * size
+            waiting.append((size, total))
+        while len(waiting) > 1:
+            (_, a), (size, b) = waiting[-2:]
+            waiting[-2:] = [(size, self.engine.add(a, b))]
+        return replace(self, cts=(waiting[0][1],)).row_sum()
+
     # -- rows --------------------------------------------------------------------------------------
 
     def mask(self) -> list[np.ndarray]:
