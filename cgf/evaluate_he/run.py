@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_by_length, evaluate
@@ -61,6 +63,7 @@ class EncryptedEvaluation:
     rows_at_once: int | None = None
     shard: tuple[int, int] = (1, 1)
     say: Callable[[str], None] = print
+    _probed: dict[int, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)  # (heads, queries)
 
     @property
     def plan(self) -> Batches:
@@ -84,9 +87,24 @@ class EncryptedEvaluation:
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
         if left:
+            ready = self.session.make(self._sizes(left))
             clear = self._clear(sorted(i for b in left for i in b))
+            ready()
             self._run(left, plan, Progress(finished, sum(map(len, left)), sum(map(plan.work, left)), self.say), clear)
         return self.lines.read()
+
+    def _sizes(self, batches: list[list[int]]) -> dict[int, frozenset[int]]:
+        """max_level -> rotation steps of the circuits of full rows; those of masked ones show with their masks."""
+        sizes: dict[int, frozenset[int]] = {}
+        for batch in [] if self.masked else batches:
+            for heads, queries in [self._probed[i] for i in batch if i in self._probed][:1]:
+                rows = len(batch) * heads * queries
+                shape = Rows((len(batch), heads, queries, queries), 0, None, np.full(rows, float(queries)))
+                if rows <= self.session.rings[-1].slots:
+                    needs = self.session.needs(self.softmaxes[0], shape, queries)
+                    if not needs.bootstrap:
+                        sizes[needs.max_level] = sizes.get(needs.max_level, frozenset()) | needs.rotations
+        return sizes
 
     def _run(self, left: list[list[int]], plan: Batches, progress: Progress, clear: dict[str, dict[int, int]]) -> None:
         workers = self.session.workers
@@ -151,6 +169,7 @@ class EncryptedEvaluation:
             evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
         matrix, mask, counts, shape = flatten(probes[0].scores_seen, probes[0].valid)
         needs = self.session.needs(self.softmaxes[0], Rows(shape, 0, mask, counts), matrix.shape[1])
+        self._probed[index] = shape[1], shape[2]
         return shape[1], shape[2], needs.layout.slots
 
 

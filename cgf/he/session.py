@@ -71,6 +71,23 @@ class Session:
             self._owners[max_level] = self._make_owner(max_level=max_level)
         return self._owners[max_level]
 
+    def make(self, sizes: dict[int, frozenset[int]]) -> Callable[[], None]:
+        """Engines of these max_levels, with keys for these rotation steps; by workers, while the caller goes on.
+
+        Returns what waits for them. An evaluation makes what is missing: this only moves work to the start.
+        """
+        if self._workers is not None:
+            under_way = self._workers.make(sizes)
+            return lambda: [future.result() for future in under_way].clear()
+        for max_level, rotations in sizes.items():
+            self._evaluator(max_level, rotations)
+        return lambda: None
+
+    def _evaluator(self, max_level: int, rotations: frozenset[int]) -> Any:
+        """One with the keys asked for so far."""
+        self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
+        return self.owner(max_level).evaluator(self._rotations[max_level])
+
     def evaluate(self, softmax: Any, matrix: np.ndarray, mask: np.ndarray | None, counts: np.ndarray,
                  shape: tuple[int, int, int, int], record: LayerRecord) -> np.ndarray:
         """Weights (R, N) of scores (R, N) through as many sets of ciphertexts as they take, by all workers.
@@ -118,9 +135,7 @@ class Session:
         owner = self.owner(needs.max_level)
         if owner.slots != layout.slots:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
-        granted = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
-        self._rotations[needs.max_level] = granted
-        evaluator = owner.evaluator(granted)
+        evaluator = self._evaluator(needs.max_level, needs.rotations)
         engine = Counting(evaluator)
         start = time.perf_counter()
         vectors = layout.pack(matrix * needs.circuit.input_scale)

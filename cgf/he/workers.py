@@ -7,7 +7,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from typing import Any
@@ -49,6 +49,10 @@ class Workers:
                             "he.workers must be fewer, or he.rows_at_once smaller") from None
         self._peaks.update({process: peak for _, process, peak in found})  # a process's peak never falls
         return [result for result, _, _ in found]
+
+    def make(self, sizes: dict[int, frozenset[int]]) -> list[Future[None]]:
+        """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, one call each."""
+        return [self._pool.submit(_make, sizes) for _ in range(self.count)]
 
     def peak_mib(self) -> float:
         """The most memory that each worker has held so far, in MiB, summed."""
@@ -100,6 +104,10 @@ def _end_with_parent() -> None:
 @functools.lru_cache(KEPT)
 def _unpacked(softmax: bytes) -> Any:
     return pickle.loads(softmax)
+
+
+def _make(sizes: dict[int, frozenset[int]]) -> None:
+    _session.make(sizes)
 
 
 def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[tuple[np.ndarray, Any], int, float]:

@@ -98,3 +98,36 @@ def test_settings_of_workers(monkeypatch):
     assert owner_settings(He) == {"_target_": "x", "mode": "cpu", "threads": None}
     He.owner = {"_target_": "x"}
     assert "threads" not in owner_settings(He)
+
+
+class Noting(SimOwner):
+    """An owner that appends to a file what it makes, one line an engine or evaluator."""
+
+    def __init__(self, max_level, notes):
+        super().__init__(max_level)
+        self.notes = notes
+        self.note(f"engine {max_level}")
+
+    def note(self, text):
+        with open(self.notes, "a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()} {text}\n")
+
+    def evaluator(self, rotations):
+        self.note(f"keys {sorted(rotations)}")
+        return super().evaluator(rotations)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_engines_and_keys_are_made_ahead(tmp_path, workers):
+    notes = tmp_path / "notes"
+    session = Session(functools.partial(Noting, notes=str(notes)), workers=workers)
+    try:
+        session.make({4: frozenset(), 7: frozenset([16, 32])})()
+        made = [line.split(maxsplit=1) for line in notes.read_text().splitlines()]
+        assert sorted({text for _, text in made}) == ["engine 4", "engine 7", "keys [16, 32]", "keys []"]
+        assert (str(os.getpid()) in {process for process, _ in made}) == (workers == 1)
+        session.evaluate(softmax(), *scores(False), SHAPE, LayerRecord())
+        again = [line.split(maxsplit=1) for line in notes.read_text().splitlines()]
+        assert [text for _, text in again].count("engine 4") <= workers
+    finally:
+        session.close()
