@@ -51,7 +51,7 @@ class Workers:
         return [result for result, _, _ in found]
 
     def make(self, sizes: dict[int, frozenset[int]]) -> list[Future[None]]:
-        """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, one call each."""
+        """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, a call each."""
         return [self._pool.submit(_make, sizes) for _ in range(self.count)]
 
     def peak_mib(self) -> float:
