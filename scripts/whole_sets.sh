@@ -3,7 +3,8 @@
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings in the loop and an exact student of as many epochs; stories is the
-# LLaMA of the data folder with causal masks; digits a ViT. Needs the data folder (CGF_DATA_ROOT) except for digits,
+# LLaMA of the data folder with causal masks; digits a ViT. rivals, after clinc150: the paper's Algorithm 1 and the limit
+# with the CGF student of clinc150, BPMax and Taylor, each on the same 4,500 sentences, 20 minutes and more each. Needs the data folder (CGF_DATA_ROOT) except for digits,
 # 4 GiB and, on 2 cores, 40 to 60 minutes of training and 1 to 8 of encryption each. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
@@ -36,8 +37,20 @@ minilm() { # task, options of the task...
     encrypted "$1-chain3" "minilm-$1-cgf_chain" approx=exact
 }
 
+rivals() { # what the paper has, on the sentences of clinc150
+    local own=(model=minilm task=clinc150 distill=kd "ckpt=$out/clinc150-teacher" "distill.teacher=$out/clinc150-teacher")
+    "$PY" scripts/plan.py "ckpt=$out/clinc150-cgf" samples=null # its range, from which k follows
+    encrypted clinc150-cgf minilm-clinc150-cgf_paper approx=chebyshev he.circuit=paper
+    encrypted clinc150-cgf minilm-clinc150-cgf_limit approx=limit he.circuit=paper
+    train clinc150-bpmax "${own[@]}" softmax=bpmax_calibrated softmax.p=5 softmax.c=5.0 train.epochs=3 train.lr=5.0e-5
+    encrypted clinc150-bpmax minilm-clinc150-bpmax approx=exact
+    train clinc150-taylor "${own[@]}" softmax=taylor softmax.degree=3 softmax.x0=-3.0 train.epochs=3 train.lr=5.0e-5
+    encrypted clinc150-taylor minilm-clinc150-taylor approx=exact
+}
+
 for task in "$@"; do
     case $task in
+        rivals) rivals ;;
         clinc150 | banking77) minilm "$task" ;;
         sst2) minilm sst2 'task.limit={train: 12000}' ;;
         stories | digits)
@@ -47,7 +60,7 @@ for task in "$@"; do
             [ "$task" = stories ] && name=stories260k-clinc150-cgf || name=vit_digits-digits-cgf
             encrypted "$task-cgf" "$name"
             ;;
-        *) echo "error: a set is clinc150, banking77, sst2, stories or digits, and '$task' was given" >&2; exit 2 ;;
+        *) echo "error: a set is clinc150, rivals, banking77, sst2, stories or digits, and '$task' was given" >&2; exit 2 ;;
     esac
 done
 "$PY" scripts/tables.py
