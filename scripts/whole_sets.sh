@@ -26,13 +26,10 @@ minilm() { # task, options of the task...
     local chain=(softmax=cgf_chain softmax.k=3 'softmax.domain=[-18.0,1.2]' penalty.weight=1.0 penalty.bound=16.0)
     train "$1-teacher" "${own[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
     train "$1-exact" "${own[@]}" "${kd[@]}" softmax=exact train.epochs=3 train.lr=5.0e-5
-    if [ "$1" = clinc150 ]; then # the long way of configs/study/minilm.yaml: CGF with its range under control first
-        train "$1-cgf" "${own[@]}" "${kd[@]}" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 train.epochs=3 train.lr=5.0e-5
-        train "$1-chain3" "${own[@]}" "${chain[@]}" distill=kd "ckpt=$out/$1-cgf" "distill.teacher=$out/$1-teacher" \
-            train.epochs=2 train.lr=3.0e-5
-    else
-        train "$1-chain3" "${own[@]}" "${kd[@]}" "${chain[@]}" train.epochs=3 train.lr=5.0e-5
-    fi
+    # CGF with its range under control first, as in configs/study/minilm.yaml
+    train "$1-cgf" "${own[@]}" "${kd[@]}" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 train.epochs=3 train.lr=5.0e-5
+    train "$1-chain3" "${own[@]}" "${chain[@]}" distill=kd "ckpt=$out/$1-cgf" "distill.teacher=$out/$1-teacher" \
+        train.epochs=2 train.lr=3.0e-5
     "$PY" eval_plain.py "ckpt=$out/$1-exact"
     encrypted "$1-chain3" "minilm-$1-cgf_chain" approx=exact
 }
