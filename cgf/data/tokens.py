@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cgf.errors import UserError
+from cgf.cache import keep
 
 
 def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str | None = None) -> list[list[int]]:
@@ -65,15 +63,6 @@ def _read(path: Path, count: int) -> list[list[int]] | None:
 
 
 def _write(path: Path, ids: list[list[int]]) -> None:
-    part = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npz")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flat = np.fromiter((i for text in ids for i in text), dtype=np.int32)
-        np.savez_compressed(part, ids=flat, lengths=np.array([len(text) for text in ids], dtype=np.int64))
-        os.replace(part, path)
-    except OSError as error:
-        raise UserError(f"task.cache must be a folder that can be written, and {path.parent} is not: "
-                        f"{error.strerror}") from None
-    finally:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
+    flat = np.fromiter((i for text in ids for i in text), dtype=np.int32)
+    lengths = np.array([len(text) for text in ids], dtype=np.int64)
+    keep(path, lambda part: np.savez_compressed(part, ids=flat, lengths=lengths), "task.cache")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from cgf.cache import keep
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, evaluate
 
@@ -73,7 +72,7 @@ def taught(samples: Any, teacher: Any, softmaxes: Sequence[Any], collate: Collat
         with torch.no_grad():
             found = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
         logits = found.logits.clone()  # made in inference mode
-        _write(path, logits.numpy())
+        keep(path, functools.partial(np.save, arr=logits.numpy(), allow_pickle=False), "distill.cache")
     return Taught(samples, logits)
 
 
@@ -98,16 +97,3 @@ def _read(path: Path, count: int) -> Tensor | None:
     fits = found.ndim == 2 and len(found) == count and found.dtype == np.float32 and np.isfinite(found).all()
     return torch.from_numpy(found) if fits else None
 
-
-def _write(path: Path, logits: np.ndarray) -> None:
-    part = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npy")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(part, logits, allow_pickle=False)
-        os.replace(part, path)
-    except OSError as error:
-        raise UserError(f"distill.cache must be a folder that can be written, and {path.parent} is not: "
-                        f"{error.strerror}") from None
-    finally:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)

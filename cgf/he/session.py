@@ -76,12 +76,16 @@ class Session:
 
         Returns what waits for them. An evaluation makes what is missing: this only moves work to the start.
         """
-        if self._workers is not None:
-            under_way = self._workers.make(sizes)
-            return lambda: [future.result() for future in under_way].clear()
-        for max_level, rotations in sizes.items():
-            self._evaluator(max_level, rotations)
-        return lambda: None
+        under_way = [] if self._workers is None else self._workers.make(sizes)
+        if self._workers is None:
+            for max_level, rotations in sizes.items():
+                self._evaluator(max_level, rotations)
+
+        def wait() -> None:
+            for future in under_way:
+                future.result()
+
+        return wait
 
     def _evaluator(self, max_level: int, rotations: frozenset[int]) -> Any:
         """One with the keys asked for so far."""
