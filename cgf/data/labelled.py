@@ -1,0 +1,119 @@
+"""Images in one zip archive beside a table of their labels, split by a fixed rule: Tiny ImageNet's validation set."""
+
+import csv
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages
+from cgf.data.items import Images
+from cgf.data.task import choose
+from cgf.data.vision import VisionTask
+from cgf.errors import UserError
+
+
+@dataclass(kw_only=True)
+class LabelledArchiveTask(VisionTask):
+    """<root>/<name>/<archive> holds image files, <root>/<name>/<table> a CSV row for each.
+
+    file, label, title: the table's columns for the file's name in the archive, its class number (0 to C - 1) and
+    its class's name. test_fraction of all images, by class, is test, and val_fraction of the rest val; which ones,
+    hangs on the files' names and `seed` alone (`cgf.data.task.choose`).
+    """
+
+    archive: str
+    table: str
+    file: str = "file"
+    label: str = "label"
+    title: str = "name"
+    test_fraction: float = 0.2
+    val_fraction: float = 0.1
+    augment: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("test_fraction", "val_fraction"):
+            if not 0 < getattr(self, name) < 1:
+                raise UserError(f"task.{name} needs to lie between 0 and 1, and it is {getattr(self, name)}")
+        if self.augment is not None and self.augment not in AUGMENTS:
+            raise UserError(
+                f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {self.augment!r}"
+            )
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        names: dict[int, str] = {}
+        for row in self._rows:
+            label = self._number(row)
+            if names.setdefault(label, row[self.title]) != row[self.title]:
+                raise UserError(f"{self._path(self.table)} needs one name for a class, and class {label} is "
+                                f"{names[label]!r} and {row[self.title]!r}")
+        if sorted(names) != list(range(len(names))):
+            raise UserError(f"{self._path(self.table)} needs labels from 0 without a gap, and its {len(names)} labels "
+                            f"go from {min(names)} to {max(names)}")
+        return [names[label] for label in range(len(names))]
+
+    def augmentation(self) -> Augment | None:
+        return AUGMENTS[self.augment] if self.augment else None
+
+    def read(self, split: str) -> tuple[Images, list[int]]:
+        return self._images, self._parts[split]
+
+    def revision(self) -> dict[str, str]:
+        return {f"{self.name}/{name}": hashlib.sha256(self._path(name).read_bytes()).hexdigest()
+                for name in (self.archive, self.table)}
+
+    def _path(self, name: str) -> Path:
+        root = self.data_root()
+        if root is None:
+            raise UserError(
+                f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none"
+            )
+        path = root / self.name / name
+        if not path.is_file():
+            raise UserError(f"task {self.name} needs {path}, and there is no such file")
+        return path
+
+    def _number(self, row: dict[str, str]) -> int:
+        try:
+            return int(row[self.label])
+        except (TypeError, ValueError):
+            raise UserError(f"{self._path(self.table)} needs a whole number as the label of {row[self.file]}, and "
+                            f"has {row[self.label]!r}") from None
+
+    @cached_property
+    def _rows(self) -> list[dict[str, str]]:
+        path = self._path(self.table)
+        try:
+            with path.open(newline="", encoding="utf-8") as table:
+                reader = csv.DictReader(table)
+                columns, rows = reader.fieldnames or [], list(reader)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise UserError(f"{path} needs to be a CSV table, and reading it failed: {error}") from None
+        missing = [name for name in (self.file, self.label, self.title) if name not in columns]
+        if missing or not rows:
+            raise UserError(f"{path} needs rows with the columns {self.file}, {self.label} and {self.title}, and it "
+                            f"has {len(rows)} rows with {', '.join(columns) or 'no column'}")
+        return rows
+
+    @cached_property
+    def _images(self) -> Images:
+        _ = self.class_names  # refuses labels with a gap
+        source = Archive(self._path(self.archive))
+        files = [row[self.file] for row in self._rows]
+        absent = [name for name in files if name not in source.content]
+        if absent:
+            raise UserError(f"{source.path} needs every file of {self.table}, and lacks {len(absent)}, {absent[0]} for "
+                            "one")
+        return Images(EncodedImages(source, files), files, [self._number(row) for row in self._rows])
+
+    @cached_property
+    def _parts(self) -> dict[str, list[int]]:
+        keys, labels = self._images.keys, self._images.labels
+        test = choose(keys, labels, round(self.test_fraction * len(keys)), self.seed)
+        rest = sorted(set(range(len(keys))) - set(test))
+        count = round(self.val_fraction * len(rest))
+        picked = choose([keys[i] for i in rest], [labels[i] for i in rest], count, self.seed)
+        val = [rest[i] for i in picked]
+        return {"train": sorted(set(rest) - set(val)), "val": val, "test": test}
