@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 
 from cgf.errors import UserError
 from cgf.evaluate import batches_by_length, batches_of_one_length
+from cgf.he.layout import choose_layout
 
 ALIKE = (3, 4)  # a text is at least 3/4 as long as the longest of its batch, or waits for another
 
@@ -52,7 +54,10 @@ class Batches:
         for group in reversed(grouped(self.dataset, max(1, len(indices)), indices)):
             while group:  # from the longest on: it decides how many fit
                 heads, queries, slots = self.probe(group[-1])
-                fit = min(max(1, (rows or slots) // (heads * queries)), self._alike(group))
+                most = max(1, (rows or slots) // (heads * queries))
+                fit = min(most, self._alike(group))
+                if not self.masked and fit < most:
+                    fit = _largest_piece(fit, heads * queries, queries, slots)
                 batches.append(group[-fit:])
                 group = group[:-fit]
         return batches
@@ -70,6 +75,21 @@ class Batches:
         """Score entries of a head and layer, for a guess of the time left; images count as 1."""
         lengths = getattr(self.dataset, "lengths", None)
         return len(batch) if lengths is None else sum(lengths[i] ** 2 for i in batch)
+
+
+@lru_cache(maxsize=4096)
+def _largest_piece(count: int, rows: int, columns: int, slots: int) -> int:
+    """Of ``count`` samples of one length that leave slots free, how many go first so that the sets cost least.
+
+    rows   of a sample. Rows that pass a power of two by a few are cheaper as two sets, each near one.
+    """
+    costs = [0.0] + [choose_layout(n * rows, columns, slots, masked=False).cost for n in range(1, count + 1)]
+    cheapest, pieces = [0.0], [0]
+    for n in range(1, count + 1):
+        piece = min(range(n, 0, -1), key=lambda p: costs[p] + cheapest[n - p])
+        cheapest.append(costs[piece] + cheapest[n - piece])
+        pieces.append(piece)
+    return pieces[count]
 
 
 def parse_shard(text: str | None) -> tuple[int, int]:

@@ -86,9 +86,8 @@ def test_choice_of_a_layout(rows, columns, masked):
     if masked:
         assert layout.ciphertexts == fewest
         return
-    assert layout.ciphertexts <= 2 * fewest
-    unpadded = [p.ciphertexts for p in possible if p.padding_columns == 0]
-    assert (layout.padding_columns == 0) == any(count <= 2 * fewest for count in unpadded)
+    assert layout.cost == min(p.cost for p in possible)
+    assert layout.padding_columns == 0 or 5 + 1.1 * fewest < 2 + columns
 
 
 def test_a_column_a_ciphertext_needs_no_rotation():
