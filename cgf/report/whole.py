@@ -17,7 +17,7 @@ PUBLISHED = (
     ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
 )  # fmt: skip
 TITLES = ["host", "task", "softmax", "exponential", "samples", "under CKKS", "in the clear", "as trained",
-          "agreement", "levels", "max error", "beyond guard", "minutes", "samples/s", "µs an entry", "workers",
+          "exact", "agreement", "levels", "max error", "beyond guard", "minutes", "samples/s", "µs an entry", "workers",
           "peak MiB"]  # fmt: skip
 
 
@@ -32,7 +32,8 @@ def lines(folder: Path) -> list[list[str]]:
     """A line a result, in the order of TITLES; then the published ones, which have a time alone."""
     table = [[
         r["model"], r["task"], r["softmax"], exponential(r), f"{r['samples']:,}", _per_cent(r["accuracy"]),
-        _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), f"{r['agreement']:.4f}", str(r["levels"]),
+        _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), _exact(folder, r), f"{r['agreement']:.4f}",
+        str(r["levels"]),
         f"{r['max_error']:.1e}", _or_dash(r["beyond_guard"]),
         f"{r['seconds']['total'] / 60:.1f}", f"{r['samples_per_s']:.2f}",
         f"{r['us_per_entry']:.1f}", str(r["workers"]), f"{r['peak_mib']:,.0f}",
@@ -42,6 +43,12 @@ def lines(folder: Path) -> list[list[str]]:
         line[TITLES.index("µs an entry")] = f"{1e6 * seconds / entries:.1f}"
         table.append(line)
     return table
+
+
+def _exact(folder: Path, result: dict[str, Any]) -> str:
+    """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact."""
+    path = folder / "he" / "exact" / f"{result['model']}-{result['task']}.json"
+    return _per_cent(read_json(path)["accuracy"]) if path.is_file() else "–"
 
 
 def exponential(result: dict[str, Any]) -> str:

@@ -25,6 +25,8 @@ def folder(tmp_path):
     (tmp_path / "he").mkdir()
     (tmp_path / "he" / "minilm.json").write_text(json.dumps(RESULT))
     (tmp_path / "he" / "bpmax.json").write_text(json.dumps({**RESULT, "softmax": "bpmax", "polynomial": None}))
+    (tmp_path / "he" / "exact").mkdir()
+    (tmp_path / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.9582}))
     return tmp_path
 
 
@@ -32,10 +34,12 @@ def test_a_line_a_result_and_the_published_times(folder):
     bpmax, chain, *published = lines(folder)
     assert dict(zip(TITLES, chain, strict=True)) == {
         "host": "minilm", "task": "clinc150", "softmax": "cgf_chain", "exponential": "chain, k=3", "samples": "4,500",
-        "under CKKS": "95.51 %", "in the clear": "95.53 %", "as trained": "95.60 %", "agreement": "0.9998",
-        "levels": "5", "max error": "2.0e-06", "beyond guard": "1,192", "minutes": "5.0",
+        "under CKKS": "95.51 %", "in the clear": "95.53 %", "as trained": "95.60 %", "exact": "95.82 %",
+        "agreement": "0.9998", "levels": "5", "max error": "2.0e-06", "beyond guard": "1,192", "minutes": "5.0",
         "samples/s": "15.00", "µs an entry": "7.1",
         "workers": "2", "peak MiB": "3,000"}  # fmt: skip
+    (folder / "he" / "exact" / "minilm-clinc150.json").unlink()
+    assert lines(folder)[0][TITLES.index("exact")] == "–"
     assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(PUBLISHED)
     assert published[0][TITLES.index("µs an entry")] == "49.6"  # 3.25 s for 65,536 entries
     assert whole_sets(folder).count("\n") == 1 + 2 + len(PUBLISHED)
