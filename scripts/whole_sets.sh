@@ -77,7 +77,7 @@ vit() { # 197 tokens, 3 heads, 12 layers
     train vit-cgf model=vit_tiny model.pretrained=false task=cifar10 'task.limit={train: 3000, val: 200}' softmax=cgf \
         penalty.weight=1.0 penalty.bound=16.0 train.epochs=2 train.lr=5.0e-4 train.weight_decay=0.05 train.warmup=0.1 \
         train.schedule=cosine
-    "$PY" scripts/plan.py "ckpt=$out/vit-cgf" samples=60 pareto=false
+    "$PY" scripts/plan.py "ckpt=$out/vit-cgf" samples=60 tolerance=5e-4 objective=seconds
     encrypted vit-cgf vit_tiny-cifar10-cgf he.samples=100
 }
 

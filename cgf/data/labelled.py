@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages
 from cgf.data.items import Images
-from cgf.data.task import choose
+from cgf.data.task import three_parts
 from cgf.data.vision import VisionTask
 from cgf.errors import UserError
 
@@ -18,8 +18,8 @@ class LabelledArchiveTask(VisionTask):
     """<root>/<name>/<archive> holds image files, <root>/<name>/<table> a CSV row for each.
 
     file, label, title: the table's columns for the file's name in the archive, its class number (0 to C - 1) and
-    its class's name. test_fraction of all images, by class, is test, and val_fraction of the rest val; which ones,
-    hangs on the files' names and `seed` alone (`cgf.data.task.choose`).
+    its class's name. test_fraction of all images, by class, is test, and val_fraction val; which ones hangs
+    on the files' names and `seed` alone (`cgf.data.task.choose`).
     """
 
     archive: str
@@ -110,10 +110,4 @@ class LabelledArchiveTask(VisionTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[int]]:
-        keys, labels = self._images.keys, self._images.labels
-        test = choose(keys, labels, round(self.test_fraction * len(keys)), self.seed)
-        rest = sorted(set(range(len(keys))) - set(test))
-        count = round(self.val_fraction * len(rest))
-        picked = choose([keys[i] for i in rest], [labels[i] for i in rest], count, self.seed)
-        val = [rest[i] for i in picked]
-        return {"train": sorted(set(rest) - set(val)), "val": val, "test": test}
+        return three_parts(self._images.keys, self._images.labels, self.test_fraction, self.val_fraction, self.seed)

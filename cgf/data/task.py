@@ -142,6 +142,15 @@ def choose(keys: Sequence[str], labels: Sequence[Any], count: int, salt: Any) ->
     return [i for i, key in enumerate(keys) if key in chosen]
 
 
+def three_parts(keys: Sequence[str], labels: Sequence[Any], test: float, val: float, salt: Any) -> dict[str, list[int]]:
+    """A set without splits in three, by class: the shares ``test`` and ``val`` of its rows, the rest to train on."""
+    tested = choose(keys, labels, round(test * len(keys)), salt)
+    rest = sorted(set(range(len(keys))) - set(tested))
+    picked = choose([keys[i] for i in rest], [labels[i] for i in rest], round(val * len(keys)), salt)
+    validated = [rest[i] for i in picked]
+    return {"train": sorted(set(rest) - set(validated)), "val": validated, "test": tested}
+
+
 def _quotas(sizes: dict[Any, int], count: int, salt: Any) -> dict[Any, int]:
     total = sum(sizes.values())
     count = min(count, total)

@@ -13,7 +13,7 @@ import torch
 from cgf.data.hub import HubData, check_columns, load_hub
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, small_affine
 from cgf.data.items import ImageDataset, Images, collate_images
-from cgf.data.task import ImageInput, Inputs, Task, choose
+from cgf.data.task import ImageInput, Inputs, Task, choose, three_parts
 from cgf.errors import UserError
 
 
@@ -98,12 +98,7 @@ class DigitsTask(VisionTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[int]]:
-        keys, labels = self._digits.keys, self._digits.labels
-        test = choose(keys, labels, round(0.2 * len(keys)), self.seed)
-        rest = sorted(set(range(len(keys))) - set(test))
-        picked = choose([keys[i] for i in rest], [labels[i] for i in rest], round(0.1 * len(keys)), self.seed)
-        val = [rest[i] for i in picked]
-        return {"train": sorted(set(rest) - set(val)), "val": val, "test": test}
+        return three_parts(self._digits.keys, self._digits.labels, test=0.2, val=0.1, salt=self.seed)
 
 
 @dataclass(kw_only=True)
