@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,13 @@ def package_of(module):
     return parts[0] if parts[0] != "cgf" else ".".join(parts[:2])
 
 
+@cache
 def imports(path, top_level_only=False):
+    """The modules that a file imports; read once, since every test asks."""
+    return tuple(_imports(path, top_level_only))
+
+
+def _imports(path, top_level_only):
     tree = ast.parse(path.read_text())
     typing_only = {id(n) for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
                    for n in ast.walk(node)}
