@@ -35,6 +35,7 @@ class TextTask(Task):
     max_length: tokens a text is truncated to, special tokens included.
     cache: the folder in which tokenised texts are kept; null: nowhere.
     val_fraction: the share of train that becomes val where the source has no val of its own.
+    min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
     hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
     hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
     """
@@ -43,6 +44,7 @@ class TextTask(Task):
     max_length: int = 128
     cache: str | None = None
     val_fraction: float = 0.1
+    min_words: int = 0
     hub: str | None = None
     hub_config: str | None = None
     hub_revision: str | None = None
@@ -56,6 +58,8 @@ class TextTask(Task):
             raise UserError(f"task.val_fraction needs to lie between 0 and 1, and it is {self.val_fraction}")
         if self.max_length < 1:
             raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
+        if isinstance(self.min_words, bool) or not isinstance(self.min_words, int) or self.min_words < 0:
+            raise UserError(f"task.min_words needs to be a count of words, and it is {self.min_words!r}")
 
     @abstractmethod
     def read_local(self, root: Path) -> Source:
@@ -138,10 +142,15 @@ class TextTask(Task):
             for split, inside in (("train", False), ("val", True)):
                 keep = [i for i in range(len(texts)) if (i in val) == inside]
                 splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+        for split in ("train", "val"):
+            texts, labels = splits[split]
+            keep = [i for i, text in enumerate(texts) if len(text.split()) >= self.min_words]
+            splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
         for split in SPLITS:
             if not splits[split][0]:
                 raise UserError(
                     f"task {self.name} needs rows in {split}, and {self._source.origin} leaves none"
+                    + (f" of at least {self.min_words} words" if self.min_words else "")
                 )
         return splits
 

@@ -178,3 +178,15 @@ def test_broken_gzip_and_missing_root(make, data_root, tmp_path):
         _ = make("clinc150", tmp_path).class_names
     with pytest.raises(UserError, match=r"under data.root=.*there is no such folder"):
         _ = make("clinc150", tmp_path / "nowhere").class_names
+
+
+def test_short_texts_are_left_out_of_training_alone(make, data_root, tasks):
+    every, long = tasks["sst2"]._splits, make("sst2", data_root, min_words=15)._splits
+    for split in ("train", "val"):
+        kept = [(t, n) for t, n in zip(*every[split], strict=True) if len(t.split()) >= 15]
+        assert list(zip(*long[split], strict=True)) == kept and 0 < len(kept) < len(every[split][0])
+    assert long["test"] == every["test"] and min(len(t.split()) for t in long["test"][0]) < 15
+    with pytest.raises(UserError, match=r"task.min_words needs to be a count of words, and it is -1"):
+        make("sst2", data_root, min_words=-1)
+    with pytest.raises(UserError, match="needs rows in train, and .* leaves none of at least 999 words"):  # noqa: RUF043
+        _ = make("sst2", data_root, min_words=999)._splits
