@@ -171,7 +171,7 @@ def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple
 def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, int]) -> Any:
     """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.plan chooses."""
     from cgf.approx.calibrate import union
-    from cgf.approx.plan import by_layer, choose
+    from cgf.approx.plan import by_layer, choose, stretched
     from cgf.he.pareto import least_levels, pick
 
     approx = resolved(cfg)["approx"]
@@ -183,7 +183,7 @@ def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, i
 
     def intervals(group: list[Any]) -> tuple[Any, Any]:
         calibrated, domain = union(group, cfg.outside)
-        return tuple(end * cfg.margin for end in calibrated), tuple(approx.get("range") or domain)
+        return stretched(calibrated, resolved(cfg)["margin"]), tuple(approx.get("range") or domain)
 
     def by_hand(group: list[Any]) -> Any:
         numbers = {k: approx[k] for k in ("degree", "k") if approx.get(k) is not None}

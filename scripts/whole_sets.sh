@@ -79,7 +79,7 @@ smollm2() { # supervised, then on with the range under closer control
     train smollm2-first "${own[@]}" 'task.limit={train: 9600, val: 300}' penalty.bound=32.0 train.max_steps=300 train.lr=5.0e-5
     train smollm2-cgf "${own[@]}" 'task.limit={train: 12000, val: 300}' "ckpt=$out/smollm2-first" penalty.bound=24.0 \
         penalty.worst=0.1 train.max_steps=200 train.lr=4.0e-5 seed=43
-    "$PY" scripts/plan.py "ckpt=$out/smollm2-cgf" samples=1000 margin=1.3 pareto=false
+    "$PY" scripts/plan.py "ckpt=$out/smollm2-cgf" samples=1000 "margin=[2.5,1.2]" per_layer=true objective=seconds
     encrypted smollm2-cgf smollm2-clinc150-cgf he.samples=500
 }
 

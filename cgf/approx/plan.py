@@ -100,6 +100,22 @@ def checked(interval: Any, name: str) -> Interval:
     return lo, hi
 
 
+def stretched(interval: Interval, margin: Any) -> Interval:
+    """A calibrated interval that reaches to 0 on both sides, with room around it: margin, or [below, above].
+
+    A polynomial's guard ends near ln of the bound above (12.5 at 2^18), and costs a level a doubling below: rare
+    rows that go far below need more room there than one margin for both ends can give. UserError for a margin that
+    is neither a number of at least 1 nor two.
+    """
+    try:
+        below, above = (float(m) for m in (margin if isinstance(margin, list | tuple) else (margin, margin)))
+    except (TypeError, ValueError):
+        below = above = math.nan
+    if not (1 <= below < math.inf and 1 <= above < math.inf):
+        raise UserError(f"margin must be a number of at least 1 or two, [below, above], and is {margin!r}")
+    return interval[0] * below, interval[1] * above
+
+
 def _specs(domain: Interval, method: str, degree: int, k: int | None, folded: bool
            ) -> Iterator[tuple[tuple[int, int], Callable[[], Exponential]]]:
     """((levels, multiplications), how to fit) of every candidate; nothing is fitted yet."""

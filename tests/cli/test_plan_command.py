@@ -45,8 +45,10 @@ def test_bad_input(tmp_path, monkeypatch, arguments, says):
 
 def test_the_set_beside_the_plan(checkpoint, tmp_path):
     done = call("plan", f"ckpt={checkpoint}", *TINY, "approx=chebyshev", "approx.k=null", "approx.degree=7",
-                f"cache={tmp_path / 'fits'}")
+                f"cache={tmp_path / 'fits'}", "margin=[2,1]")
     assert done.returncode == 0, done.stderr
+    told = json.loads((checkpoint / "plan.json").read_text())
+    assert told["guard"][0] <= 2 * told["calibrated"][0] and told["range"][0] == 2 * told["calibrated"][0]
     plan, data = read_plan(checkpoint), json.loads((checkpoint / "pareto.json").read_text())
     assert data["picked"]["method"] == plan.exponential.method == "chebyshev"
     assert data["picked"]["levels"] == plan.levels and data["mask"] == "full"

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.plan import Plan, candidates, choose, feasible, statistics_levels
+from cgf.approx.plan import Plan, candidates, choose, feasible, statistics_levels, stretched
 from cgf.errors import UserError
 
 
@@ -57,3 +57,11 @@ def test_candidates_are_sorted_and_of_the_method():
 def test_bad_input(options):
     with pytest.raises(UserError):
         choose(**{"range_": (-9, 0), "domain": (-10, 0), **options})
+
+
+def test_room_around_a_calibrated_range():
+    assert stretched((-40.0, 8.0), 1.25) == (-50.0, 10.0)
+    assert stretched((-40.0, 8.0), [2.5, 1]) == (-100.0, 8.0)
+    for margin in (0.9, [2.0, 0.5], [1.1], [1, 2, 3], "wide", float("nan"), [1.1, float("inf")], None):
+        with pytest.raises(UserError, match=r"a number of at least 1 or two, \[below, above\], and is"):
+            stretched((-40.0, 8.0), margin)
