@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cgf.errors import UserError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-PER_LAYER = ("penalty.bound",)  # numbers that may also be given as a list, one a layer
+LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
 
 def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
@@ -84,7 +84,7 @@ def _check_type(key: str, default: Any, value: Any) -> None:
     """A setting whose default is a number or a truth value takes no other kind, but null."""
     kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
     what, kind = kinds.get(type(default), ("", object))
-    if key in PER_LAYER and isinstance(value, ListConfig):
+    if key in LISTED and isinstance(value, ListConfig):
         for each in value:
             _check_type(key, default, each)
         return

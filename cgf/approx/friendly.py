@@ -39,7 +39,7 @@ class Budget:
             raise UserError(f"tolerance must be positive, and is {self.tolerance}")
         if not 0 <= self.outside < 1:
             raise UserError(f"outside is a share of the entries, from 0 to below 1, and {self.outside} was given")
-        if not (math.isfinite(self.margin) and self.margin >= 1):
+        if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
         if self.levels < 1:
             raise UserError(f"levels must be at least 1, and is {self.levels}")

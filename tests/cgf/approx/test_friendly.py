@@ -115,6 +115,7 @@ def test_kappa_histograms_share_an_interval_and_lose_no_row():
 @pytest.mark.parametrize("options, says", [
     ({"tolerance": 0.0}, "tolerance must be positive"), ({"tolerance": math.nan}, "tolerance"),
     ({"outside": 1.0}, "from 0 to below 1, and 1.0"), ({"margin": 0.9}, "by 1 or more, and 0.9"),
+    ({"margin": [2, 1]}, "by 1 or more"),
     ({"levels": 0}, "levels must be at least 1"), ({"domain": 5}, "two numbers"), ({"domain": [0, -3]}, "two numbers"),
     ({"rows": "half"}, "full or masked"),
 ])
