@@ -3,9 +3,8 @@
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings in the loop (sst2: a planned one) and an exact student of as many
-# epochs; stories is the
-# LLaMA of the data folder with causal masks; digits a ViT. rivals, after clinc150: the paper's Algorithm 1 and the limit
-# with the CGF student of clinc150, BPMax and Taylor, each on the same 4,500 sentences, 20 minutes and more each. smollm2:
+# epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals, after clinc150: the paper's
+# Algorithm 1 and the limit with the CGF student of clinc150, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
 # SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
 # CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, 30 to 60 minutes
 # of training and 1 to 30 of encryption each. Stopped, it goes on.
@@ -36,7 +35,7 @@ minilm() { # task, options of the task...
     train "$1-exact" "${own[@]}" "${kd[@]}" softmax=exact train.epochs=3 train.lr=5.0e-5
     # CGF with its range under control first, as in configs/study/minilm.yaml
     train "$1-cgf" "${own[@]}" "${kd[@]}" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 train.epochs=3 train.lr=5.0e-5
-    if [ "$1" = sst2 ]; then # phrases to train on, sentences to test: a chain of 3 held on the ones is beyond its guard on the others
+    if [ "$1" = sst2 ]; then # trained on phrases, tested on sentences, where a chain of 3 held on phrases leaves its guard
         "$PY" scripts/plan.py "ckpt=$out/$1-cgf" samples=2000
         beside "$1" "$1-exact"
         encrypted "$1-cgf" "minilm-$1-cgf"
@@ -48,17 +47,17 @@ minilm() { # task, options of the task...
     if [ "$1" = clinc150 ]; then
         train "$1-chain3" "${own[@]}" "${chain[@]}" "ckpt=$out/$1-cgf" 'softmax.domain=[-18.0,1.2]' penalty.bound=16.0 \
             train.epochs=2 train.lr=3.0e-5
-        more=2
+        more=(train.epochs=2 train.lr=3.0e-5)
     else
         train "$1-wide" "${own[@]}" "${chain[@]}" "ckpt=$out/$1-cgf" 'softmax.domain=[-26.0,1.2]' penalty.bound=20.0 \
             penalty.worst=0.1 train.epochs=3 train.lr=5.0e-5
         train "$1-chain3" "${own[@]}" "${chain[@]}" "ckpt=$out/$1-wide" 'softmax.domain=[-26.0,1.2]' \
             'penalty.bound=[12.0,18.0,18.0,18.0,18.0,18.0]' penalty.worst=0.3 train.epochs=1 train.lr=3.0e-5
-        more=4
+        more=(train.epochs=4 train.lr=5.0e-5)
     fi
     # exact softmax of as many epochs
     train "$1-exact_more" "${own[@]}" softmax=exact distill=kd "ckpt=$out/$1-exact" "distill.teacher=$out/$1-teacher" \
-        "train.epochs=$more" train.lr=5.0e-5
+        "${more[@]}"
     beside "$1" "$1-exact_more"
     encrypted "$1-chain3" "minilm-$1-cgf_chain" approx=exact
 }

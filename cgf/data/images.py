@@ -173,6 +173,12 @@ AUGMENTS: dict[str, Augment] = {
 }
 
 
+def check_augment(name: str | None) -> None:
+    """UserError unless it names an augmentation, or none."""
+    if name is not None and name not in AUGMENTS:
+        raise UserError(f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {name!r}")
+
+
 def fit(image: Any, want: ImageInput, crop: bool) -> torch.Tensor:
     """The model's input (C, H, W) float32: resized, its centre cropped, normalised.
 

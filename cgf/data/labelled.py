@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages
+from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
 from cgf.data.items import Images
-from cgf.data.task import three_parts
+from cgf.data.task import check_share, three_parts
 from cgf.data.vision import VisionTask
 from cgf.errors import UserError
 
@@ -34,12 +34,8 @@ class LabelledArchiveTask(VisionTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("test_fraction", "val_fraction"):
-            if not 0 < getattr(self, name) < 1:
-                raise UserError(f"task.{name} needs to lie between 0 and 1, and it is {getattr(self, name)}")
-        if self.augment is not None and self.augment not in AUGMENTS:
-            raise UserError(
-                f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {self.augment!r}"
-            )
+            check_share(name, getattr(self, name))
+        check_augment(self.augment)
 
     @cached_property
     def class_names(self) -> list[str]:

@@ -142,6 +142,12 @@ def choose(keys: Sequence[str], labels: Sequence[Any], count: int, salt: Any) ->
     return [i for i, key in enumerate(keys) if key in chosen]
 
 
+def check_share(setting: str, value: float) -> None:
+    """UserError unless a setting of a task lies between 0 and 1."""
+    if not 0 < value < 1:
+        raise UserError(f"task.{setting} needs to lie between 0 and 1, and it is {value}")
+
+
 def three_parts(keys: Sequence[str], labels: Sequence[Any], test: float, val: float, salt: Any) -> dict[str, list[int]]:
     """A set without splits in three, by class: the shares ``test`` and ``val`` of its rows, the rest to train on."""
     tested = choose(keys, labels, round(test * len(keys)), salt)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
 from cgf.data.hub import hub_rows, load_hub
 from cgf.data.items import TextDataset, collate_text
-from cgf.data.task import SPLITS, Inputs, Task, choose
+from cgf.data.task import SPLITS, Inputs, Task, check_share, choose
 from cgf.data.tokens import tokenized
 from cgf.errors import UserError
 
@@ -54,8 +54,7 @@ class TextTask(Task):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.val_fraction < 1:
-            raise UserError(f"task.val_fraction needs to lie between 0 and 1, and it is {self.val_fraction}")
+        check_share("val_fraction", self.val_fraction)
         if self.max_length < 1:
             raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
         if isinstance(self.min_words, bool) or not isinstance(self.min_words, int) or self.min_words < 0:

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 
 from cgf.data.hub import HubData, check_columns, load_hub
-from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, small_affine
+from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, check_augment, small_affine
 from cgf.data.items import ImageDataset, Images, collate_images
-from cgf.data.task import ImageInput, Inputs, Task, choose, three_parts
+from cgf.data.task import ImageInput, Inputs, Task, check_share, choose, three_parts
 from cgf.errors import UserError
 
 
@@ -125,12 +125,8 @@ class ImageFolderTask(VisionTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.val_fraction < 1:
-            raise UserError(f"task.val_fraction needs to lie between 0 and 1, and it is {self.val_fraction}")
-        if self.augment is not None and self.augment not in AUGMENTS:
-            raise UserError(
-                f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {self.augment!r}"
-            )
+        check_share("val_fraction", self.val_fraction)
+        check_augment(self.augment)
         self._read: dict[str, Images] = {}
 
     @cached_property

@@ -14,6 +14,8 @@ from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.sim import OneSlot, SimCiphertext
 
+SPARSE = 2  # times the fewest ciphertexts, to be without padding columns
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -39,13 +41,13 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
     do not suffice.
     """
     if max_level is not None:
-        needs = _try(softmax, rows, columns, style, max_level, rings)
+        needs = _fitted(softmax, rows, columns, style, max_level, rings)
         if needs is None:
             least = dry_run(softmax, rows, columns, style, rings=rings).max_level
             raise UserError(f"the circuit needs an engine of {least} levels, and he.max_level={max_level}")
         return needs
     for ring in rings:
-        needs = _try(softmax, rows, columns, style, ring.max_level, rings)
+        needs = _fitted(softmax, rows, columns, style, ring.max_level, rings)
         if needs is None:
             continue
         if ring == BOOTSTRAPPABLE:  # the library builds it at its full size alone
@@ -53,7 +55,7 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
         # where a key switch at the top of the ring costs a level, an engine of one level less needs one less
         for level in range(needs.levels - 1, ring.max_level):
             if level > _below(ring.max_level, rings) and (
-                smaller := _try(softmax, rows, columns, style, level, rings)
+                smaller := _try(softmax, rows, columns, style, level, rings, needs.layout.padding_columns == 0)
             ):
                 return smaller
         return needs
@@ -73,18 +75,27 @@ def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> N
     return needs
 
 
+def _fitted(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
+            rings: tuple[Ring, ...]) -> Needs | None:
+    """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
+    return (_try(softmax, rows, columns, style, max_level, rings)
+            or _try(softmax, rows, columns, style, max_level, rings, sparse=True))
+
+
 def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
     """The most levels of the next smaller ring (0 for the smallest)."""
     return max([r.max_level for r in rings if r.max_level < max_level], default=0)
 
 
 def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
-         rings: tuple[Ring, ...]) -> Needs | None:
+         rings: tuple[Ring, ...], sparse: bool = False) -> Needs | None:
+    # beside padding columns stands the masked circuit, whatever style was asked for
+    most = SPARSE if sparse or style != "folded" else None
     engine = Counting(OneSlot(max_level, rings=rings))
     if len(rows.counts) > engine.slots:
         return None
     masked = rows.valid is not None or rows.uniform is None
-    layout = choose_layout(len(rows.counts), columns, engine.slots, masked)
+    layout = choose_layout(len(rows.counts), columns, engine.slots, masked, most)
     circuit = circuit_for(softmax, rows, layout.padding_columns > 0, style)
     cts = tuple(SimCiphertext(np.zeros(1), max_level) for _ in range(layout.ciphertexts))
     try:

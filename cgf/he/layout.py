@@ -77,10 +77,12 @@ class Layout:
         return np.tile(one, self.columns_per_ct)
 
 
-def choose_layout(rows: int, columns: int, slots: int, masked: bool) -> Layout:
+def choose_layout(rows: int, columns: int, slots: int, masked: bool, most: float | None = None) -> Layout:
     """The layout of fewest ciphertexts; for full rows one without padding columns where that costs less.
 
     Rows are at most ``slots``; masked rows are as cheap with padding columns as without.
+    most   ciphertexts to accept, in multiples of the fewest, so that full rows have no padding columns: for circuits
+           that are none of theirs, or whose level is not there; None: by ``Layout.cost``
     """
     if rows > slots:
         raise UserError(f"a set of ciphertexts takes at most {slots} rows, and {rows} were given")
@@ -93,6 +95,8 @@ def choose_layout(rows: int, columns: int, slots: int, masked: bool) -> Layout:
     if masked or dense.padding_columns == 0:
         return dense
     exact = next(layout for layout in layouts if layout.padding_columns == 0)
+    if most is not None:
+        return exact if exact.ciphertexts <= most * dense.ciphertexts else dense
     return min(exact, dense, key=lambda layout: layout.cost)
 
 
