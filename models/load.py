@@ -6,7 +6,6 @@ from typing import Any
 
 import timm
 from torch import nn
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import Checkpoint
@@ -61,6 +60,8 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
         return vit.host(model, image, *about)
     if family not in TEXT:
         raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer  # seconds: not for a ViT
+
     folder = checkpoint.path / "host"
     if not (folder / "config.json").is_file():  # a relative path would be asked for on the hub
         raise UserError(f"{folder} does not describe the model: it holds no config.json")

@@ -1,12 +1,13 @@
-"""The softmax of transformers models that use the attention interface (LLaMA, BERT and their kin)."""
+"""The softmax of transformers models that use the attention interface (LLaMA, BERT and their kin).
+
+transformers is imported only where such a model is at hand: it takes seconds, and a ViT needs none of it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from cgf.errors import UserError
 
@@ -46,11 +47,16 @@ def register() -> None:
     Without a mask function of its own an attention gets no mask at all, and with sdpa's plain one none
     where nothing is padded: causality would be lost in silence. Hence the skips are switched off.
     """
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
     AttentionInterface.register(NAME, attention)
     AttentionMaskInterface.register(NAME, _full_mask)
 
 
 def _full_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    from transformers.masking_utils import sdpa_mask
+
     kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
     return sdpa_mask(*args, **kwargs)
 
