@@ -43,14 +43,22 @@ def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: floa
         diagonal *= 1.0 + damping[:, None]
         diagonal += 1e-300 + 1e-18 * diagonal.max(1, keepdims=True)
         scale = 1.0 / np.sqrt(diagonal)
-        step = np.linalg.solve(gram * scale[:, :, None] * scale[:, None, :], (slope * scale)[..., None])
-        trial = params - step[..., 0] * scale
+        step = _solve(gram * scale[:, :, None] * scale[:, None, :], slope * scale)
+        trial = params - step * scale
         trial_residuals, trial_jacobian = model(trial)
         better = _cost(trial_residuals * weights) < cost
         params[better] = trial[better]
         residuals[better], jacobian[better] = trial_residuals[better], trial_jacobian[better]
         damping = np.clip(np.where(better, damping * 0.2, damping * 6.0), 1e-15, 1e12)
     return params
+
+
+def _solve(gram: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Solutions (S, P) for matrices (S, P, P) of unit diagonal."""
+    try:
+        return np.linalg.solve(gram, slope[..., None])[..., 0]
+    except np.linalg.LinAlgError:  # columns that are parallel to rounding; one such start fails the whole stack
+        return np.linalg.solve(gram + 1e-10 * np.eye(gram.shape[-1]), slope[..., None])[..., 0]
 
 
 def _lawson(residuals: np.ndarray, power: float) -> np.ndarray:

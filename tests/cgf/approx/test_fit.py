@@ -51,6 +51,12 @@ def test_fitted_through_the_squarings_beats_least_squares():
     assert error_on(through, -128, 0) < 2e-9 < 1e-3 < error_on(plain, -128, 0)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_start_whose_columns_are_parallel_does_not_end_the_fit():
+    """A range as SmolLM2's layers have it together, widened: one of seven starts has a singular matrix."""
+    assert fit.fitted(-544.6531372070312, 8.2972412109375, 7, 6).fit.max_error < 1e-9
+
+
 def test_fits_are_deterministic_and_survive_json():
     first = fit.chain(-16, 0, 3)
     fit._chain.cache_clear()
