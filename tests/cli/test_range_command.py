@@ -11,7 +11,8 @@ QUICK = ["study=digits", "seeds=[7]", "decides=7", "only=[teacher,exact]", "outp
          "study.schedules.first=['distill=kd','train.epochs=2','train.lr=1e-3']"]  # fmt: skip
 
 
-def test_a_small_study_from_training_to_the_result_file(tmp_path):
+def test_a_small_study_from_training_to_the_result_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = spawn("range", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "range.json").read_text())["studies"]["digits"]
@@ -22,11 +23,11 @@ def test_a_small_study_from_training_to_the_result_file(tmp_path):
     assert found["run"]["config"]["seeds"] == [7] and found["means"][0]["complete"]
     assert "| digits | exact | exact |" in done.stdout
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*.json*")}
-    again = spawn("range", *QUICK, cwd=tmp_path)
+    again = call("range", *QUICK)
     assert again.returncode == 0 and "train.py" not in again.stdout and "eval_plain.py" not in again.stdout
     assert len(before) > 10 and {p: p.stat().st_mtime_ns for p in before} == before
     (tmp_path / "range.json").unlink()
-    gathered = spawn("range", *QUICK, "collect=true", cwd=tmp_path)
+    gathered = call("range", *QUICK, "collect=true")
     assert gathered.returncode == 0
     assert json.loads((tmp_path / "range.json").read_text())["studies"]["digits"]["rows"] == found["rows"]
 

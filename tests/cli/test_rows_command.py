@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from digits_checkpoint import spawn
+from digits_checkpoint import call, spawn
 
 QUICK = ["host=digits", "softmaxes=[cgf]", "seeds=[7]", "decides=7", "outputs=runs", "out=rows",
          "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
@@ -36,9 +36,10 @@ def test_rows_from_training_to_their_files(tmp_path):
     assert json.loads(path.read_text()) == row
 
 
-def test_names_that_are_none_are_refused(tmp_path):
+def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for arguments, says in ((["softmaxes=[cfg]"], "softmaxes names runs (exact, cgf"), (["softmaxes=[]"], "names runs"),
                             (["seeds=[1,1]"], "whole numbers that differ"), (["host=mini"], "unknown host 'mini'")):
-        done = spawn("rows", *arguments, cwd=tmp_path)
+        done = call("rows", *arguments)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())
