@@ -6,8 +6,8 @@
 # epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals, after clinc150: the paper's
 # Algorithm 1 and the limit with the CGF student of clinc150, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
 # SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
-# CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, 30 to 60 minutes
-# of training and 1 to 30 of encryption each. Stopped, it goes on.
+# CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, half an hour
+# to two hours of training and 1 to 30 of encryption each. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
 out=${OUT:-outputs/whole}
@@ -29,7 +29,7 @@ beside() { # task, run: exact softmax of as many epochs, in the table beside
     cp "$out/he/exact/minilm-$1.json" results/he/exact/
 }
 
-minilm() { # options of train.py for a task: teacher, exact student, CGF student with its range under control
+minilm() { # options of train.py: teacher, exact student, CGF student with its range under control; of $task, with kd of the caller
     train "$task-teacher" "$@" softmax=exact train.epochs=3 train.lr=1.0e-4
     train "$task-exact" "$@" "${kd[@]}" "ckpt=$out/$task-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
     train "$task-cgf" "$@" "${kd[@]}" "ckpt=$out/$task-teacher" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 \

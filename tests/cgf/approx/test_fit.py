@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from cgf.approx import fit
+from cgf.approx import fit, minimax
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
@@ -55,6 +55,14 @@ def test_fitted_through_the_squarings_beats_least_squares():
 def test_a_start_whose_columns_are_parallel_does_not_end_the_fit():
     """A range as SmolLM2's layers have it together, widened: one of seven starts has a singular matrix."""
     assert fit.fitted(-544.6531372070312, 8.2972412109375, 7, 6).fit.max_error < 1e-9
+
+
+def test_a_singular_matrix_leaves_the_other_starts_their_steps():
+    gram, slope = np.stack([np.ones((2, 2)), np.array([[1.0, 0.5], [0.5, 1.0]])]), np.array([[1.0, 1.0], [1.0, 2.0]])
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.solve(gram, slope[..., None])
+    steps = minimax._solve(gram, slope)
+    np.testing.assert_allclose(steps, [[0.5, 0.5], [0.0, 2.0]], atol=1e-8)
 
 
 def test_fits_are_deterministic_and_survive_json():
