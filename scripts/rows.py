@@ -24,13 +24,13 @@ def main(cfg: DictConfig) -> None:
     config = resolved(cfg)
     study, seeds = Study.of(config), checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
-    out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / study.name
+    out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     decides = folder / f"seed-{config['decides']}"
 
     def of(seed: int) -> Seed:
         own = folder / f"seed-{seed}"
         return Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root,
-                    more=("predictions=true",))
+                    more=("predictions=true",), evaluations="eval-rows")
 
     for seed in [] if cfg.collect else seeds:
         missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]

@@ -87,7 +87,8 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
         "epochs": epochs(seed, run), "best_epoch": best_epoch(folder, best["step"]),
         "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], run.plan),
         "rows": result["rows"], "approx": (planned or result)["approx"],
-        "command": f"python scripts/rows.py host={seed.study.name} softmaxes=[{run.name}] seeds=[{seed.seed}]",
+        "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
+                   f"seeds=[{seed.seed}]",
         "commit": git[0]["commit"], "dirty": any(g["dirty"] is not False for g in git),
         "commit_evaluated": git[1]["commit"], "commit_teacher": _commit(seed, TEACHER),
         "trials": tried, "trials_s": sum(t["train_s"] for t in tried) or None,

@@ -51,7 +51,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name)."""
+    """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name).
+
+    What they have in common is the host's and, where the configuration has options of its task, those.
+    """
 
     name: str
     common: tuple[str, ...]
@@ -77,7 +80,8 @@ class Study:
             known.add(name)
             runs.append(run)
         schedules = {k: tuple(v) for k, v in node["schedules"].items()}
-        return cls(node["name"], tuple(node["common"]), schedules, tuple(runs))
+        common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]
+        return cls(node["name"], tuple(common), schedules, tuple(runs))
 
     def run(self, name: str) -> Run:
         return next(run for run in self.runs if run.name == name)
@@ -87,9 +91,10 @@ class Study:
 class Seed:
     """The runs of a study for one seed, in a folder of its own; done steps are lines of steps.jsonl there.
 
-    decides   the folder of the seed on which choices are made; None: this one
-    more      further arguments of every evaluation
-    execute   runs a script with arguments, in the repository; the default is a process of its own
+    decides      the folder of the seed on which choices are made; None: this one
+    more         further arguments of every evaluation
+    evaluations  the folder's own folder of evaluations, so that two sets of arguments share the trainings
+    execute      runs a script with arguments, in the repository; the default is a process of its own
     """
 
     study: Study
@@ -98,6 +103,7 @@ class Seed:
     decides: Path | None = None
     root: str | None = None
     more: tuple[str, ...] = ()
+    evaluations: str = "eval"
     execute: Callable[[str, list[str]], None] | None = None
     _held: Any = field(default=None, init=False, repr=False)
 
@@ -153,10 +159,10 @@ class Seed:
         return self.folder / run.tries()[choice(run, self.decides or self.folder)]
 
     def result(self, name: str, chain: int | None = None) -> Path:
-        return self.folder / "eval" / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
+        return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
 
     def planned(self, name: str) -> Path:
-        return self.folder / "eval" / f"{name}-plan.json"
+        return self.folder / self.evaluations / f"{name}-plan.json"
 
     def _step(self, script: str, arguments: list[str]) -> None:
         if self.root is not None:

@@ -83,7 +83,7 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
         (["p=3"], 0.5, False), (["p=5"], 0.75, True), (["p=7"], 0.75, False)]  # fmt: skip
     assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
-    assert row["command"] == "python scripts/rows.py host=toy softmaxes=[bpmax] seeds=[42]"
+    assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
     assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "43", machine, 43, tmp_path / "42")
     other.carry_out(rows.needed(other.study, ["calibrated"], False))
@@ -146,3 +146,34 @@ def test_students_of_a_host_are_trained_alike(name):
             told[run.name] = {k: cfg[k] for k in ("train", "distill", "model", "tune", "task")}
     assert all(told[run.name] == told["exact"] for run in study.runs if run.name != "teacher")
     assert len(study.run("bpmax").choices) == max(len(run.choices) for run in study.runs) > 1
+
+
+def trainings(config):
+    """Arguments of train.py for each run's first choice, as a study in a folder of its own name gives them."""
+    given = {}
+    one = Seed(Study.of(resolved(config)), 42, Path("minilm"))
+    one.chosen = lambda name: Path("minilm") / one.study.run(name).tries()[0]
+    one.execute = lambda script, arguments: given.setdefault(arguments[-1], arguments)
+    one._step = one.execute
+    for run in one.study.runs:
+        if run.like is None:
+            one._train(run)
+    return given
+
+
+def test_rows_and_the_study_of_the_range_share_trainings():
+    rows_, range_ = trainings(compose("rows", ["host=minilm"])), trainings(compose("range", ["study=minilm"]))
+    for name in ("teacher", "exact", "cgf", "bpmax-0", "bpmax-1", "bpmax-2", "bpmax-3"):
+        assert rows_[f"run={name}"] == range_[f"run={name}"]
+    assert rows_["run=power"][0:2] == ["model=minilm", "task=clinc150"]
+
+
+def test_a_task_has_options_of_its_own():
+    def common(task):
+        return Study.of(resolved(compose("rows", ["host=minilm", f"study.task={task}"]))).common
+
+    short = compose("train", [*common("sst2")])
+    assert short.task.name == "sst2" and short.task.min_words == 10 and short.task.limit == {"train": 8000}
+    assert common("banking77") == ("model=minilm", "task=banking77", "train.save_every=100")
+    folders = [compose("rows", ["host=minilm", f"study.task={t}"]).folder for t in ("sst2", "banking77")]
+    assert folders == ["minilm-sst2", "minilm-banking77"]
