@@ -153,6 +153,20 @@ def training(folder: Path) -> str:
     return grid(training_rows.TITLES, training_rows.lines(training_rows.read_rows(folder)))
 
 
+def cumulants(folder: Path) -> str:
+    """kappa_3/3! + kappa_4/4! over rows of a host before and after training, of friendly.py compare=..."""
+    paths = sorted(folder.glob("friendly/*/friendly.json"))
+    if not paths:
+        raise UserError(f"the table needs {folder / 'friendly'}, and it holds no friendly.json of a host")
+    lines = []
+    for result in map(read_json, paths):
+        for row in reversed(result["kappa"]):  # what it is compared with was before
+            low, high = row["quantiles"]["0.001"], row["quantiles"]["0.999"]
+            lines.append([result["model"], result["task"], row["name"], f"{row['count']:,}", f"{row['mean']:.3f}",
+                          f"{row['std']:.3f}", f"{low:.2f} to {high:.2f}"])
+    return grid(["host", "task", "weights", "rows", "mean", "standard deviation", "0.1 % to 99.9 %"], lines)
+
+
 def _or_dash(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
@@ -160,4 +174,5 @@ def _or_dash(value: float | None, form: str) -> str:
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
     "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
+    "cumulants": cumulants,
 }  # fmt: skip

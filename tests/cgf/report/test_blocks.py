@@ -83,3 +83,18 @@ def test_the_script_refuses_a_stale_table_and_writes_a_fresh_one(tmp_path):
 def test_every_table_of_the_readme_has_a_maker_and_every_maker_a_docstring():
     filled((ROOT / "README.md").read_text(), ROOT / "results")
     assert all(make.__doc__ for make in MAKERS.values())
+
+
+def test_cumulants_show_what_was_before_first(tmp_path):
+    def kappa(name, std):
+        return {"name": name, "count": 12000, "mean": -0.25, "std": std, "quantiles": {"0.001": -3.0, "0.999": 2.5}}
+
+    text = "<!-- table: cumulants -->\n<!-- end -->\n"
+    with pytest.raises(UserError, match=r"holds no friendly\.json of a host"):
+        filled(text, tmp_path)
+    (tmp_path / "friendly" / "host-task").mkdir(parents=True)
+    result = {"model": "host", "task": "task", "kappa": [kappa("cgf", 0.125), kappa("teacher", 0.75)]}
+    (tmp_path / "friendly" / "host-task" / "friendly.json").write_text(json.dumps(result))
+    lines = filled(text, tmp_path).splitlines()
+    assert lines[3] == "| host | task | teacher | 12,000 | -0.250 | 0.750 | -3.00 to 2.50 |"
+    assert lines[4] == "| host | task | cgf | 12,000 | -0.250 | 0.125 | -3.00 to 2.50 |"
