@@ -41,7 +41,8 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
     while left:
         run = study.run(left.pop())
         found.add(run.name)
-        left += [other for other in (run.after, run.like if decides else None) if other and other not in found]
+        others = (run.after, run.against, run.like if decides else None)
+        left += [other for other in others if other and other not in found]
     return [run.name for run in study.runs if run.name in found]
 
 
@@ -58,8 +59,9 @@ def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]
 
 def done(seed: Seed, name: str) -> bool:
     """Whether a run (its plan too, if it has one), the teacher and the exact student are evaluated."""
-    files = [seed.result(n) for n in (name, EXACT, TEACHER)]
-    if seed.study.run(name).plan:
+    run = seed.study.run(name)
+    files = [seed.result(n) for n in (name, run.against or EXACT, TEACHER)]
+    if run.plan:
         files.append(seed.planned(name))
     return all(path.is_file() for path in files)
 
@@ -68,11 +70,11 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
     """The row of a run that is trained and evaluated.
 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
-    which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed. epochs counts
-    what was trained, best_epoch is the one kept, train_s the seconds of this training alone: trials_s of all that
-    the choice was made from.
+    which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
+    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, train_s the
+    seconds of this training alone: trials_s of all that the choice was made from.
     """
-    result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, EXACT, TEACHER))
+    result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, run.against or EXACT, TEACHER))
     planned = read_json(seed.planned(run.name)) if run.plan else None
     folder = seed.chosen(run.name)
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]

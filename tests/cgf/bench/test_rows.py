@@ -28,7 +28,8 @@ CONFIG = {
 }  # fmt: skip
 VALIDATION = {"bpmax-0": 0.5, "bpmax-1": 0.75, "bpmax-2": 0.75}
 LABELS = [0, 1, 2, 3, 0, 1]
-PREDICTIONS = {"teacher": LABELS, "exact": [0, 1, 2, 0, 1, 0], "bpmax": [0, 1, 0, 3, 1, 1], "calibrated": LABELS}
+PREDICTIONS = {"teacher": LABELS, "exact": [0, 1, 2, 0, 1, 0], "bpmax": [0, 1, 0, 3, 1, 1], "calibrated": LABELS,
+               "exact_narrow": [0, 1, 2, 3, 1, 0], "calibrated_narrow": LABELS}
 
 
 class Machine:
@@ -108,6 +109,21 @@ def test_what_is_needed_and_wanted():
             rows.wanted(study, none)
 
 
+def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
+    """Attention-only training is set beside exact softmax trained in its attention alone."""
+    narrow = {"exact_narrow": {"schedule": "long", "after": "teacher", "options": []},
+              "calibrated_narrow": {"schedule": "long", "after": "teacher", "options": [], "against": "exact_narrow"}}
+    study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], **narrow}})
+    assert rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
+    one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
+    one.carry_out(["teacher", "exact", "calibrated_narrow"])
+    assert rows.write_rows(one, ["calibrated_narrow"], "t", tmp_path) == []
+    one.carry_out(["exact_narrow"])
+    rows.write_rows(one, ["calibrated_narrow"], "t", tmp_path)
+    row = read_json(tmp_path / "toy-t-calibrated_narrow-42.json")
+    assert (row["accuracy"], row["accuracy_exact"]) == (1.0, 4 / 6)
+
+
 def test_other_samples_are_not_paired():
     with pytest.raises(UserError, match="same samples"):
         rows.paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
@@ -144,7 +160,12 @@ def test_students_of_a_host_are_trained_alike(name):
             cfg = resolved(compose("train", [*study.common, *run.options, *study.schedules[run.schedule], *own]))
             assert build(cfg["softmax"]).name
             told[run.name] = {k: cfg[k] for k in ("train", "distill", "model", "tune", "task")}
-    assert all(told[run.name] == told["exact"] for run in study.runs if run.name != "teacher")
+    counterparts = {run.against for run in study.runs} - {None}  # exact too, and differ from "exact" in what is tuned
+    for run in study.runs:
+        if run.after is not None:
+            other = told[run.against or "exact"]
+            assert told[run.name] == ({**other, "tune": told[run.name]["tune"]} if run.name in counterparts else other)
+    assert [run.name for run in study.runs if run.after is None] in (["teacher"], ["teacher", "lora"])
     assert len(study.run("bpmax").choices) == max(len(run.choices) for run in study.runs) > 1
 
 
