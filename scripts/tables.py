@@ -1,17 +1,18 @@
-"""Writes README's tables and results/train/accuracy.png from results/: scripts/tables.py (--check: is it stale)"""
+"""Writes README's tables and two plots from results/: scripts/tables.py (--check: are they stale)"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cgf.errors import UserError
+from cgf.report import whole
 from cgf.report.blocks import filled
 from cgf.report.training import PLOT, is_current, plot, read_rows
-from cgf.report.whole import draw as draw_whole_sets
 from cgf.results import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,21 +36,25 @@ def main() -> None:
         print(path)
     if any((arguments.results / "train").glob("*.json")):
         draw(arguments.results, arguments.check)
-    if not arguments.check and (arguments.results / "he").is_dir():
+    if (arguments.results / "he").is_dir():
         figure = arguments.results / "he" / "cost_accuracy.png"
-        figure.write_bytes(draw_whole_sets(arguments.results))
-        print(figure)
+        if not whole.is_current(figure, arguments.results):
+            write(figure, lambda: whole.draw(arguments.results), arguments.check)
+
+
+def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
+    """Writes a figure; UserError instead where only ``check`` is asked for."""
+    if check:
+        raise UserError(f"{path.name} is stale: python scripts/tables.py")
+    path.write_bytes(made())
+    print(path)
 
 
 def draw(results: Path, check: bool) -> None:
     """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
     rows, path = read_rows(results), results / PLOT
-    if is_current(path, rows):
-        return
-    if check:
-        raise UserError(f"{path.name} is stale: python scripts/tables.py")
-    path.write_bytes(plot(rows))
-    print(path)
+    if not is_current(path, rows):
+        write(path, lambda: plot(rows), check)
 
 
 if __name__ == "__main__":

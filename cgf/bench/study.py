@@ -63,28 +63,42 @@ class Study:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Study:
-        """The study of a configuration (range, rows); UserError where a run refers to one that is not before it."""
-        node, known, runs = config["study"], set[str](), list[Run]()
+        """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
+
+        UserError where a run refers to one that is not there, or to itself by way of others.
+        """
+        node, runs = config["study"], list[Run]()
         for name, facts in config["runs"].items():
             facts = dict(facts)
             choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
             watch = facts.pop("watch", None)
             run = Run(name, options=tuple(facts.pop("options")), choices=choices,
                       watch=None if watch is None else (watch[0], watch[1]), **facts)
-            for other in (run.after, run.like):
-                if other is not None and other not in known:
-                    raise UserError(f"run {name} needs {other} to stand before it, and there are {sorted(known)}")
             if run.schedule not in node["schedules"]:
                 raise UserError(f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
                                 f"{', '.join(node['schedules'])}")
-            known.add(name)
             runs.append(run)
         schedules = {k: tuple(v) for k, v in node["schedules"].items()}
         common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]
-        return cls(node["name"], tuple(common), schedules, tuple(runs))
+        return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)))
 
     def run(self, name: str) -> Run:
         return next(run for run in self.runs if run.name == name)
+
+
+def _ordered(runs: list[Run]) -> list[Run]:
+    """As given, except that each stands after the runs it refers to."""
+    left, found = list(runs), list[Run]()
+    while left:
+        done = {run.name for run in found}
+        ready = next((r for r in left if {r.after, r.like} <= done | {None}), None)
+        if ready is None:
+            missing = sorted({str(o) for r in left for o in (r.after, r.like) if o is not None and o not in done})
+            raise UserError(f"run {left[0].name} needs {', '.join(missing)} to be done before it, and of the runs "
+                            f"{', '.join(sorted(done)) or 'none'} can be")
+        left.remove(ready)
+        found.append(ready)
+    return found
 
 
 @dataclass

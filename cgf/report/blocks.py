@@ -106,15 +106,19 @@ def depths(folder: Path) -> str:
 
 
 def alternatives(folder: Path) -> str:
-    """Every softmax that trains: levels, products, which properties no random row contradicted, accuracies."""
-    result, lines = _read(folder, "bench/alternatives.json"), []
-    places = sorted({where for row in result["table"] for where in row.get("accuracy", {})})
-    for row in result["table"]:
+    """Every softmax that trains: levels, products, which properties no random row contradicted; accuracies from the
+    rows of training as they are now."""
+    known = [row for row in _read(folder, "bench/alternatives.json")["table"] if row["order"] is not None]
+    trained = training_rows.read_rows(folder) if any((folder / "train").glob("*.json")) else []
+    found = {(f"{g['host']} {g['task']}", g["softmax"]): g for g in training_rows.groups(trained)}
+    places = sorted({where for where, _ in found})
+    lines = []
+    for row in known:
         counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
         shifted = "yes" if row["shift_invariant"] else "no"
-        found = [row.get("accuracy", {}).get(where) for where in places]
-        shown = ["–" if f is None else f"{100 * f['accuracy']:.2f} % ({len(f['seeds'])})" for f in found]
-        lines.append([row["softmax"], *counts, str(row["order"]), str(row["positive"]), shifted, *shown])
+        own = [found.get((where, row["softmax"])) for where in places]
+        shown = ["–" if g is None else f"{100 * g['accuracy']:.2f} % ({len(g['seeds'])})" for g in own]
+        lines.append([row["softmax"], *counts, row["order"], row["positive"], shifted, *shown])
     titles = [f"{where} (seeds)" for where in places]
     return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
 

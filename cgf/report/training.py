@@ -44,15 +44,17 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry a host, task and softmax over its seeds; the exact one first, then by accuracy.
 
-    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds.
+    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. Rows that
+    were trained in their attention alone stand against BPMax trained so.
     """
     by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         by.setdefault((row["host"], row["task"], row["softmax"]), []).append(row)
     found = []
     for (host, task, softmax), own in by.items():
-        peers = {r["seed"]: r["accuracy"] for r in by.get((host, task, "bpmax"), [])}
-        apart = [r["accuracy"] - peers[r["seed"]] for r in own if r["seed"] in peers and softmax != "bpmax"]
+        rival = "bpmax_attention" if softmax.endswith("_attention") else "bpmax"
+        peers = {r["seed"]: r["accuracy"] for r in by.get((host, task, rival), [])}
+        apart = [r["accuracy"] - peers[r["seed"]] for r in own if r["seed"] in peers and softmax != rival]
         levels = {r["total_levels"] for r in own}
         planned = [r["accuracy_planned"] for r in own if r.get("accuracy_planned") is not None]
         accuracies = [r["accuracy"] for r in own]
@@ -80,12 +82,16 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
             g["host"], g["task"], g["softmax"], _levels(g["levels"]), ", ".join(map(str, g["seeds"])),
             f"{100 * g['accuracy']:.2f} %{spread}", "–" if exact else f"{g['points']:+.2f}",
             "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
-            "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}",
+            "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}{_above(g['against_bpmax'])}",
             "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
             f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})", str(g["trials"]),
         ])  # fmt: skip
     blank = ["–"] * (len(TITLES) - 4)
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
+
+
+def _above(points: float) -> str:
+    return ", above" if points > 0 else ", not above"
 
 
 def _levels(levels: list[int] | None) -> str:

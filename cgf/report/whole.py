@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ PUBLISHED = (
     ("CGF-softmax paper, 256 x 256 on [-128, 0]", 3.25, 256 * 256, "8 threads"),
     ("Cho et al. 2024 as the CGF-softmax paper ran it", 107.65, 256 * 256, "8 threads"),
     ("Cho et al. 2024, 8,192 rows of 256", 486.0, 8192 * 256, "one thread"),
+    ("the CGF-softmax authors' code, 256 x 256 N(0, 1) on [-7, 1], 8 levels", 1.688, 256 * 256, "CPU"),
     ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
+    ("Cho et al. 2024 as THOR ran it, 256 rows of 128", 9.78, 256 * 128, "A100"),
 )  # fmt: skip
 TITLES = ["host", "task", "softmax", "exponential", "samples", "under CKKS", "in the clear", "as trained",
           "exact", "agreement", "levels", "max error", "beyond guard", "minutes", "samples/s", "µs an entry", "workers",
@@ -22,7 +26,8 @@ TITLES = ["host", "task", "softmax", "exponential", "samples", "under CKKS", "in
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
-    found = [read_json(path) for path in sorted((folder / "he").glob("*.json"))]
+    """The result files, each with its name; UserError where there are none."""
+    found = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
     if not found:
         raise UserError(f"{folder / 'he'} holds no evaluations: python eval_he.py ckpt=RUN he.samples=null out=...")
     return found
@@ -46,9 +51,12 @@ def lines(folder: Path) -> list[list[str]]:
 
 
 def _exact(folder: Path, result: dict[str, Any]) -> str:
-    """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact."""
-    path = folder / "he" / "exact" / f"{result['model']}-{result['task']}.json"
-    return _per_cent(read_json(path)["accuracy"]) if path.is_file() else "–"
+    """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
+    the result, or by host and task for all the others."""
+    for name in (result["file"], f"{result['model']}-{result['task']}"):
+        if (path := folder / "he" / "exact" / f"{name}.json").is_file():
+            return _per_cent(read_json(path)["accuracy"])
+    return "–"
 
 
 def exponential(result: dict[str, Any]) -> str:
@@ -56,26 +64,48 @@ def exponential(result: dict[str, Any]) -> str:
     fitted = result["polynomial"]
     if fitted is None:
         return "–"
-    one = fitted[0] if isinstance(fitted, list) else fitted
-    own = ", a layer" if isinstance(fitted, list) else ""
-    return f"{result['approx']}, k={one['k']}{own}" if one.get("k") is not None else f"{result['approx']}{own}"
+    several = isinstance(fitted, list)
+    own, ks = ", a layer" if several else "", [one.get("k") for one in (fitted if several else [fitted])]
+    if None in ks:
+        return f"{result['approx']}{own}"
+    span = str(min(ks)) if min(ks) == max(ks) else f"{min(ks)} to {max(ks)}"
+    return f"{result['approx']}, k={span}{own}"
 
 
 def draw(folder: Path) -> bytes:
-    """PNG: accuracy under CKKS against microseconds an entry, with the levels at each point."""
+    """PNG: accuracy under CKKS against microseconds an entry, a panel a host and task with several results, and one
+    for all the others; exact softmax of as many epochs as a line."""
     found = results(folder)
-    sets = sorted({(r["model"], r["task"]) for r in found})
-    figure, (ax,) = new_figure(4.0)
-    for (model, task), colour in zip(sets, colours(len(sets)), strict=True):
-        own = [r for r in found if (r["model"], r["task"]) == (model, task)]
-        ax.scatter([r["us_per_entry"] for r in own], [100 * r["accuracy"] for r in own], color=colour,
-                   label=f"{model}, {task}")
-        for r in own:
-            ax.annotate(f"{r['softmax']} {exponential(r)}, {r['levels']} levels",
-                        (r["us_per_entry"], 100 * r["accuracy"]), xytext=(5, 4), textcoords="offset points", fontsize=7)
-    ax.set(xscale="log", xlabel="µs a score entry, encryption included", ylabel="accuracy under CKKS (%)")
-    ax.legend(fontsize=8)
-    return png(figure)
+    of: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for r in found:
+        of.setdefault((r["model"], r["task"]), []).append(r)
+    panels = [(f"{model}, {task}", own) for (model, task), own in of.items() if len(own) > 1]
+    if rest := [r for own in of.values() if len(own) == 1 for r in own]:
+        panels.append(("one result each", rest))
+    figure, axes = new_figure(4.6, len(panels))
+    for ax, (title, own) in zip(axes, panels, strict=True):
+        for r, colour in zip(own, colours(len(own)), strict=True):
+            name = f"{r['model']}, {r['task']}: " if own is rest else ""
+            ax.scatter(r["us_per_entry"], 100 * r["accuracy"], color=colour,
+                       label=f"{name}{r['softmax']} {exponential(r)}, {r['levels']} levels")
+        if own is not rest:
+            for exact in sorted({_exact(folder, r) for r in own} - {"–"}):
+                ax.axhline(float(exact.removesuffix(" %")), color="0.3", ls="--", lw=1, label=f"exact softmax {exact}")
+        ax.set(xscale="log", xlabel="µs a score entry, encryption included", ylabel="accuracy under CKKS (%)")
+        ax.set_title(title, fontsize=10)
+        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    return png(figure, {"Description": digest(found)})
+
+
+def digest(found: list[dict[str, Any]]) -> str:
+    """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
+    shown = [[r[k] for k in ("model", "task", "softmax", "levels", "us_per_entry", "accuracy")] for r in found]
+    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
+
+
+def is_current(path: Path, folder: Path) -> bool:
+    """Whether the figure was drawn from the results that are there."""
+    return path.is_file() and digest(results(folder)).encode() in path.read_bytes()
 
 
 def _per_cent(share: float) -> str:

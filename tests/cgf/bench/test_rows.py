@@ -160,13 +160,17 @@ def test_students_of_a_host_are_trained_alike(name):
             cfg = resolved(compose("train", [*study.common, *run.options, *study.schedules[run.schedule], *own]))
             assert build(cfg["softmax"]).name
             told[run.name] = {k: cfg[k] for k in ("train", "distill", "model", "tune", "task")}
-    counterparts = {run.against for run in study.runs} - {None}  # exact too, and differ from "exact" in what is tuned
     for run in study.runs:
-        if run.after is not None:
-            other = told[run.against or "exact"]
-            assert told[run.name] == ({**other, "tune": told[run.name]["tune"]} if run.name in counterparts else other)
-    assert [run.name for run in study.runs if run.after is None] in (["teacher"], ["teacher", "lora"])
-    assert len(study.run("bpmax").choices) == max(len(run.choices) for run in study.runs) > 1
+        other = run.against or "exact"
+        if study.run(other).schedule != run.schedule:
+            assert run.name in ("teacher", "exact_lora")  # what others are compared with
+        elif run.name in {r.against for r in study.runs}:
+            assert told[run.name] == {**told[other], "tune": told[run.name]["tune"]}
+        else:
+            assert told[run.name] == told[other]
+    assert [run.name for run in study.runs if run.after is None] in (["teacher"], ["teacher", "exact_lora", "lora"])
+    trials = max(len(study.run(name).choices) for name in ("bpmax", "bpmax_calibrated"))
+    assert trials == max(len(run.choices) for run in study.runs) > 1
 
 
 def trainings(config):
@@ -184,7 +188,7 @@ def trainings(config):
 
 def test_rows_and_the_study_of_the_range_share_trainings():
     rows_, range_ = trainings(compose("rows", ["host=minilm"])), trainings(compose("range", ["study=minilm"]))
-    for name in ("teacher", "exact", "cgf", "bpmax-0", "bpmax-1", "bpmax-2", "bpmax-3"):
+    for name in ("teacher", "exact", "cgf", *(f"bpmax_calibrated-{i}" for i in range(4))):
         assert rows_[f"run={name}"] == range_[f"run={name}"]
     assert rows_["run=power"][0:2] == ["model=minilm", "task=clinc150"]
 

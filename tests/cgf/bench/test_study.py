@@ -147,8 +147,8 @@ def test_a_failing_process_is_one_sentence_and_no_done_step(tmp_path):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"after": "later"}, "run cgf needs later to stand before it"),
-    ({"like": "exact"}, "run cgf needs exact to stand before it"),
+    ({"after": "later"}, "run cgf needs later to be done before it, and of the runs .*exact.* can be"),
+    ({"after": "cgf"}, "run cgf needs cgf to be done before it"),
     ({"schedule": "none"}, "run cgf needs a schedule 'none', and study toy has long, short"),
 ])
 def test_runs_that_do_not_hold_together_are_refused(change, says):
@@ -156,6 +156,15 @@ def test_runs_that_do_not_hold_together_are_refused(change, says):
     config["runs"]["cgf"].update(change)
     with pytest.raises(UserError, match=says):
         Study.of(config)
+
+
+def test_a_run_stands_after_those_it_refers_to():
+    config = json.loads(json.dumps(CONFIG))
+    before = [run.name for run in Study.of(config).runs]
+    assert before == list(config["runs"]) and before.index("cgf") < before.index("exact")
+    config["runs"]["cgf"]["like"] = "exact"
+    after = [run.name for run in Study.of(config).runs]
+    assert after.index("cgf") == after.index("exact") + 1 and sorted(after) == sorted(before)
 
 
 def test_rows_and_means(tmp_path):
@@ -209,4 +218,4 @@ def test_softmaxes_that_are_compared_were_trained_alike(name, tmp_path):
             assert told[mine.name]["distill"]["alpha"] == 0.5
             mine, other = study.run(mine.after), study.run(other.after)
         assert other.name == "teacher"
-    assert {"teacher", "cgf", "exact", "chain3", "chain2", "bpmax"} <= {run.name for run in study.runs}
+    assert {"teacher", "cgf", "exact", "chain3", "chain2", "bpmax_calibrated"} <= {run.name for run in study.runs}

@@ -9,6 +9,7 @@ import pytest
 
 from cgf.errors import UserError
 from cgf.report.blocks import MAKERS, filled, grid
+from cgf.report.training import NEEDED
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,19 +48,23 @@ def test_a_grid():
 
 
 def test_alternatives_show_accuracies_where_there_are_any(tmp_path):
-    row = {"levels": 6, "cmult": 6, "order": "strict", "positive": "yes", "shift_invariant": True}
-    table = [{**row, "softmax": "cgf", "accuracy": {"toy t": {"accuracy": 0.9, "seeds": [1, 2]}}},
-             {**row, "softmax": "cho", "accuracy": {}}]
+    row = {"levels": 6, "cmult": 6, "order": "strict", "positive": "yes", "shift_invariant": True, "accuracy": {}}
+    blank = dict.fromkeys(row, None)  # a name that only training knew when the file was made
+    table = [{**row, "softmax": "cgf"}, {**row, "softmax": "cho"}, {**blank, "softmax": "own"}]
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "alternatives.json").write_text(json.dumps({"table": table}))
+    assert MAKERS["alternatives"](tmp_path).splitlines()[0].endswith("| shift invariance |")
+    trained = {**dict.fromkeys(NEEDED), "host": "toy", "task": "t", "softmax": "cgf", "accuracy_exact": 0.95,
+               "epochs": 3, "best_epoch": 2,
+               "total_levels": 6, "dirty": False, "paired": {"this_alone": 0, "exact_alone": 1}}
+    (tmp_path / "train").mkdir()
+    for seed, accuracy in ((1, 0.85), (2, 0.95)):
+        file = tmp_path / "train" / f"toy-t-cgf-{seed}.json"
+        file.write_text(json.dumps({**trained, "seed": seed, "accuracy": accuracy}))
     made = MAKERS["alternatives"](tmp_path)
     assert made.splitlines()[0].endswith("| shift invariance | toy t (seeds) |")
     assert "| cgf | 6 | 6 | strict | yes | yes | 90.00 % (2) |" in made
     assert made.endswith("| cho | 6 | 6 | strict | yes | yes | – |")
-    for each in table:
-        each["accuracy"] = {}
-    (tmp_path / "bench" / "alternatives.json").write_text(json.dumps({"table": table}))
-    assert MAKERS["alternatives"](tmp_path).splitlines()[0].endswith("| shift invariance |")
 
 
 def script(*arguments):

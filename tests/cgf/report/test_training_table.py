@@ -33,12 +33,19 @@ def folder(tmp_path):
 
 def test_means_over_seeds_and_rows_not_run(folder):
     table = filled(TEXT, folder)
-    assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00 | – | 3 (2) | 1 |" in table
-    assert ("| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +6.00 | 89.00 % | "
-            "3 (2, 1) | 1 |") in table  # fmt: skip
+    assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00, above | – | 3 (2) | 1 |" in table
+    assert ("| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +6.00, above | "
+            "89.00 % | 3 (2, 1) | 1 |") in table  # fmt: skip
     assert "| toy | t | bpmax | 3 | 42 | 85.00 % | -5.00 | 1 / 2 | – | – | 3 (2) | 2 |" in table
     assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
     assert table.count("not run here: needs weights and data") == len(training.PAPER)
+
+
+def test_attention_alone_stands_against_attention_alone(folder):
+    write(folder, "cgf_attention", 42, 0.8)
+    assert "| cgf_attention | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | – |" in filled(TEXT, folder)
+    write(folder, "bpmax_attention", 42, 0.82)
+    assert "| cgf_attention | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
 
 
 def test_the_paper_rows_name_configurations_that_exist():

@@ -7,7 +7,7 @@ import pytest
 from cgf.errors import UserError
 from cgf.report.blocks import whole_sets
 from cgf.report.trace import draw as trace
-from cgf.report.whole import PUBLISHED, TITLES, draw, exponential, lines
+from cgf.report.whole import PUBLISHED, TITLES, draw, exponential, is_current, lines
 
 HEADS = {"max_error": [1e-6, 2e-6], "outside": [0, 3], "beyond": [0, 1]}
 RESULT = {
@@ -47,6 +47,22 @@ def test_a_line_a_result_and_the_published_times(folder):
 
 def test_layers_with_polynomials_of_their_own_say_so():
     assert exponential({**RESULT, "polynomial": [{"k": 3}, {"k": 3}]}) == "chain, k=3, a layer"
+    assert exponential({**RESULT, "polynomial": [{"k": 6}, {"k": 10}, {"k": 7}]}) == "chain, k=6 to 10, a layer"
+
+
+def test_exact_of_one_result_goes_before_that_of_its_host_and_task(folder):
+    (folder / "he" / "exact" / "bpmax.json").write_text(json.dumps({"accuracy": 0.9}))
+    bpmax, chain, *_ = lines(folder)
+    assert (bpmax[TITLES.index("exact")], chain[TITLES.index("exact")]) == ("90.00 %", "95.82 %")
+
+
+def test_a_figure_of_other_results_is_noticed(folder):
+    path = folder / "he" / "cost_accuracy.png"
+    assert not is_current(path, folder)
+    path.write_bytes(draw(folder))
+    assert is_current(path, folder)
+    (folder / "he" / "minilm.json").write_text(json.dumps({**RESULT, "accuracy": 0.9552}))
+    assert not is_current(path, folder)
 
 
 def test_figures(folder):
