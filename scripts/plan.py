@@ -120,7 +120,8 @@ def from_checkpoint(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.samples, cfg.seed)
     calibrator, layers, shape = calibrated_layers(cfg, opened, indices)
     calibrated, _ = union(layers, cfg.outside)
-    plan = plan_of(cfg, opened, layers, shape)
+    rows = rows_of(cfg, opened, shape)
+    plan = plan_of(cfg, opened.checkpoint.path, layers, rows)
     fit = plan.exponential.fit
     assert fit is not None
     fits = [plan.of(i).exponential.fit for i in range(len(layers))]
@@ -135,7 +136,8 @@ def from_checkpoint(cfg: DictConfig) -> None:
                             "another approx.k, or approx=auto")
     path = opened.checkpoint.path / FILE
     write_json(path, {
-        **plan.to_json(), "method": plan.exponential.method, "domain": fit.domain, "guard": fit.guard,
+        **plan.to_json(), **packing(plan, rows),
+        "method": plan.exponential.method, "domain": fit.domain, "guard": fit.guard,
         "max_error": fit.max_error, "calibrated": calibrated, "split": cfg.split, "samples": len(indices),
         "padding": cfg.padding,
         "layers": [{**c.to_json(), "outside_domain": c.y.outside(own.domain),
@@ -168,18 +170,32 @@ def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple
     return calibrator, list(calibrator.layers.values()), (shape[0], shape[1])
 
 
-def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, int]) -> Any:
-    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.plan chooses."""
+def rows_of(cfg: DictConfig, opened: Any, shape: tuple[int, int]) -> dict[str, Any]:
+    """The rows that a plan is made for: as many whole samples as fill 8,192 slots unless told, columns, mask."""
+    mask = "causal" if opened.rows() == "masked" else "padding" if cfg.padding == "longest" else "full"
+    return {"rows": cfg.rows or shape[0] * max(1, 8192 // shape[0]), "columns": cfg.columns or shape[1], "mask": mask}
+
+
+def packing(plan: Any, rows: dict[str, Any]) -> dict[str, Any]:
+    """Slots of the smallest ring that holds the plan on these rows, and how many ciphertexts they take there."""
+    from cgf.he.predict import needs_of
+
+    needs = needs_of(plan.exponential, rows["mask"], rows["rows"], rows["columns"])
+    return {"ring_slots": max(n.layout.slots for n in needs),
+            "packing": {**rows, "columns_a_ciphertext": max(n.layout.columns_per_ct for n in needs),
+                        "ciphertexts": sum(n.layout.ciphertexts for n in needs)}}
+
+
+def plan_of(cfg: DictConfig, folder: Path, layers: list[Any], options: dict[str, Any]) -> Any:
+    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.plan chooses.
+
+    options  rows, columns and mask;  folder: where the Pareto set goes
+    """
     from cgf.approx.calibrate import union
     from cgf.approx.plan import by_layer, choose, stretched
     from cgf.he.pareto import least_levels, pick
 
     approx = resolved(cfg)["approx"]
-    causal = opened.rows() == "masked"
-    masked = causal or cfg.padding == "longest"
-    kind = "causal" if causal else "padding" if masked else "full"
-    options = {"rows": cfg.rows or shape[0] * max(1, 8192 // shape[0]), "columns": cfg.columns or shape[1],
-               "mask": kind}
 
     def intervals(group: list[Any]) -> tuple[Any, Any]:
         calibrated, domain = union(group, cfg.outside)
@@ -187,8 +203,8 @@ def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, i
 
     def by_hand(group: list[Any]) -> Any:
         numbers = {k: approx[k] for k in ("degree", "k") if approx.get(k) is not None}
-        return choose(*intervals(group), cfg.tolerance, "masked" if masked else "full", method=approx["method"],
-                      folded=True, **numbers)
+        kind = "full" if options["mask"] == "full" else "masked"
+        return choose(*intervals(group), cfg.tolerance, kind, method=approx["method"], folded=True, **numbers)
 
     def one(group: list[Any]) -> Any:
         if cfg.objective == "seconds":
@@ -199,7 +215,7 @@ def plan_of(cfg: DictConfig, opened: Any, layers: list[Any], shape: tuple[int, i
     if not fixed:
         found = pareto(cfg, *intervals(layers), options)
         facts = {**options, "range": intervals(layers)[0], "tolerance": cfg.tolerance}
-        plan = show(cfg, found, opened.checkpoint.path, facts).plan
+        plan = show(cfg, found, folder, facts).plan
     elif not cfg.per_layer:
         plan = by_hand(layers)
     if not cfg.per_layer:

@@ -53,6 +53,10 @@ def test_the_set_beside_the_plan(checkpoint, tmp_path):
     assert data["picked"]["method"] == plan.exponential.method == "chebyshev"
     assert data["picked"]["levels"] == plan.levels and data["mask"] == "full"
     assert data["columns"] == 16 and data["rows"] % 16 == 0
+    assert told["ring_slots"] == data["picked"]["ring_slots"]
+    own = {"rows": data["rows"], "columns": 16, "mask": "full", "ciphertexts": data["picked"]["ciphertexts"]}
+    assert own.items() <= told["packing"].items()
+    assert told["packing"]["columns_a_ciphertext"] == max(1, told["ring_slots"] // data["rows"])
     assert (checkpoint / "pareto.png").read_bytes().startswith(PNG)
 
 
