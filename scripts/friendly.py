@@ -40,6 +40,8 @@ def main(cfg: DictConfig) -> None:
     if other is not None and other.task.name != looked.task.name:
         raise UserError(f"two models are compared on the same samples, and {looked.name} is of {looked.task.name}, "
                         f"{other.name} of {other.task.name}")
+    if cfg.ckpt is not None:  # a checkpoint has its own
+        config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)
     samples, heads = looked.run(*options), looked.calibrator.heads
     report, seen = judge(heads, Budget(looked.host.rows, **judged), cfg.heads), {looked.name: heads.values()}

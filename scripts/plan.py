@@ -67,7 +67,7 @@ def _request(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any])
     request = Request(checked(range_, "range"), checked(domain, "domain"), cfg.tolerance, **options)
     methods = METHODS if approx["method"] == "auto" else (approx["method"],)
     cache = FitCache(None if cfg.cache is None else ROOT / Path(cfg.cache).expanduser())
-    return request, specs(request.domain, methods, approx.get("degree"), approx.get("k")), cache
+    return request, specs(request.domain, methods, approx.get("degree"), approx.get("k"), cfg.tolerance), cache
 
 
 def _times(cfg: DictConfig) -> Any:

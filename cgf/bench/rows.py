@@ -90,7 +90,7 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
         "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], run.plan),
         "rows": result["rows"], "approx": (planned or result)["approx"],
         "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
-                   f"seeds=[{seed.seed}]",
+                   f"seeds=[{', '.join(map(str, _seeds(seed, bool(tried))))}]",
         "commit": git[0]["commit"], "dirty": any(g["dirty"] is not False for g in git),
         "commit_evaluated": git[1]["commit"], "commit_teacher": _commit(seed, TEACHER),
         "trials": tried, "trials_s": sum(t["train_s"] for t in tried) or None,
@@ -98,6 +98,13 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
         "evaluation_planned": planned and {k: planned[k] for k in MEASURED},
         "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
     }  # fmt: skip
+
+
+def _seeds(seed: Seed, chosen: bool) -> list[int]:
+    """The seeds that a command has to name for this one's row: with a choice to be made, the deciding one first."""
+    if not chosen or seed.decides is None:
+        return [seed.seed]
+    return [int(seed.decides.name.rpartition("-")[2]), seed.seed]
 
 
 def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:

@@ -116,12 +116,12 @@ class Row:
         }  # fmt: skip
 
 
-def specs(domain: Interval, methods: tuple[str, ...] = METHODS,
-          degree: int | None = None, k: int | None = None) -> list[Spec]:
+def specs(domain: Interval, methods: tuple[str, ...] = METHODS, degree: int | None = None, k: int | None = None,
+          tolerance: float = 1e-4) -> list[Spec]:
     """Candidates over methods, degrees and squarings, fewest levels first within a family.
 
     degree and k fix those of all. A fitted polynomial starts at the k that leaves it 4 (degree + 1) of the
-    domain: with fewer squarings the error stays above 1e-4.
+    domain: with fewer squarings the error stays above 1e-4, so that only a wider ``tolerance`` asks for them.
     """
     lo, hi = domain
     most = max(0, math.ceil(math.log2((hi - lo) / 2)))  # [lo, hi] / 2^most is 2 wide: more gains nothing
@@ -137,7 +137,8 @@ def specs(domain: Interval, methods: tuple[str, ...] = METHODS,
         make = fit.chebyshev if method == "chebyshev" else fit.fitted
         for d in [degree] if degree is not None else CHEBYSHEV if method == "chebyshev" else FITTED:
             shape = tree.plan((tree.ANY,) * (d + 1))
-            least = max(0, math.ceil(math.log2((hi - lo) / (4 * (d + 1))))) if method == "fitted" else 0
+            strict = method == "fitted" and tolerance <= 1e-4
+            least = max(0, math.ceil(math.log2((hi - lo) / (4 * (d + 1))))) if strict else 0
             found += [Spec(method, d, n, shape.depth + n, shape.products + n, partial(make, lo, hi, d, n))
                       for n in ([k] if k is not None else range(min(least, most), min(most, 12) + 1))]
     return found

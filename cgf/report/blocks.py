@@ -92,8 +92,10 @@ def batched(folder: Path) -> str:
     for key, row in _read(folder, "bench/softmax.json")["batched"].items():
         title = next((t for k, t in BATCH_NAMES.items() if key.startswith(k)), key)
         lines.append([title, str(row["workers"]), str(row["levels"]), f"{row['entries']:,}",
-                      f"{row['seconds']['mean']:.1f}", f"{row['us_per_entry']:.2f}", f"{row['max_error']:.1e}"])
-    return grid(["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error"], lines)
+                      f"{row['seconds']['mean']:.1f}", f"{row['us_per_entry']:.2f}", f"{row['max_error']:.1e}",
+                      f"{row['mean_error']:.1e}", f"{row['eta']:.1e}"])
+    return grid(["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error", "mean error",
+                 "eta"], lines)
 
 
 def depths(folder: Path) -> str:

@@ -72,7 +72,7 @@ def seed(folder, machine, number=42, decides=None):
 
 def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     machine = Machine()
-    one = seed(tmp_path / "42", machine)
+    one = seed(tmp_path / "seed-42", machine)
     one.carry_out(rows.needed(one.study, ["bpmax"], True))
     assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
     assert rows.write_rows(one, ["exact", "bpmax", "calibrated"], "t", tmp_path) == [
@@ -86,10 +86,12 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
     assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
-    other = seed(tmp_path / "43", machine, 43, tmp_path / "42")
+    other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
     other.carry_out(rows.needed(other.study, ["calibrated"], False))
     assert machine.names[5:] == ["teacher", "exact", "calibrated"]  # with the choice of the first seed
-    assert rows.row(other, other.study.run("calibrated"), "t")["trials"] == row["trials"]
+    second = rows.row(other, other.study.run("calibrated"), "t")
+    assert second["trials"] == row["trials"] and second["command"].endswith("softmaxes=[calibrated] seeds=[42, 43]")
+    assert rows.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
 
 
 def test_a_changed_tree_is_told(tmp_path):

@@ -143,3 +143,10 @@ def test_a_cache_gives_back_the_very_fit(tmp_path):
     cache.get(("limit", -8.0, 0.0, None, 5), make)
     FitCache(None).get(("limit", -8.0, 0.0, None, 4), make)
     assert len(made) == 4
+
+
+def test_a_wide_tolerance_asks_for_fitted_polynomials_of_fewer_squarings():
+    def fewest(tolerance):
+        return {d: min(s.k for s in specs((-64.0, 0.0), ("fitted",), degree=d, tolerance=tolerance)) for d in (3, 7)}
+
+    assert fewest(1e-4) == {3: 2, 7: 1} and fewest(1e-2) == {3: 0, 7: 0}

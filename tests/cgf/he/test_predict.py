@@ -1,5 +1,7 @@
 """Predicted seconds and keys, against counts made by hand from the circuit on paper and a made-up table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from cgf.he.count import Counting
 from cgf.he.op_times import KINDS, OpTimes, levels_to_measure, measure
 from cgf.he.predict import mask_rows, needs_of, predict
 from cgf.he.sim import SimEngine, SimOwner
+from cgf.results import read_json
 
 CHAIN = SquareChain("chain", 0.2, 1.1, (-0.2, 0.05))
 KEYS = {"relinearize": 3 << 20, "rotate": 2 << 20, "public": 1 << 20}
@@ -134,3 +137,11 @@ def test_a_measured_table_has_what_a_prediction_asks():
     assert 0 not in times.sizes[7].ms["square"] and 7 not in times.sizes[7].ms["relinearize"]
     assert predict(needs_of(CHAIN, "causal", 64, 64), times).total_s > 0
     assert levels_to_measure(4) == [0, 1, 2, 3, 4] and {0, 17} < set(levels_to_measure(17))
+
+
+def test_the_predictions_that_were_checked_are_within_thirty_percent():
+    """What scripts/op_times.py check=true measured beside its own table, and what the README says of it."""
+    checked = read_json(Path(__file__).resolve().parents[3] / "results" / "bench" / "op_times.json")["check"]
+    ratios = [row["predicted_s"]["total"] / row["measured_s"]["total"] for row in checked]
+    assert len({(row["method"], row["mask"], row["levels"]) for row in checked}) >= 4
+    assert all(0.7 <= ratio <= 1.3 for ratio in ratios) and max(abs(1 - ratio) for ratio in ratios) < 0.075
