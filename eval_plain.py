@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from omegaconf import DictConfig
 
-from cgf.config import entry, resolved, task_maker
+from cgf.config import build, entry, resolved, task_maker
 
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
     from cgf.approx.plan import checked
+    from cgf.errors import UserError
     from cgf.evaluate import batches_by_length, evaluate
     from cgf.observe import Watch
     from cgf.results import run_info, write_json
     from models.evaluation import open_checkpoint
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
+    if cfg.get("softmax"):
+        opened.replace(build(cfg.softmax))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    watch = Watch(None if cfg.domain is None else checked(cfg.domain, "domain"))
+    watch = Watch(opened.domain if cfg.domain is None else checked(cfg.domain, "domain"))
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
     start = time.perf_counter()
     outcome = evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
                        batches_by_length(opened.dataset, cfg.batch_size, indices))
+    if not math.isfinite(outcome.loss):
+        raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     result = {
-        "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
+        "kind": "eval_plain", **opened.names(plan), "trained_with": opened.checkpoint.softmax.name,
+        "split": cfg.split, "samples": len(indices),
         "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
         "watched": watch.domain, "rows": opened.rows(), "levels": opened.levels(plan), **opened.facts(plan),
         "seconds": time.perf_counter() - start,

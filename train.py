@@ -14,6 +14,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
+    from cgf.distill.processes import main_first
     from cgf.distill.run import RunFolder
     from cgf.distill.settings import Settings
     from cgf.distill.taught import taught
@@ -44,23 +45,25 @@ def main(cfg: DictConfig) -> None:
         if matching.on:
             raise UserError("distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
                             "match what is inside it: distill.cache=null")
-        train_set = taught(train_set, teacher, installed_softmaxes(teacher.model), collate, cfg.distill.cache)
+        with main_first():
+            train_set = taught(train_set, teacher, installed_softmaxes(teacher.model), collate, cfg.distill.cache)
         collate, teacher = train_set.collate(collate), None
     trainer = Trainer(
         host, softmaxes, train_set, val_set, collate, settings, loss, penalty, run.path, cfg.seed,
         save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
         config=config, matching=matching, teachers=softmaxes_of(teacher) if matching.on else [],
     )  # fmt: skip
-    run.begin()
+    trainer.processes.alone(run.begin)
     if state is not None:
         trainer.resume(state)
-        print(f"resumed {run.path} at step {trainer.progress.step}")
+        trainer.say(f"resumed {run.path} at step {trainer.progress.step}")
     try:
         progress = trainer.fit()
     except UserError:
-        run.abandon()
+        if trainer.processes.main:
+            run.abandon()
         raise
-    print(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
+    trainer.say(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
 
 
 if __name__ == "__main__":

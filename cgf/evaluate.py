@@ -96,5 +96,10 @@ def evaluate(model: nn.Module, logits_of: Callable[[dict[str, Tensor]], Tensor],
         model.train(was_training)
     if not logits:
         raise UserError("an evaluation needs at least one sample, and there is none")
-    order = torch.cat(index).argsort()
-    return Outcome(torch.cat(logits)[order], torch.cat(labels)[order], torch.cat(index)[order])
+    return joined([Outcome(*parts) for parts in zip(logits, labels, index, strict=True)])
+
+
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """One outcome of the samples of all ``parts``, in the order of their indices."""
+    order = torch.cat([p.index for p in parts]).argsort()
+    return Outcome(*(torch.cat([getattr(p, name) for p in parts])[order] for name in ("logits", "labels", "index")))

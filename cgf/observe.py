@@ -139,6 +139,13 @@ class Watch:
                         "max": float(sums[:, 2].max())},
         }
 
+    def told(self) -> str:
+        """Where the entries lay, in words, for whoever has to choose another interval."""
+        if not self.entries:
+            return "what it was given was not watched"
+        share = self.outside / self.entries
+        return f"its entries reach from {self.low:.4g} to {self.high:.4g}, {share:.1%} of them outside its domain"
+
 
 def beyond(y: Tensor, interval: tuple[float, float] | None) -> int:
     """How many values lie outside an interval; none if there is no interval."""

@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from cgf.approx.plan import Plan, statistics_levels
 from cgf.approx.select import read_plan, select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
 from cgf.evaluate_he.batches import chosen_samples
 from cgf.softmax.base import Softmax
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.published import Published
 from models.host import Host
+from models.install import install
 from models.load import from_checkpoint
 
 SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
@@ -36,6 +41,26 @@ class Opened:
 
     def __post_init__(self) -> None:
         self.trained = [softmax.exponential for softmax in self.softmaxes]
+
+    def replace(self, softmax: Softmax) -> None:
+        """Another softmax than the trained one in every layer, read with its own polynomials where it has them.
+
+        UserError for one that would need what only training measures.
+        """
+        if isinstance(softmax, BPMax):
+            raise UserError(f"softmax '{softmax.name}' needs a denominator that training measured, and the checkpoint "
+                            f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained")
+        self.softmaxes = install(self.host.model, softmax)
+        self.trained = [own.exponential for own in self.softmaxes]
+        for own in self.softmaxes:
+            if isinstance(own, Published):
+                _with_polynomials(own)
+
+    @property
+    def domain(self) -> tuple[float, float] | None:
+        """Where the scores must lie, for a softmax whose maximum is a public constant; None for others."""
+        first = self.softmaxes[0]
+        return first.domain if isinstance(first, Published) and first.maximum == "fixed" else None
 
     def put_in_place(self, approx: dict[str, Any]) -> Plan | None:
         """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
@@ -102,8 +127,11 @@ class Opened:
 
     def names(self, plan: Plan | None) -> dict[str, Any]:
         """model, task, softmax and exponential, for a result file."""
+        softmax = self.softmaxes[0]
         fixed = self.trained[0].method if self.trained[0] is not None else "exact"
-        return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": self.checkpoint.softmax.name,
+        if "weights" in vars(softmax):
+            fixed = "own"
+        return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": softmax.name,
                 "approx": fixed if plan is None else plan.exponential.method,
                 "checkpoint": self.checkpoint.path.name}
 
@@ -117,6 +145,9 @@ class Opened:
             path = Path(out).expanduser()
             return path.with_stem(path.stem + part)
         name = self.names(plan)["approx"]
+        if self.softmaxes[0].to_json() != self.checkpoint.softmax.to_json():
+            given = hashlib.sha256(json.dumps(self.softmaxes[0].to_json(), sort_keys=True).encode()).hexdigest()[:8]
+            name = f"{self.softmaxes[0].name}-{given}-{name}"
         if plan is not None:
             name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
         return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{part}.json"
@@ -130,6 +161,18 @@ class Opened:
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
                  "samples": indices, "checkpoint": self.checkpoint.run}
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _with_polynomials(softmax: Published) -> None:
+    """``weights`` becomes the softmax's reading; observers see the scores, as there is no exponent to see."""
+
+    def weights(scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        found = softmax.reading(scores, valid)
+        for observer in softmax.observers:
+            observer(softmax, scores, found, valid)
+        return found
+
+    softmax.weights = weights  # type: ignore[method-assign]
 
 
 def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from typing import Any
 
@@ -12,6 +11,7 @@ from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from cgf.softmax.base import Softmax
 from models.install import install
+from models.memory import added_mib
 
 
 def make(hidden: int, layers: int, heads: int, tokens: int) -> Any:
@@ -28,8 +28,8 @@ def steps(softmax: Softmax | None, shape: dict[str, int], batch: int, count: int
           precision: str = "no") -> dict[str, Any]:
     """Seconds of each of ``count`` training steps (one more warms up) and the memory that they add at their peak.
 
-    softmax None: the host's own fused attention. shape: hidden, layers, heads, tokens. Memory is what a CUDA device
-    has allocated at most, or how far this process's peak rises above what it held before: run in a fresh process.
+    softmax None: the host's own fused attention. shape: hidden, layers, heads, tokens. Memory is how
+    far the peak rises above what was held before the first of them, the weights among it (``models.memory``).
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make(**shape).to(device).train()
@@ -38,7 +38,7 @@ def steps(softmax: Softmax | None, shape: dict[str, int], batch: int, count: int
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     ids = torch.randint(1, 1000, (batch, shape["tokens"]), device=device)
     labels = torch.randint(0, 16, (batch,), device=device)
-    mask, seconds, before = torch.ones_like(ids), [], _peak_mib(device)
+    mask, seconds, added = torch.ones_like(ids), [], added_mib(device)
     for _ in range(count + 1):
         start = time.perf_counter()
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -49,11 +49,5 @@ def steps(softmax: Softmax | None, shape: dict[str, int], batch: int, count: int
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    return {"seconds": seconds[1:], "peak_mib": _peak_mib(device) - before, "loss": float(loss.detach()),
+    return {"seconds": seconds[1:], "peak_mib": added(), "loss": float(loss.detach()),
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu"}
-
-
-def _peak_mib(device: torch.device) -> float:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -17,16 +17,24 @@ MODES = ("full", "attention", "lora")
 
 
 def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropout: float = 0.0,
-         targets: Sequence[str] | None = None, keep: bool = False) -> int:
+         targets: Sequence[str] | None = None, keep: bool = False, head: bool = True) -> int:
     """Freezes what is not trained, adds adapters where asked; returns the number of trained parameters.
 
     lora: peft adapters of the given rank on the layers whose names end in ``targets`` (None: host.lora_targets).
-    The classification head is always trained. Checkpoints hold the weights with the adapters merged; keep: the
-    adapters too, apart, in ``host/adapters``. Raises UserError for an unknown mode, targets that match nothing,
-    or if nothing would be trained.
+    head: whether the classification head (with what pools for it) is trained beside attention or adapters. Checkpoints
+    hold the weights with the adapters merged; keep: the adapters too, apart, in ``host/adapters``. Raises UserError for
+    an unknown mode, targets that match nothing, a head frozen that was never trained or in mode full, or if nothing
+    would be trained.
     """
     if mode not in MODES:
         raise UserError(f"tune.mode must be one of {', '.join(MODES)}, and {mode!r} was given")
+    if not isinstance(head, bool):
+        raise UserError(f"tune.head must be true or false, and {head!r} was given")
+    if not head and mode == "full":
+        raise UserError("tune.mode=full trains every parameter, and tune.head=false was given: tune=attention_alone")
+    if not head and not host.head_trained:
+        raise UserError(f"tune.head=false needs a head that was trained, and that of {host.name} was not: start from a "
+                        "checkpoint (ckpt), or tune.head=true")
     if mode == "lora":
         from peft import LoraConfig, inject_adapter_in_model
 
@@ -42,7 +50,7 @@ def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropou
     if mode != "full":
         for name, parameter in host.model.named_parameters():
             attention = mode == "attention" and host.attention in f".{name}"
-            parameter.requires_grad_(attention or "lora_" in name or _in_head(name))
+            parameter.requires_grad_(attention or "lora_" in name or (head and _in_head(name)))
     trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
     if not trained:
         raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")

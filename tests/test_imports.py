@@ -96,7 +96,7 @@ def test_vendors_stay_in_their_files():
     assert importers("onnx") == {"models/dino.py"}
     assert importers("datasets") == {"cgf/data/hub.py"}
     assert importers("wandb") == set()  # accelerate's tracker loads it
-    assert importers("accelerate") == {"cgf/distill/trainer.py"}
+    assert importers("accelerate") == {"cgf/distill/processes.py"}
     assert importers("rich") <= {"cgf/report/tables.py", "cgf/report/front.py", "cgf/report/friendly.py",
                                  "cgf/bench/tables.py", "cgf/bench/noise_tables.py", "cgf/bench/alternatives.py",
                                  "scripts/report.py", "scripts/approx_errors.py", "scripts/paper_k.py",

@@ -124,3 +124,14 @@ def _summary(layers: list[list[float]]) -> dict[str, float]:
     most, counts = [max(c) for c in columns[:4]], [sum(c) for c in columns[4:]]
     return {"range_min": -most[0], "range_max": most[1], "range_outside": counts[0] / counts[1],
             "row_sum_min": -most[2], "row_sum_max": most[3], "row_sum_outside": counts[2] / counts[3]}
+
+
+def together(reports: Sequence[Mapping[str, float]], shares: Sequence[float]) -> dict[str, float]:
+    """One report of several shares of a batch: extremes over all, everything else averaged by the shares."""
+    extreme = {"min": min, "max": max}
+    found = {}
+    for name in reports[0]:
+        values = [report[name] for report in reports]
+        how = extreme.get(name.rpartition("_")[2])
+        found[name] = how(values) if how else sum(s * v for s, v in zip(shares, values, strict=True))
+    return found

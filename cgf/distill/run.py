@@ -15,7 +15,8 @@ from cgf.results import read_json, run_info
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
 OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
-AS_BEFORE = {"train.accumulate": 1, "train.length_pool": 50}  # what was done before there was a setting for it
+# what was done before there was a setting for it
+AS_BEFORE = {"train.accumulate": 1, "train.length_pool": 50, "tune.head": True}
 
 
 @dataclass(frozen=True)

@@ -6,44 +6,29 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from cgf.distill.checkpoint import TrainingState, complete_checkpoints
-from cgf.distill.control import Control
+from cgf.distill.classifier import Classifier
+from cgf.distill.control import Control, together
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
 from cgf.distill.optimizer import adamw, clip, set_rate
 from cgf.distill.pieces import pieces
+from cgf.distill.processes import Processes
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_by_length, evaluate
+from cgf.evaluate import Outcome, batches_by_length, evaluate, joined
 from cgf.results import write_json
-
-
-class Classifier(nn.Module):
-    """The host's forward as a module of its own, so that accelerate can wrap it.
-
-    What the softmaxes train is held here beside the host, whose own keys stay as they are: so it moves to the
-    device with the host, and its gradients are shared between processes.
-    """
-
-    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor],
-                 constants: list[nn.Parameter]) -> None:
-        super().__init__()
-        self.model, self._forward = model, forward
-        self.constants = nn.ParameterList(constants)
-
-    def forward(self, **batch: Tensor) -> Tensor:
-        return self._forward(self.model, batch)
 
 
 @dataclass
@@ -68,7 +53,11 @@ class Trainer:
                     of train_set bring its logits (cgf.distill.taught)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
-    folder          of the run: metrics.jsonl, ckpt-<step>/, best.json
+    folder          of the run: metrics.jsonl, ckpt-<step>/, best.json; the main process alone writes there
+
+    On several processes (cgf.distill.processes) a step's batch is divided among them and gradients are averaged by
+    their shares, and so is the validation set: progress is the same on all. What takes a maximum or a mean over a
+    batch within the model (worst rows, BPMax) sees a process's share of it, as it does of ``train.accumulate``.
     """
 
     host: Any
@@ -90,16 +79,17 @@ class Trainer:
     say: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
-        self.accelerator = Accelerator(
-            mixed_precision=self.settings.mixed_precision(),
-            log_with="wandb" if self.tracker.get("name") == "wandb" else None,
-        )
+        constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
+        self.processes = Processes(self.settings.batch_size, self.seed, self.settings.mixed_precision(),
+                                   sometimes=bool(constants and self.settings.staged),
+                                   wandb=self.tracker.get("name") == "wandb")
+        self.accelerator = self.processes.accelerator
+        self.say = self.say if self.processes.main else lambda text: None
         self.journal = Journal(self.accelerator, self.folder, self.tracker)
         self.progress = Progress()
         self.penalty.watch(self.softmaxes)
         self.curriculum = Curriculum(self.settings.staged)
         self.curriculum.watch(self.softmaxes)
-        constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
         optimizer = adamw(self.host.model, constants, self.settings, self.accelerator.device)
         forward = torch.compile(self.host.forward, dynamic=True) if self.settings.compile else self.host.forward
         classifier = Classifier(self.host.model, forward, constants)
@@ -122,8 +112,8 @@ class Trainer:
             self._end_epoch()
         while not p.finished:
             lap = time.perf_counter()
-            for batch in self._batches():
-                loss, penalty = self._step(batch)
+            for batch, share in self._batches():
+                loss, penalty = self._step(batch, share)
                 p.step, p.position = p.step + 1, p.position + 1
                 lap, p.seconds = time.perf_counter(), p.seconds + time.perf_counter() - lap
                 self._log(loss, penalty)
@@ -137,28 +127,41 @@ class Trainer:
         self.accelerator.end_training()
         return p
 
-    def _batches(self) -> Iterator[dict[str, Tensor]]:
+    def _batches(self) -> Iterator[tuple[dict[str, Tensor], float]]:
+        """What is left of the epoch: this process's part of each batch, and what share of it that is."""
         p = self.progress
         s = self.settings
-        batches = epoch_batches(self.train_set, s.batch_size, self.seed, p.epoch, s.length_pool)[p.position :]
+        whole = epoch_batches(self.train_set, s.batch_size, self.seed, p.epoch, s.length_pool)[p.position :]
+        batches, shares = zip(*(self.processes.share(b) for b in whole), strict=True)
         # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
         # would see other dropout masks than an unbroken one
-        loader = DataLoader(self.train_set, batch_sampler=batches, collate_fn=self.collate,
+        loader = DataLoader(self.train_set, batch_sampler=list(batches), collate_fn=self.collate,
                             num_workers=s.workers, generator=torch.Generator())
-        prepared = self.accelerator.prepare_data_loader(loader)
+        prepared = self.processes.loader(loader)
         prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
-        yield from prepared
+        yield from zip(prepared, shares, strict=True)
 
-    def _step(self, batch: dict[str, Tensor]) -> tuple[float, float | None]:
+    def _step(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
+        """A step on this process's ``share`` of a batch; returns loss and penalty of the whole batch."""
+        p = self.progress
         self.classifier.train()
-        set_rate(self.optimizer, self.settings.lr_at(self.progress.step, self.total_steps))
-        self.curriculum.at(self.progress.step / self.total_steps)
-        self.penalty.measuring = (self.progress.step + 1) % self.settings.log_every == 0
+        self.processes.reseed(p.step)
+        set_rate(self.optimizer, self.settings.lr_at(p.step, self.total_steps))
+        self.curriculum.at(p.step / self.total_steps)
+        self.penalty.measuring = (p.step + 1) % self.settings.log_every == 0
         loss, extra = 0.0, None
-        for piece, share in pieces(batch, self.settings.accumulate):
-            one, more = self._backward(piece, share)
-            loss += share * one
-            extra = extra if more is None else (extra or 0.0) + share * more
+        parts = list(pieces(batch, self.settings.accumulate))
+        for i, (piece, part) in enumerate(parts):
+            last = i + 1 == len(parts)  # with it the gradients of all pieces pass between processes
+            with nullcontext() if last else self.accelerator.no_sync(self.classifier):
+                one, more = self._backward(piece, part * share * self.processes.count)
+            loss += part * one
+            extra = extra if more is None else (extra or 0.0) + part * more
+        loss, extra = self._together(share, loss, extra)
+        whole = loss + (extra or 0.0)
+        if not math.isfinite(whole):
+            raise UserError(f"the loss is {whole:g} at step {p.step + 1}: lower train.lr (now {self.settings.lr:g}) or "
+                            "take a softmax that stays bounded; the last complete checkpoint is untouched")
         if self.settings.grad_norm:
             constants = self.accelerator.unwrap_model(self.classifier).constants
             clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
@@ -166,8 +169,8 @@ class Trainer:
         self.optimizer.zero_grad()
         return loss, extra
 
-    def _backward(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
-        """Adds share * the gradients of a piece of a batch; returns its loss and penalty."""
+    def _backward(self, batch: dict[str, Tensor], weight: float) -> tuple[float, float | None]:
+        """Adds weight * the gradients of a piece of a batch; returns its loss and penalty."""
         labels, teacher = batch.pop("labels"), batch.pop("teacher", None)
         self.matching.start()
         with self.accelerator.autocast():
@@ -180,12 +183,20 @@ class Trainer:
             loss = loss + matched.to(loss.dtype)
         extra = self.penalty.take((self.progress.step + 1) / self.total_steps)
         whole = loss if extra is None else loss + extra.to(loss.dtype)
-        if not bool(torch.isfinite(whole)):
-            raise UserError(f"the loss is {float(whole.detach()):g} at step {self.progress.step + 1}: lower train.lr "
-                            f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
-                            "checkpoint is untouched")
-        self.accelerator.backward(whole * share)
+        self.accelerator.backward(whole * weight)
         return float(loss.detach()), None if extra is None else float(extra.detach())
+
+    def _together(self, share: float, loss: float, extra: float | None) -> tuple[float, float | None]:
+        """Loss and penalty of all processes' shares; what the pass showed and measured is put together likewise."""
+        own = (share, loss, extra, self.penalty.report(), [softmax.measured() for softmax in self.softmaxes])
+        found = self.processes.gather(own)
+        shares, losses, extras, reports, measured = (list(column) for column in zip(*found, strict=True))
+        self._report = together(reports, shares)
+        if len(found) > 1:
+            for softmax, values in zip(self.softmaxes, zip(*measured, strict=True), strict=True):
+                softmax.pool(list(values), shares)
+        whole = sum(s * one for s, one in zip(shares, losses, strict=True))
+        return whole, None if extra is None else sum(s * more for s, more in zip(shares, extras, strict=True))
 
     def _end_epoch(self) -> None:
         p = self.progress
@@ -207,18 +218,20 @@ class Trainer:
         self.journal.write({"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy,
                      "val_loss": outcome.loss})
         self._save()
-        if better and self.accelerator.is_main_process:
+        if better and self.processes.main:
             write_json(self.folder / "best.json", {"checkpoint": f"ckpt-{p.step}", "step": p.step,
                                                    "val_accuracy": p.best, "val_samples": len(self.val_set)})
-        self._prune()
+        self.processes.alone(self._prune)
         self.say(f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
                  f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))
 
     def validate(self) -> Outcome:
-        """Validation outcome with the model as it is."""
+        """Validation outcome with the model as it is; each process evaluates a part of the batches."""
         model = self.accelerator.unwrap_model(self.classifier).model
-        return evaluate(model, self.host.logits, self.val_set, self.collate,
-                        batches_by_length(self.val_set, self.settings.eval_batch_size))
+        batches = batches_by_length(self.val_set, self.settings.eval_batch_size)
+        own = batches[self.processes.rank :: self.processes.count]
+        outcome = evaluate(model, self.host.logits, self.val_set, self.collate, own) if own or not batches else None
+        return joined([part for part in self.processes.gather(outcome) if part is not None])
 
     # -- what is written ---------------------------------------------------------------------------
 
@@ -231,7 +244,7 @@ class Trainer:
                "lr": self.optimizer.param_groups[0]["lr"]}
         if penalty is not None:
             row["penalty"] = penalty
-        self.journal.write({**row, **self.penalty.report()})
+        self.journal.write({**row, **self._report})
         if p.step % self.settings.log_every == 0:
             rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
             left = (self.total_steps - p.step) / max(1e-9, rate)
@@ -240,9 +253,9 @@ class Trainer:
                      + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left")
 
     def _save(self) -> None:
-        self.accelerator.wait_for_everyone()
-        if not self.accelerator.is_main_process:
-            return
+        self.processes.alone(self._write)
+
+    def _write(self) -> None:
         trainable = {n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()}
         partial = trainable if any("lora_" in n for n in trainable) else None
         state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
@@ -250,8 +263,6 @@ class Trainer:
 
     def _prune(self) -> None:
         """Keeps the best and the newest checkpoint; optimizer state only in the newest."""
-        if not self.accelerator.is_main_process:
-            return
         for old in complete_checkpoints(self.folder)[:-1]:
             if old.name == f"ckpt-{self.progress.best_step}":
                 shutil.rmtree(old / "state", ignore_errors=True)
@@ -264,4 +275,4 @@ class Trainer:
         """Goes on from a checkpoint's state; the weights are loaded already."""
         restored = state.restore(self.optimizer.optimizer)
         self.progress = Progress(**{k: v for k, v in restored.items() if k != "random"})
-        self.journal.cut(self.progress.step)
+        self.processes.alone(lambda: self.journal.cut(self.progress.step))

@@ -81,6 +81,13 @@ class Softmax:
         if tensors:
             raise UserError(f"{self.name} keeps no tensors, and the checkpoint has {sorted(tensors)}")
 
+    def measured(self) -> Any:
+        """What the last training batch left to measure, for ``pool``; None where nothing is."""
+        return None
+
+    def pool(self, found: list[Any], shares: list[float]) -> None:
+        """Takes on what all processes ``measured`` on their shares of a batch: after it they hold the same."""
+
     def params(self) -> dict[str, Any]:
         """Hyper-parameters as plain json values."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}

@@ -44,6 +44,7 @@ class BPMax(Softmax):
     p: int = 5
     c: float = 5.0
     denominator: Tensor | None = field(default=None, init=False, repr=False)  # (H, Q, 1)
+    reached: int = field(default=0, init=False, repr=False)  # query positions of the last training batch
 
     def __post_init__(self) -> None:
         if not isinstance(self.p, int) or self.p < 1 or self.p % 2 == 0:
@@ -89,7 +90,29 @@ class BPMax(Softmax):
             old = grown
         old = old.to(measured.device).clone()
         old[:, :queries] = measured
-        self.denominator = old
+        self.denominator, self.reached = old, queries
+
+    def measured(self) -> Tensor | None:
+        """R (H, Q, 1) at the positions that the last training batch reached."""
+        return None if self.denominator is None else self.denominator[:, : self.reached].cpu()
+
+    def pool(self, found: list[Tensor], shares: list[float]) -> None:
+        """At each position R of those that reached it, as ``merge`` puts them together: for BPMax their largest."""
+        import torch
+
+        present, start, parts = [(one, share) for one, share in zip(found, shares, strict=True) if share], 0, []
+        for end in sorted({one.shape[1] for one, _ in present}):
+            there = [(one[:, start:end], share) for one, share in present if one.shape[1] >= end]
+            parts.append(self.merge(*(list(column) for column in zip(*there, strict=True))))
+            start = end
+        assert self.denominator is not None
+        self._keep(torch.cat(parts, 1).to(self.denominator.device))
+
+    @staticmethod
+    def merge(values: list[Tensor], shares: list[float]) -> Tensor:
+        import torch
+
+        return torch.stack(values).amax(0)
 
     def _inverse(self, x: Any) -> Any:
         """1 / (R + eps) as (H, Q, 1), or 1 where nothing was measured yet."""
@@ -152,3 +175,8 @@ class CalibratedBPMax(BPMax):
             mean[:, :known] = self.momentum * old + (1 - self.momentum) * mean[:, :known]
         self._keep(mean)
         return mean
+
+    @staticmethod
+    def merge(values: list[Tensor], shares: list[float]) -> Tensor:
+        whole = sum(share * value for share, value in zip(shares, values, strict=True))
+        return whole / sum(shares)  # type: ignore[return-value]

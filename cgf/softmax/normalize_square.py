@@ -18,9 +18,10 @@ from cgf.softmax.value import Value
 
 @dataclass(eq=False)
 class NormalizeSquare(Published):
-    """softmax(x / 2^(j-1)) = softmax(x / 2^j)^2 / sum of them, from x / 2^k down to x, scores in [-bound, 0].
+    """softmax(x / 2^(j-1)) = softmax(x / 2^j)^2 / sum of them, from x / 2^k down to x, scores in [high - bound, high].
 
-    y = exp(x / 2^k) / sqrt(n); k rounds of L = sum y^2, z ~ 1 / sqrt(L), y <- (y z)^2; then twice y <- y (2 - sum y).
+    Once high is subtracted from x: y = exp(x / 2^k) / sqrt(n); k rounds of L = sum y^2, z ~ 1 / sqrt(L),
+    y <- (y z)^2; then twice y <- y (2 - sum y).
     An error of z only scales its row, which the next round and the last two steps repair. exp: degree 15 on
     [-bound, 0] / 2^k; z: ``degrees``, one a round, minimax in the relative error on the interval that L can
     reach. k None: ceil(log2 bound - log2 ln n). All public factors are folded: 4 levels for exp, 3 and those
@@ -32,6 +33,7 @@ class NormalizeSquare(Published):
     maximum: ClassVar[str] = "fixed"
     source: ClassVar[str] = "Cho et al., CCS 2024"
     bound: float = 128.0
+    high: float = 0.0
     n: int = 256
     k: int | None = None
     degrees: tuple[int, ...] | None = None
@@ -49,7 +51,7 @@ class NormalizeSquare(Published):
 
     @property
     def domain(self) -> tuple[float, float]:
-        return -self.bound, 0.0
+        return self.high - self.bound, self.high
 
     @cached_property
     def roots(self) -> list[series.Series]:
@@ -80,7 +82,7 @@ class NormalizeSquare(Published):
         return self.start.a
 
     def formula(self, x: Value) -> Value:
-        y = self.start.core(x + self.start.b).at_invalid(0.0)
+        y = self.start.core(x + (self.start.b - self.start.a * self.high)).at_invalid(0.0)
         factors = [root.a for root in self.roots[1:]] + [1.0]
         for i, (root, following) in enumerate(zip(self.roots, factors, strict=True)):
             y = y.refresh(root.levels + 3 + (2 if i == len(factors) - 1 else 0))

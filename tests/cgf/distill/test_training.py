@@ -1,6 +1,7 @@
 """train.py as users run it: stopped, resumed, swept, refused; on the digits, in few steps."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -79,14 +80,41 @@ def test_lora_checkpoints_hold_the_hosts_keys(teacher, tmp_path):
     assert call("eval_plain", f"ckpt={tmp_path / 'lora'}", "samples=8").returncode == 0
 
 
-def test_attention_only_tuning_freezes_the_rest(teacher, tmp_path):
-    options = ("softmax=cgf", "tune=attention", f"ckpt={teacher}", "train.max_steps=2")
+@pytest.mark.parametrize("tune, head", [("attention", True), ("attention_alone", False)])
+def test_attention_only_tuning_freezes_the_rest(tune, head, teacher, tmp_path):
+    options = ("softmax=cgf", f"tune={tune}", f"ckpt={teacher}", "train.max_steps=2")
     assert train(tmp_path, "attention", *options).returncode == 0
     before = load_file(teacher / "ckpt-4" / "model.safetensors")
     after = load_file(tmp_path / "attention" / "ckpt-2" / "model.safetensors")
     changed = {k for k in before if not torch.equal(before[k], after[k])}
-    assert any(".attn." in k for k in changed)
-    assert all(".attn." in k or "head" in k or "fc_norm" in k for k in changed)
+    attention = {k for k in before if ".attn." in k}
+    assert attention <= changed
+    assert {k.split(".")[0] for k in changed - attention} == ({"head", "fc_norm"} if head else set())
+
+
+def test_a_head_stays_frozen_only_where_it_was_trained(teacher, tmp_path):
+    fresh = train(tmp_path, "fresh", "softmax=cgf", "tune=attention_alone", "train.max_steps=1")
+    assert fresh.returncode == 2 and "needs a head that was trained" in fresh.stderr
+    full = train(tmp_path, "full", "softmax=cgf", "+tune.head=false", f"ckpt={teacher}", "train.max_steps=1")
+    assert full.returncode == 2 and "tune.mode=full trains every parameter" in full.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_bf16_computes_in_bfloat16_and_keeps_weights_and_optimizer_in_float32(teacher, tmp_path):
+    for precision in ("bf16", "no"):
+        options = ("softmax=cgf", f"ckpt={teacher}", "train.max_steps=2", f"train.precision={precision}")
+        assert train(tmp_path, precision, *options).returncode == 0
+    found, full = (losses(tmp_path / precision)[0] for precision in ("bf16", "no"))
+    assert [step for step, _ in found] == [1, 2] and all(math.isfinite(loss) for _, loss in found)
+    for (_, low), (_, high) in zip(found, full, strict=True):
+        assert low != high and low == pytest.approx(high, rel=0.05)  # 8 bits of mantissa, and no fewer
+    before = load_file(teacher / "ckpt-4" / "model.safetensors")
+    after = load_file(tmp_path / "bf16" / "ckpt-2" / "model.safetensors")
+    assert {v.dtype for v in after.values()} == {torch.float32}
+    assert any(not torch.equal(after[k], after[k].bfloat16().float()) for k in after)
+    assert sum(not torch.equal(before[k], after[k]) for k in before) == len(before)
+    state = load_file(tmp_path / "bf16" / "ckpt-2" / "state" / "tensors.safetensors")
+    assert {v.dtype for k, v in state.items() if k.startswith("optimizer.")} == {torch.float32}
 
 
 def test_nan_in_the_loss_is_one_sentence_and_leaves_nothing(teacher, tmp_path):

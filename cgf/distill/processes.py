@@ -1,0 +1,81 @@
+"""One training run on several devices: each process works through its share of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate.data_loader import prepare_data_loader
+from accelerate.state import AcceleratorState
+from accelerate.utils import parse_flag_from_env
+from torch import distributed
+from torch.utils.data import DataLoader
+
+from cgf.errors import UserError
+
+
+def main_first() -> AbstractContextManager[None]:
+    """Within it the main process goes ahead; the others follow and find what it left on disk."""
+    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU")).main_process_first()
+
+
+class Processes:
+    """The processes that ``accelerate launch`` started, or this one alone.
+
+    A step's batch is divided among them, so that steps, epochs, learning rates and checkpoints are those of one
+    process, and a run may go on with another number of them. (accelerate's own loaders hand out whole batches instead:
+    steps an epoch would shrink, and uneven ends be filled with samples seen already.)
+
+    batch_size   samples of a step; UserError where there are more processes than that
+    sometimes    some parameters are without a gradient in some steps (layers replaced one after another)
+    """
+
+    def __init__(self, batch_size: int, seed: int, mixed_precision: str, sometimes: bool, wandb: bool) -> None:
+        AcceleratorState._reset_state()  # an earlier run of a sweep may have had another precision
+        self.accelerator = Accelerator(
+            mixed_precision=mixed_precision, log_with="wandb" if wandb else None,
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=sometimes)],
+        )  # fmt: skip
+        self.seed = seed
+        self.count, self.rank = int(self.accelerator.num_processes), int(self.accelerator.process_index)
+        self.main = self.accelerator.is_main_process
+        if batch_size < self.count:
+            raise UserError(f"train.batch_size is divided among the processes: it must be at least their number "
+                            f"({self.count}), and is {batch_size}")
+
+    def share(self, batch: list[int]) -> tuple[list[int], float]:
+        """(this process's samples of a batch, what share of it they are): every n-th, so lengths stay alike.
+
+        Of a batch with fewer samples than processes some have share 0, and a sample of another's to go along with.
+        """
+        own = batch[self.rank :: self.count]
+        return own or batch[:1], len(own) / len(batch)
+
+    def loader(self, loader: DataLoader) -> Any:
+        """The loader with its batches on this process's device; they are its own already."""
+        device = self.accelerator.device
+        return prepare_data_loader(loader, device, num_processes=1, process_index=0, put_on_device=True)
+
+    def reseed(self, step: int) -> None:
+        """Dropout of a step, another in each process, the same again in a resumed run; one process draws on."""
+        if self.count > 1:
+            torch.manual_seed(int(np.random.SeedSequence([self.seed, step, self.rank]).generate_state(1)[0]))
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all processes, in their order, to each of them; what passes holds no tensor of a device."""
+        if self.count == 1:
+            return [value]
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, value)
+        return found
+
+    def alone(self, act: Callable[[], Any]) -> None:
+        """``act`` in the main process; the others wait for its end."""
+        self.accelerator.wait_for_everyone()
+        if self.main:
+            act()
+        self.accelerator.wait_for_everyone()

@@ -1,0 +1,139 @@
+"""train.py in two processes on CPU: each sample once an epoch, one run on disk, the numbers of one process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from digits_checkpoint import ENVIRONMENT, call
+from safetensors.torch import load_file
+
+from cgf.distill.control import together
+from cgf.softmax.bpmax import BPMax, CalibratedBPMax
+
+gloo = pytest.mark.skipif(not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+                          reason="this torch was built without gloo: two processes on CPU cannot speak to each other")
+# batches of 8, 8, 8 and a single sample, in an order of their own each epoch
+SMALL = ["task.limit={train: 25, val: 21}", "task.augment=false", "train.batch_size=8", "train.eval_batch_size=8",
+         "train.lr=1e-3", "train.epochs=2", "train.log_every=2", "train.precision=no",
+         "model.options.depth=2"]  # fmt: skip
+DROPOUT = ["softmax=cgf", "+model.options.proj_drop_rate=0.2", "train.save_every=3", "penalty.weight=0.1",
+           "penalty.bound=2"]  # fmt: skip
+PLAIN = ["softmax=cgf_chain", "train.staged=0.8", "train.accumulate=2"]
+BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
+    folder = tmp_path_factory.mktemp("two")
+    rows = [("unbroken", DROPOUT, None), ("broken", DROPOUT, 3), ("broken", DROPOUT, None), ("plain", PLAIN, None),
+            ("bpmax", BPMAX, None)]  # fmt: skip
+    runs = [{"name": "torn" if stop else name, "stop": stop,
+             "arguments": [*SMALL, *more, f"outputs={folder}", f"run={name}"]}
+            for name, more, stop in rows]  # fmt: skip
+    (folder / "runs.json").write_text(json.dumps(runs))
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+            str(Path(__file__).with_name("process_driver.py")), str(folder)]  # fmt: skip
+    environment = {**os.environ, **ENVIRONMENT, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    notes = {row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
+             for row in runs}  # fmt: skip
+    return folder, notes, done.stdout
+
+
+def logged(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [r for r in rows if "loss" in r], [r for r in rows if "val_loss" in r]
+
+
+@gloo
+def test_each_sample_is_seen_once_an_epoch(two):
+    _, notes, _ = two
+    for name in ("unbroken", "plain", "bpmax"):
+        ranks = notes[name]
+        assert [r["count"] for r in ranks] == [2, 2] and len(set(ranks[0]["samples"])) == 25
+        for epoch in ("0",) if name == "bpmax" else ("0", "1"):
+            shown = [image for r in ranks for image in r["seen"][epoch]]
+            assert sorted(shown) == sorted(ranks[0]["samples"])
+        assert all(a + b == 1 for a, b in zip(ranks[0]["shares"], ranks[1]["shares"], strict=True))
+        assert {0.5, 1.0} == set(ranks[0]["shares"])
+
+
+@gloo
+def test_epochs_are_those_of_the_whole_batches_and_weights_are_shared(two):
+    folder, notes, said = two
+    for name, steps, epochs in (("unbroken", 8, 2), ("plain", 8, 2), ("bpmax", 4, 1)):
+        first, second = notes[name]
+        assert first["weights"] == second["weights"]
+        progress = [{k: v for k, v in r["progress"].items() if k != "seconds"} for r in (first, second)]
+        assert progress[0] == progress[1] and progress[0]["finished"]
+        assert (progress[0]["step"], progress[0]["epoch"], progress[0]["position"]) == (steps, epochs, 0)
+        losses, validations = logged(folder / name)
+        assert [r["step"] for r in losses] == list(range(1, steps + 1)) and len(validations) == epochs
+        assert (folder / name / f"ckpt-{steps}" / "run.json").is_file() and not list((folder / name).glob(".*"))
+    assert said.count(f"best validation accuracy {notes['plain'][0]['progress']['best']:.4f}: {folder / 'plain'}") == 1
+
+
+@gloo
+def test_a_torn_run_goes_on_as_an_unbroken_one(two):
+    folder, notes, _ = two
+    assert notes["torn"][0]["progress"]["step"] == 3 and notes["torn"][0]["progress"]["position"] == 3
+    assert logged(folder / "broken") == logged(folder / "unbroken")
+    assert {r["weights"] for name in ("broken", "unbroken") for r in notes[name]} == {notes["broken"][0]["weights"]}
+    assert [len(r["shares"]) for r in notes["broken"]] == [5, 5]
+
+
+@gloo
+def test_two_processes_train_what_one_does(two, tmp_path):
+    folder, _, _ = two
+    assert call("train", *SMALL, *PLAIN, f"outputs={tmp_path}", "run=plain").returncode == 0
+    one, both = logged(tmp_path / "plain"), logged(folder / "plain")
+    for own, theirs in zip([*one[0], *one[1]], [*both[0], *both[1]], strict=True):
+        assert own == pytest.approx(theirs, rel=1e-3)
+    ends = [load_file(f / "plain" / "ckpt-8" / "model.safetensors") for f in (tmp_path, folder)]
+    assert ends[0].keys() == ends[1].keys()
+    moved = max(float((ends[0][k] - ends[1][k]).abs().max()) for k in ends[0])
+    assert moved < 2e-3  # Adam: a coordinate whose gradient is nearly 0 may turn, by a rate a step at most
+
+
+def test_reports_of_shares_are_one_report():
+    reports = [{"range_min": -3.0, "range_max": 1.0, "range_outside": 0.5, "range_penalty": 2.0},
+               {"range_min": -1.0, "range_max": 4.0, "range_outside": 0.1, "range_penalty": 1.0}]  # fmt: skip
+    assert together(reports, [0.75, 0.25]) == {"range_min": -3.0, "range_max": 4.0, "range_outside": pytest.approx(0.4),
+                                               "range_penalty": pytest.approx(1.75)}  # fmt: skip
+    assert together(reports[:1], [1.0]) == reports[0]
+
+
+@pytest.mark.parametrize("kind", [BPMax, CalibratedBPMax])
+def test_denominators_of_shares_are_those_of_the_whole_batch(kind):
+    torch.manual_seed(0)
+    before, scores = torch.randn(6, 3, 5, 5), torch.randn(5, 3, 4, 4)
+
+    def after(part):
+        softmax = kind(p=3, c=4.0)
+        softmax.training = True
+        softmax.weights(before)
+        softmax.weights(part)
+        return softmax
+
+    def pooled(*parts):
+        softmaxes, shares = [after(part) for part in parts], [0.6, 0.4, 0.0]
+        found = [softmax.measured() for softmax in softmaxes]
+        for softmax in softmaxes:
+            softmax.pool(found, shares)
+        ends = [softmax.denominator.numpy() for softmax in softmaxes]
+        assert all(np.array_equal(ends[0], end) for end in ends[1:]) and ends[0].shape == (3, 5, 1)
+        return ends[0]
+
+    stand_in = 9 * scores[:1, :, :2, :2]  # share 0: it must not count
+    whole, long = after(scores).denominator.numpy(), after(scores[:3]).denominator.numpy()
+    np.testing.assert_allclose(pooled(scores[:3], scores[3:], stand_in), whole, rtol=1e-6)
+    short = pooled(scores[:3], scores[3:, :, :2, :2], stand_in)  # one share reaches 4 positions, the other 2
+    np.testing.assert_allclose(short[:, 2:], long[:, 2:], rtol=1e-6)
+    assert kind is BPMax or not np.allclose(short[:, :2], long[:, :2], rtol=1e-3)
