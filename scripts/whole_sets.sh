@@ -47,24 +47,22 @@ clinc150() { # a chain of 3 in the loop, two epochs more; exact softmax of as ma
     encrypted clinc150-chain3 minilm-clinc150-cgf_chain approx=exact
 }
 
-banking77() { # longer texts: a wider domain, then the first layer, where the outliers are, held closer
+banking77() { # an exact model trained long, the student from its weights, and exact softmax of as many epochs more
     local own=(model=minilm task=banking77) kd=(distill=kd "distill.teacher=$out/banking77-teacher")
-    local chain=(softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' penalty.weight=1.0)
-    local close=("${chain[@]}" 'penalty.bound=[12.0,18.0,18.0,18.0,18.0,18.0]' penalty.worst=0.3)
-    minilm "${own[@]}"
-    train banking77-wide "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-cgf" "${chain[@]}" penalty.bound=20.0 penalty.worst=0.1 \
-        train.epochs=3 train.lr=5.0e-5
-    train banking77-close "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-wide" "${close[@]}" train.epochs=1 train.lr=3.0e-5
+    train banking77-teacher "${own[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
+    train banking77-exact "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
     train banking77-exact_more "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-exact" softmax=exact train.epochs=4 train.lr=5.0e-5
-    # after three epochs the teacher is the weakest of all: both go on under the best exact model
-    local best=("${own[@]}" distill=kd "distill.teacher=$out/banking77-exact_more" train.epochs=4 train.lr=1.0e-4)
-    train banking77-best "${best[@]}" "ckpt=$out/banking77-close" "${close[@]}"
-    train banking77-exact_most "${best[@]}" "ckpt=$out/banking77-exact_more" softmax=exact
-    # and once more, under the best exact model of then
-    local last=("${own[@]}" distill=kd "distill.teacher=$out/banking77-exact_most" train.epochs=4 train.lr=1.0e-4)
-    train banking77-chain3 "${last[@]}" "ckpt=$out/banking77-best" "${close[@]}"
-    train banking77-exact_last "${last[@]}" "ckpt=$out/banking77-exact_most" softmax=exact
-    beside banking77 banking77-exact_last
+    train banking77-best "${own[@]}" distill=kd "distill.teacher=$out/banking77-exact_more" "ckpt=$out/banking77-exact_more" \
+        softmax=exact train.epochs=4 train.lr=1.0e-4
+    local last=("${own[@]}" distill=kd "distill.teacher=$out/banking77-best" train.lr=1.0e-4)
+    train banking77-cgf "${last[@]}" "ckpt=$out/banking77-best" softmax=cgf penalty.weight=1.0 penalty.bound=20.0 \
+        penalty.worst=0.1 train.epochs=2
+    # longer texts than CLINC150's: a wider domain; the first layer, where the outliers are, is held closer
+    train banking77-chain3 "${last[@]}" "ckpt=$out/banking77-cgf" softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' \
+        penalty.weight=1.0 'penalty.bound=[12.0,18.0,18.0,18.0,18.0,18.0]' penalty.worst=0.3 train.epochs=4
+    train banking77-exact_last "${last[@]}" "ckpt=$out/banking77-best" softmax=exact train.epochs=4
+    train banking77-exact_final "${last[@]}" "ckpt=$out/banking77-exact_last" softmax=exact train.epochs=2
+    beside banking77 banking77-exact_final
     encrypted banking77-chain3 minilm-banking77-cgf_chain approx=exact
 }
 
@@ -93,8 +91,9 @@ rivals() { # what the paper has, on the sentences of clinc150
     encrypted clinc150-cgf minilm-clinc150-cgf_limit approx=limit he.circuit=paper
     local bpmax=(softmax=bpmax_calibrated softmax.p=5 softmax.c=5.0)
     train clinc150-bpmax "${own[@]}" "ckpt=$out/clinc150-teacher" "${bpmax[@]}" train.epochs=3
+    # the two epochs more that the chain has do it no good (validation 96.2 -> 94.4 %, LOG.md): the three are kept
     train clinc150-bpmax_more "${own[@]}" "ckpt=$out/clinc150-bpmax" "${bpmax[@]}" train.epochs=2 train.lr=3.0e-5
-    encrypted clinc150-bpmax_more minilm-clinc150-bpmax approx=exact
+    encrypted clinc150-bpmax minilm-clinc150-bpmax_calibrated approx=exact
     # right on about [-6, 0] only: put in at once it learns next to nothing (LOG.md)
     train clinc150-taylor "${own[@]}" "ckpt=$out/clinc150-cgf" softmax=taylor softmax.degree=3 softmax.x0=-3.0 \
         penalty.weight=1.0 penalty.bound=6.0 train.epochs=2
