@@ -66,6 +66,12 @@ def test_encrypt_refuses_what_does_not_fit(party):
         party.owner.encrypt(np.ones(party.owner.slots + 1), 1)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_encrypt_refuses_what_is_not_finite(party, bad):
+    with pytest.raises(UserError, match=r"encryption needs .* and the largest is (nan|inf)$"):
+        party.owner.encrypt(np.r_[party.x[:-1], bad], 1)
+
+
 @pytest.mark.parametrize("name, sign", [("add", 1), ("sub", -1)])
 def test_sums(party, name, sign):
     operation = getattr(party.engine, name)
@@ -235,8 +241,8 @@ def test_simulator_records_or_raises_beyond_its_bound():
     assert recording.beyond == 2  # 25 and 16
     with pytest.raises(UserError, match=r"2 slots reach 25, and a ciphertext holds at most 10"):
         raising.square(last)
-    before = SimOwner(3).encrypt(2 * x, 3)  # above level 0 it holds four times as much: 100 and 64, not 36
-    with pytest.raises(UserError, match=r"2 slots reach 100, and a ciphertext holds at most 40"):
+    before = SimOwner(3).encrypt(2.0**20 * x, 3)  # above level 0 it holds 2^40 times as much: 25 and 16, not 9
+    with pytest.raises(UserError, match=r"2 slots reach 2\.75e\+13, and a ciphertext holds at most 1\.1e\+13"):
         raising.square(before)
     with pytest.raises(UserError, match=r"raise.*record.*'ignore'"):
         SimEngine(3, outside="ignore")

@@ -101,10 +101,34 @@ def test_a_library_that_rolls_the_other_way_is_refused(monkeypatch):
 
 
 @REAL
-def test_what_wraps_around_is_no_failure_but_another_number(owner_of):
-    """Why plans have a guard. All slots alike is the worst case: one coefficient holds them all, up to 2^19 of it."""
+def test_sums_and_products_wrap_around_at_2_to_19_of_level_0_and_above_2_to_58(owner_of):
+    """Why plans have a guard. All slots alike is the worst case: one coefficient holds them all."""
     owner = owner_of("desilo", 3)
-    one = np.ones(owner.slots)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**18 * one, 0)), 2.0**18, rtol=1e-6)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**19 * one, 0)), -(2.0**19), rtol=1e-6)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**20 * one, 1)), 2.0**20, rtol=1e-6)
+    engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
+    for level, holds in ((0, desilo.HOLDS_AT_0), (1, desilo.HOLDS_ABOVE)):
+        np.testing.assert_allclose(owner.decrypt(owner.encrypt(holds * one, level)), holds, rtol=1e-6)
+    at_0 = owner.encrypt(2.0**18 * one, 0)
+    np.testing.assert_allclose(owner.decrypt(engine.add(at_0, 2.0**18 * one)), -(2.0**19), rtol=1e-6)
+    squared = {power: owner.decrypt(engine.square(owner.encrypt(2.0**power * one, 1))) for power in (9.25, 10)}
+    np.testing.assert_allclose(squared[9.25], 2.0**18.5, rtol=1e-3)
+    assert np.abs(squared[10] / 2.0**20 - 1).min() > 0.5
+    squared = {power: owner.decrypt(engine.square(owner.encrypt(2.0**power * one, 2))) for power in (29, 30)}
+    np.testing.assert_allclose(squared[29], 2.0**58, rtol=1e-3)
+    assert np.abs(squared[30] / 2.0**60 - 1).min() > 0.5
+
+
+@REAL
+def test_what_would_wrap_around_is_not_encrypted_or_encoded(owner_of):
+    owner = owner_of("desilo", 3)
+    engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
+    for level, size, shown in ((0, 2.0**19, "3.71e\\+05, and the largest is 5.24e\\+05"),
+                               (1, -(2.0**60), "2.88e\\+17, and the largest is 1.15e\\+18")):
+        with pytest.raises(UserError, match=f"^encryption needs numbers of at most {shown}$"):
+            owner.encrypt(size * one, level)
+        for operation in (engine.add, engine.sub):
+            for number in (size, size * one):
+                with pytest.raises(UserError, match=f"at level {level} needs numbers of at most {shown}$"):
+                    operation(owner.encrypt(one, level), number)
+    for number in (np.nan, np.float64(np.inf), -np.inf * one, 2**60, 2.0**60):
+        with pytest.raises(UserError, match=r"a product needs numbers of at most 2\.88e\+17, and the largest is"):
+            engine.mul(owner.encrypt(one, 2), number)
