@@ -156,5 +156,7 @@ class Session:
         unpacked = time.perf_counter()
         seconds = {**spent, "pack": packed - start + unpacked - decrypted, "encrypt": encrypted - packed,
                    "circuit": computed - encrypted, "decrypt": decrypted - computed}
+        ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
         return weights, LayerRecord(levels=needs.max_level - result.level, levels_counted=needs.levels,
-                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds))
+                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds),
+                                    circuits=Counter(ran), overflow=getattr(evaluator, "beyond", 0))
