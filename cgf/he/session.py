@@ -135,7 +135,7 @@ class Session:
         layout = needs.layout
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
             raise UserError(f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
-                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB)")
+                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1")
         owner = self.owner(needs.max_level)
         if owner.slots != layout.slots:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")

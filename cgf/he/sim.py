@@ -141,10 +141,14 @@ class OneSlot(SimEngine):
 
 
 class SimOwner:
-    """Owner of the simulator: there is no secret, but the interface is the same."""
+    """Owner of the simulator: there is no secret, but the interface is the same.
+
+    bootstrap   as of DesiloOwner: any but None simulates the one ring that can refresh its ciphertexts
+    """
 
     def __init__(self, max_level: int, bound: float = 2.0**18, outside: str = "record",
-                 rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None) -> None:
+                 rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None, bootstrap: str | None = None) -> None:
+        rings = rings if bootstrap is None else (BOOTSTRAPPABLE,)
         self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
 
