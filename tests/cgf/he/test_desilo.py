@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import re
 import sys
 import types
 
@@ -91,6 +92,87 @@ def test_too_little_memory_for_a_bootstrap_key(monkeypatch, tmp_path, size, need
     monkeypatch.setattr(desilo, "build_engine", lambda *a, **k: pytest.fail("an engine was built"))
     with pytest.raises(UserError, match=rf"a {size} bootstrap key needs {need} GiB of memory, and 4\.0 GiB are free"):
         DesiloOwner(17, bootstrap=size)
+
+
+class StubLibrary:
+    """Notes what the library is asked for when ciphertexts are refreshed, and answers with numbers."""
+
+    slot_count = 32768
+
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        if not name.startswith("create_"):
+            raise AttributeError(name)
+        return lambda *arguments: name.removeprefix("create_") + "".join(f"/{a}" for a in arguments[1:])
+
+    def bootstrap(self, ct, *keys):
+        self.asked.append(("bootstrap", (ct.number,), keys))
+        return Ct(ct.number + 100)
+
+    def merge_bootstrap(self, a, b, *keys):
+        self.asked.append(("merge_bootstrap", (a.number, b.number), keys))
+        return Ct(a.number + 100), Ct(b.number + 100)
+
+
+class Ct:
+    def __init__(self, number, polynomials=2):
+        self.number, self.polynomial_count, self.level = number, polynomials, 1
+
+
+KEYS = {"medium": ("relinearization_key", "conjugation_key", "bootstrap_key/medium"),
+        "small": ("relinearization_key", "conjugation_key", "roll_key", "small_bootstrap_key")}
+
+
+@pytest.fixture(name="refreshing", params=KEYS)
+def refreshing_fixture(monkeypatch, request):
+    """(library, engine, keys in the order in which the library takes them), keys of this size."""
+    library = StubLibrary()
+    monkeypatch.setattr(desilo, "build_engine", lambda *a, **k: library)
+    monkeypatch.setattr(desilo, "need_memory", lambda *a: None)
+    monkeypatch.setattr(DesiloOwner, "_check_rotation_sign", lambda self: None)
+    owner = DesiloOwner(17, bootstrap=request.param)
+    return library, owner.evaluator(frozenset()), KEYS[request.param]
+
+
+@pytest.mark.parametrize("count, pairs", [(1, [(0,)]), (2, [(0, 1)]), (5, [(0, 1), (2, 3), (4,)])])
+def test_ciphertexts_are_refreshed_two_at_a_time_and_come_back_in_order(refreshing, count, pairs):
+    library, engine, keys = refreshing
+    fresh = engine.bootstrap([Ct(i) for i in range(count)])
+    assert [ct.number for ct in fresh] == [100 + i for i in range(count)]
+    assert [asked[1] for asked in library.asked] == pairs
+    for name, cts, given in library.asked:
+        assert name == ("merge_bootstrap" if len(cts) == 2 else "bootstrap") and given == keys
+    assert engine.refreshed == 17
+
+
+def test_only_relinearized_ciphertexts_are_refreshed(refreshing):
+    library, engine, _ = refreshing
+    with pytest.raises(UserError, match="a bootstrap needs a ciphertext of 2 polynomials, and this one has 3"):
+        engine.bootstrap([Ct(0), Ct(1, polynomials=3)])
+    assert library.asked == []  # before the first of them took a minute
+
+
+def test_without_keys_nothing_is_refreshed(monkeypatch):
+    monkeypatch.setattr(desilo, "build_engine", lambda *a, **k: StubLibrary())
+    monkeypatch.setattr(DesiloOwner, "_check_rotation_sign", lambda self: None)
+    engine = DesiloOwner(17, bootstrap="plain").evaluator(frozenset())
+    assert engine.refreshed is None
+    with pytest.raises(UserError, match="a bootstrap needs an engine built with bootstrap keys"):
+        engine.bootstrap([Ct(0)])
+
+
+@REAL
+@pytest.mark.parametrize("name", ["bootstrap", "merge_bootstrap"])
+def test_the_library_takes_the_keys_in_this_order(name):
+    """By its own signatures, without the gigabytes of a key."""
+    import desilofhe
+
+    overloads = getattr(desilofhe.Engine, name).__doc__.splitlines()
+    taken = [tuple(re.findall(r"(\w+_key): ", line)) for line in overloads]
+    for keys in KEYS.values():
+        assert tuple(key.split("/")[0] for key in keys) in taken
 
 
 @REAL
