@@ -58,7 +58,7 @@ class Encrypted:
         the polynomial that their ciphertexts hold anything. The record names it, the others go on.
         """
         start = time.perf_counter()
-        lost = (~(scores.abs() <= HOPELESS) & (True if valid is None else valid)).amax((1, 2, 3))
+        lost = hopeless(scores, valid)
         if bool(lost.any()):  # ruined in a layer before: nothing that could be encrypted
             scores = scores.masked_fill(lost[:, None, None, None], 0.0)
         matrix, mask, counts, shape = flatten(scores, valid)
@@ -106,10 +106,15 @@ class Encrypted:
         seen.heads.outside, seen.heads.beyond = by_head(fit.domain), by_head(fit.guard)
 
 
-def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
-    """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
+def hopeless(scores: Tensor, valid: Tensor | None) -> Tensor:
+    """Samples (B,) of scores (B, H, Q, K) with a NaN, or a number too large for any plan, where an entry counts."""
     if scores.dim() != 4:
         raise UserError(f"an encrypted softmax needs scores (B, H, Q, K), and got {scores.dim()} dimensions")
+    return (~(scores.abs() <= HOPELESS) & (True if valid is None else valid)).amax((1, 2, 3))
+
+
+def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
+    """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
     shape = tuple(scores.shape)
     matrix = scores.detach().double().cpu().numpy().reshape(-1, shape[-1])
     if valid is None or bool(valid.all()):
