@@ -10,7 +10,7 @@ from cgf.config import build, entry, resolved, task_maker
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
     from cgf.evaluate_he.batches import parse_shard
-    from cgf.evaluate_he.lines import Lines
+    from cgf.evaluate_he.lines import Lines, made_by
     from cgf.evaluate_he.run import EncryptedEvaluation
     from cgf.evaluate_he.summary import summary
     from cgf.he.session import Session
@@ -30,8 +30,8 @@ def main(cfg: DictConfig) -> None:
     session = Session(build(owner_settings(cfg.he)), cfg.he.max_level, cfg.he.circuit, workers)
     evaluation = EncryptedEvaluation(
         opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
-        Lines(path.with_suffix(".jsonl"), digest), opened.as_trained, cfg.he.batch, opened.rows() == "masked",
-        cfg.he.rows_at_once, shard,
+        Lines(path.with_suffix(".jsonl"), digest, made_by()), opened.as_trained, cfg.he.batch,
+        opened.rows() == "masked", cfg.he.rows_at_once, shard,
     )  # fmt: skip
     try:
         found = summary(evaluation.run())

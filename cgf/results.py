@@ -23,7 +23,7 @@ from cgf.errors import UserError
 
 PACKAGES = (
     "torch", "torchvision", "timm", "transformers", "peft", "datasets", "accelerate", "hydra-core",
-    "desilofhe", "numpy", "scipy",
+    "desilofhe", "desilofhe-cu132", "desilofhe-cu134", "openfhe", "numpy", "scipy",
 )  # fmt: skip
 
 

@@ -158,6 +158,8 @@ class Opened:
         How the work is batched and shared out is not part of it.
         """
         he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", *SPLIT_BY)}
+        # the setting is younger than some lines: none is as before
+        he["owner"] = {k: v for k, v in he["owner"].items() if k != "bootstrap" or v is not None}
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
                  "samples": indices, "checkpoint": self.checkpoint.run}
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

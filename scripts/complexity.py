@@ -26,11 +26,24 @@ PUBLISHED_TRAITS = {"hetal": ("comparison", True, True), "fixed_max": ("fixed", 
                     "tricycle": ("bound", True, True), "arion": ("bound", True, True), "cho": ("fixed", True, False),
                     "thor": ("fixed", True, False), "cgf": ("none", False, True)}
 PUBLISHED_LEVELS_AFTER_BOOTSTRAP = 10  # the paper's L
+TAYLOR_REACH = 2.0  # about x0: the paper states no domain for its Taylor polynomials
+# by label: where a softmax without division comes from, and what was put there by us
+OWN_SOURCES = {
+    "ours: chain of 6, folded": {"source": "this repository, for the definition of the CGF-softmax paper",
+                                 "stand_in": ""},
+    "paper: Chebyshev 15, k = 4": {"source": "CGF-softmax paper, Algorithm 1 with Chebyshev", "stand_in": ""},
+    "paper: limit, k = 7": {"source": "CGF-softmax paper, Algorithm 1 with the limit", "stand_in": ""},
+    "Taylor, degree 3": {"source": "CGF-softmax paper, appendix Low-degree Variant",
+                         "stand_in": "the domain, 2 to each side of x0, is ours: the paper states none"},
+    "BPMax, p = 5": {"source": "Powerformer, Park et al., ACL 2025", "stand_in": ""},
+}
 NOTES = (
     "levels and operations are counted off the circuits as they run, on the simulator and on zeros: neither depends on "
     "data. Levels: as if no ring ended. Bootstraps: two ciphertexts in one, 17 levels after each (the paper: 10); "
     "-: no place to refresh, the ring must hold all of it",
     "each method at its own default setting and on its own domain: read domain and error bound beside the levels",
+    "guard: where no intermediate passes the bound of a ciphertext; none: the method states none. BPMax is itself the "
+    "definition: it approximates nothing, on any domain",
     "published levels are those of the paper's table 'depth', for the publications' own models and settings",
     "by k, of one ciphertext that holds whole rows, as the paper's formulas. CGF: degree 15 takes 8 products here, "
     "9 in the formula. Cho et al.: one cyclic row sum a round leaves the total in every slot, where the formula "
@@ -96,8 +109,11 @@ def methods(cfg: Any) -> list[dict[str, Any]]:
     ours, paper, limit = CGF(), CGF(), CGF()
     ours.exponential, paper.exponential = fit.chain(-128.0, 0.0, 6), fit.chebyshev(-128.0, 0.0, 15, 4)
     limit.exponential = fit.limit(-128.0, 0.0, 7)
+    taylor = TaylorCGF()
+    near = taylor.x0 - TAYLOR_REACH, taylor.x0 + TAYLOR_REACH
+    taylor.exponential = fit.taylor(taylor.degree, taylor.x0, *near)
     chosen = [("ours: chain of 6, folded", ours, "folded"), ("paper: Chebyshev 15, k = 4", paper, "paper"),
-              ("paper: limit, k = 7", limit, "paper"), ("Taylor, degree 3", TaylorCGF(), "folded"),
+              ("paper: limit, k = 7", limit, "paper"), ("Taylor, degree 3", taylor, "folded"),
               ("BPMax, p = 5", BPMax(), "folded"), ("standard, Goldschmidt", Standard(n=n), "folded"),
               ("HETAL", Comparison(n=n), "folded"), ("EncryptedLLM (stand-in)", FixedMax(n=n), "folded"),
               ("Tricycle (our bound)", Tricycle(n=n), "folded"), ("ARION", Arion(n=n), "folded"),
@@ -111,12 +127,12 @@ def methods(cfg: Any) -> list[dict[str, Any]]:
         if isinstance(softmax, Published):
             row |= {"maximum": softmax.maximum, "division": True, "adaptive": softmax.adaptive,
                     "source": softmax.source, "stand_in": softmax.stand_in, "domain": softmax.domain,
-                    "error_bound": softmax.error_bound()}
+                    "guard": "none", "error_bound": softmax.error_bound()}
         else:
             fitted = softmax.exponential.fit if softmax.exponential is not None else None
-            row |= {"maximum": "none", "division": False, "adaptive": softmax.name != "bpmax", "source": "",
-                    "stand_in": "", "domain": fitted.domain if fitted else None,
-                    "error_bound": fitted.max_error if fitted else None}
+            row |= {"maximum": "none", "division": False, "adaptive": softmax.name != "bpmax", **OWN_SOURCES[label],
+                    "domain": fitted.domain if fitted else "none", "guard": fitted.guard if fitted else "none",
+                    "error_bound": fitted.max_error if fitted else "none"}
         table.append(row)
     return table
 

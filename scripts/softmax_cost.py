@@ -20,6 +20,15 @@ PUBLISHED = {  # seconds, as the publications state them, on their machines
     "cho_8192_softmaxes_of_256_one_thread": 486.0,
 }
 
+# GiB of one worker or lane of each way, as measured (peak_mib in results/bench/softmax.json)
+SHARED = ("workers_by_rows", "lanes")
+PEAK_GIB = {
+    "ours": {"one_worker": 0.6, "workers_by_rows": 0.6, "lanes": 0.8, "library_threads": 0.6},
+    "paper": {"one_worker": 3.8, "workers_by_rows": 3.9, "lanes": 4.5, "library_threads": 3.9},
+    "paper_smallest_ring": {"one_worker": 0.8, "workers_by_rows": 0.7, "lanes": 1.4, "library_threads": 0.8},
+    "paper_from_the_top": {"one_worker": 3.9, "workers_by_rows": 4.0, "lanes": 5.1, "library_threads": 3.9},
+}
+
 
 @entry("softmax_cost")
 def main(cfg: DictConfig) -> None:
@@ -88,6 +97,7 @@ def at_its_best(name: str, softmax: Any, style: str, owner: dict[str, Any] | Non
     from cgf.bench.job import Job, rows_of, run
     from cgf.he.circuits import abreast, circuit_for
     from cgf.he.dryrun import depth, dry_run
+    from cgf.he.memory import need_memory
 
     needs = dry_run(softmax, rows_of(*matrix.shape), matrix.shape[1], style)
     owner = owner or {"max_level": needs.max_level}
@@ -102,9 +112,14 @@ def at_its_best(name: str, softmax: Any, style: str, owner: dict[str, Any] | Non
     def job(**mode: Any) -> Job:
         return Job(name, make, level or needs.levels, {**owner, "mode": "cpu", **mode}, truth, matrix, runs or cfg.runs)
 
-    found = {"one_worker": run(job()), "workers_by_rows": run(job(), cfg.workers),
-             "lanes": run(replace(job(), lanes=cfg.workers, make=side_by_side)),
-             "library_threads": run(job(mode="parallel", threads=cfg.workers))}
+    ways = {"one_worker": partial(run, job()), "workers_by_rows": partial(run, job(), cfg.workers),
+            "lanes": partial(run, replace(job(), lanes=cfg.workers, make=side_by_side)),
+            "library_threads": partial(run, job(mode="parallel", threads=cfg.workers))}
+    found = {}
+    for way, measure in ways.items():
+        if name in PEAK_GIB:
+            need_memory(PEAK_GIB[name][way] * (cfg.workers if way in SHARED else 1), f"{name}, {way}")
+        found[way] = measure()
     way = min(found, key=lambda k: found[k]["seconds"]["mean"])
     counted = depth(softmax, rows_of(*matrix.shape), matrix.shape[1], style).levels
     return {**found[way], "way": way, "levels_counted": counted, "level_of_fresh_ciphertexts": level or needs.levels,

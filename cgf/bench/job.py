@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from queue import Empty
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from cgf.he.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.memory import keep_freed_memory, peak_mib
 from cgf.he.packed import Packed, Rows
+
+POLL_S = 1.0  # how long an answer is waited for before the workers are looked at
 
 
 @dataclass(frozen=True)
@@ -65,16 +68,7 @@ def run(job: Job, workers: int = 1) -> dict[str, Any]:
     processes = [context.Process(target=_worker, args=(job, part, i, barrier, queue)) for i, part in enumerate(parts)]
     for process in processes:
         process.start()
-    answers: list[dict[str, Any]] = []
-    while len(answers) < workers:
-        answer = queue.get()
-        if "failed" in answer:
-            for process in processes:
-                process.terminate()
-            raise UserError(answer["failed"])
-        answers.append(answer)
-    for process in processes:
-        process.join()
+    answers = collected(job.name, processes, queue)
     answers.sort(key=lambda a: a["worker"])
     spans = np.array([a["spans"] for a in answers])  # (workers, runs, 2)
     wall = spans[:, :, 1].max(0) - spans[:, :, 0].min(0)
@@ -92,6 +86,31 @@ def run(job: Job, workers: int = 1) -> dict[str, Any]:
         "peak_mib": sum(a["peak_mib"] for a in answers), "setup_s": max(a["setup_s"] for a in answers),
         **errors(job.truth, weights),
     }
+
+
+def collected(name: str, processes: list[Any], queue: Any) -> list[dict[str, Any]]:
+    """One answer of each process, which then ends. UserError where one fails, or ends without an answer (killed)."""
+    answers: dict[int, dict[str, Any]] = {}
+    try:
+        while len(answers) < len(processes):
+            ended = [i for i, p in enumerate(processes) if p.exitcode is not None and i not in answers]
+            try:
+                answer = queue.get(timeout=POLL_S)
+            except Empty:
+                if ended:  # before the queue was found empty: an answer of theirs would have been in it
+                    code = processes[ended[0]].exitcode
+                    raise UserError(f"{name}: worker {ended[0]} of {len(processes)} ended with exit code {code} before "
+                                    "its work was done (out of memory?)") from None
+                continue
+            if "failed" in answer:
+                raise UserError(answer["failed"])
+            answers[answer["worker"]] = answer
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            process.terminate()
+    return list(answers.values())
 
 
 def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) -> None:

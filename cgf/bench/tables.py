@@ -73,8 +73,8 @@ def _methods(result: dict[str, Any]) -> Any:
         ops, boot, stated = row["ops"], row["ops"]["boot"], row["published_traits"]
         traits = (row["maximum"], row["division"], row["adaptive"])
         same = "" if stated is None else "yes" if tuple(stated) == traits else "NO"
-        domain = "{:g} to {:g}".format(*row["domain"]) if row["domain"] else ""
-        bound = "" if row["error_bound"] is None else f"{row['error_bound']:.0e}"
+        domain = row["domain"] if isinstance(row["domain"], str) else "{:g} to {:g}".format(*row["domain"])
+        bound = row["error_bound"] if isinstance(row["error_bound"], str) else f"{row['error_bound']:.0e}"
         table.add_row(row["method"], row["maximum"], *("yes" if trait else "no" for trait in traits[1:]), same,
                       str(row["levels"]), str(row["published_levels"] or ""), str(ops["cmult"]), str(ops["rotate"]),
                       "-" if boot is None else str(boot), str(row["ciphertexts"]), domain, bound)

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from cgf.he.record import LayerRecord
-from cgf.results import append_lines, read_lines
+from cgf.results import append_lines, read_lines, run_info
 
 
 @dataclass(frozen=True)
 class Finished:
     """Samples by index, and the batches that they came in.
 
-    A sample: index, label, prediction, plain (same polynomial, in the clear), exact (as trained), logits. A batch:
-    its indices, wall seconds since the batch before, seconds of the model, peak memory, a LayerRecord a layer.
+    A sample: index, label, prediction, plain (same polynomial, in the clear), exact (as trained), logits; prediction
+    and logits None where it was ruined (see Encrypted.weights). A batch: its indices, wall seconds since the batch
+    before, seconds of the model, peak memory, a LayerRecord a layer, what it was made by.
     """
 
     samples: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -41,20 +42,30 @@ class Lines:
     """The lines file of one evaluation.
 
     digest  of all that the lines depend on: those of another are not gone on with
+    made_by of the batches that are added (see made_by below); not part of the digest
     """
 
     path: Path
     digest: str = ""
+    made_by: dict[str, Any] | None = None
 
     def read(self) -> Finished:
         """What whole batches hold; samples whose batch was cut off by a kill are left out."""
         return collect(row for row in read_lines(self.path) if row.get("digest") == self.digest)
 
     def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
-        append_lines(self.path, [{**row, "digest": self.digest} for row in (*samples, batch)])
+        rows = (*samples, {**batch, "made_by": self.made_by})
+        append_lines(self.path, [{**row, "digest": self.digest} for row in rows])
 
     def clear(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def made_by() -> dict[str, Any]:
+    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
+    info = run_info()
+    libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
+    return {**info["git"], **libraries}
 
 
 def collect(rows: Iterable[dict[str, Any]]) -> Finished:

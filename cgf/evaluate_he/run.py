@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -114,11 +115,12 @@ class EncryptedEvaluation:
             try:
                 for future in as_completed(running):
                     outcome, layers, model_s = future.result()
-                    samples = _samples(outcome, clear)
+                    batch = running[future]
+                    samples = _samples(outcome, clear, {batch[place] for record in layers for place in record.ruined})
                     self.lines.add(samples, {
                         "batch": outcome.index.tolist(), "seconds": progress.lap(), "model_s": model_s,
                         "peak_mib": self.session.peak_mib(), "layers": [r.to_json() for r in layers]})
-                    progress.add(samples, plan.work(running[future]))
+                    progress.add(samples, plan.work(batch))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -199,9 +201,13 @@ class Progress:
                   f"{self._right / seen:.4f}, agreement {self._agreeing / seen:.4f}")
 
 
-def _samples(outcome: Outcome, clear: dict[str, dict[int, int]]) -> list[dict[str, Any]]:
-    """The lines of a batch's samples; logits to 7 digits, all that float32 holds."""
-    rows = zip(outcome.index.tolist(), outcome.labels.tolist(), outcome.predictions.tolist(), outcome.logits.tolist(),
-               strict=True)
-    return [{"index": i, "label": label, "prediction": prediction, **{name: by[i] for name, by in clear.items()},
-             "logits": [float(f"{x:.7g}") for x in logits]} for i, label, prediction, logits in rows]
+def _samples(outcome: Outcome, clear: dict[str, dict[int, int]], ruined: set[int]) -> list[dict[str, Any]]:
+    """The lines of a batch's samples; logits to 7 digits, all that float32 holds, None for ruined samples."""
+    lines = []
+    for i, label, prediction, logits in zip(outcome.index.tolist(), outcome.labels.tolist(),
+                                            outcome.predictions.tolist(), outcome.logits.tolist(), strict=True):
+        whole = i not in ruined and all(map(math.isfinite, logits))
+        lines.append({"index": i, "label": label, "prediction": prediction if whole else None,
+                      **{name: by[i] for name, by in clear.items()},
+                      "logits": [float(f"{x:.7g}") for x in logits] if whole else None})
+    return lines

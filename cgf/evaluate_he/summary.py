@@ -17,7 +17,8 @@ def summary(finished: Finished) -> dict[str, Any]:
     """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
 
     seconds: total is wall time; the phases (model, pack, encrypt, circuit, decrypt, compare) and the operations
-    of the circuit are summed over workers and threads.
+    of the circuit are summed over workers and threads. A ruined sample counts as wrong and as not agreeing; errors
+    are those of the others.
     """
     layers, total = finished.layers(), sum(batch["seconds"] for batch in finished.batches)
     entries = sum(record.entries for record in layers)
@@ -32,24 +33,49 @@ def summary(finished: Finished) -> dict[str, Any]:
         "scope": SCOPE, "samples": len(finished.samples), "accuracy": finished.share("prediction", "label"),
         "accuracy_plain": finished.share("plain", "label"), "accuracy_exact": finished.share("exact", "label"),
         "agreement": finished.share("prediction", "plain"),
+        "ruined": sum(row["prediction"] is None for row in finished.samples.values()),
         "max_error": max(record.max_error for record in layers),
-        "mean_error": sum(record.sum_error for record in layers) / entries,
+        "mean_error": sum(record.sum_error for record in layers) / max(1, entries - sum(r.lost for r in layers)),
         "levels": max(record.levels for record in layers),
         "levels_counted": max(record.levels_counted for record in layers),
         "ops": dict(ops),
         "seconds": {"total": total, "model": sum(batch["model_s"] for batch in finished.batches), **seconds},
         "ring_slots": slots[0] if len(slots) == 1 else slots,
+        "circuits": _circuits(layers, entries), "made_by": _made_by(finished.batches),
         "entries": entries, "batches": len(finished.batches),
         "samples_per_s": len(finished.samples) / total, "us_per_entry": 1e6 * total / entries,
         "peak_mib": max(batch["peak_mib"] for batch in finished.batches),
         "outside_domain": sum(record.outside for record in layers) / entries if ranged else None,
         "beyond_guard": sum(record.beyond for record in layers) if ranged else None,
+        "overflow": sum(record.overflow for record in layers),
         "layers": [_layer(number, record) for number, record in enumerate(layers)],
     }  # fmt: skip
 
 
+def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
+    """Entries by the circuit that they went through; lines of earlier versions do not tell."""
+    found: Counter[str] = Counter()
+    for record in layers:
+        found.update(record.circuits)
+    untold = entries - found.total()
+    return dict(found) | ({"not recorded": untold} if untold else {})
+
+
+def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
+    found: list[dict[str, Any]] = []
+    for batch in batches:
+        maker = batch.get("made_by") or {}
+        same = next((row for row in found if {k: v for k, v in row.items() if k != "batches"} == maker), None)
+        if same is None:
+            found.append(same := {**maker, "batches": 0})
+        same["batches"] += 1
+    return found
+
+
 def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
-    return {"layer": number, "max_error": record.max_error, "mean_error": record.sum_error / record.entries,
+    compared = max(1, record.entries - record.lost)
+    return {"layer": number, "max_error": record.max_error, "mean_error": record.sum_error / compared,
             "levels": record.levels, "range": None if record.low is None else [record.low, record.high],
             "heads": None if record.heads is None else record.heads.to_json()}
 

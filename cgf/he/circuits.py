@@ -36,6 +36,11 @@ class Circuit:
     output_scale: float = 1.0
     output_offset: float | np.ndarray = 0.0
 
+    @property
+    def style(self) -> str:
+        """The name by which he.circuit asks for it, where it can."""
+        return "paper" if self.name == "algorithm-1" else self.name
+
     def opened(self, result: np.ndarray) -> np.ndarray:
         """Weights (R, N) of what was decrypted (R, N)."""
         return (result + self.output_offset) * self.output_scale

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cgf.he.engine import is_public
+
 KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
 
 
@@ -80,10 +82,6 @@ class Counting:
         self.seconds["boot"] += time.perf_counter() - start  # type: ignore[assignment]
         self.ops["boot"] += -(-len(cts) // 2)
         return fresh
-
-
-def is_public(operand: Any) -> bool:
-    return isinstance(operand, int | float | np.ndarray | np.number)
 
 
 def detail(kind: str, operands: tuple[Any, ...], levels: list[int]) -> str:

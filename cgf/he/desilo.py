@@ -17,14 +17,19 @@ from cgf.he.engine import (
     BOOTSTRAPPABLE,
     Ring,
     check_fits,
+    is_public,
     need_bootstrap,
     need_level,
     need_polynomials,
+    need_size,
     ring_for,
 )
 from cgf.he.memory import need_memory
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
+# the largest size of a number that is encrypted, or added, at level 0 and above it: all slots alike, 2^18.75 and 2^59
+# came back as they were, 2^19 and 2^60 as other numbers
+HOLDS_AT_0, HOLDS_ABOVE = 2.0**18.5, 2.0**58
 GPU_WHEELS = ("desilofhe-cu132", "desilofhe-cu134", "desilofhe-cu130")  # the last is not at 2.0.0 (yet)
 
 
@@ -53,6 +58,11 @@ def _library(version: str = VERSION) -> Any:
 
 # measured: memory of the process that makes and uses a bootstrap key of this size
 BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
+
+
+def holds(level: int) -> float:
+    """The largest size of a number at a level, if every slot holds it."""
+    return HOLDS_ABOVE if level else HOLDS_AT_0
 
 
 def build_engine(max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0,
@@ -124,7 +134,7 @@ class DesiloOwner:
     def encrypt(self, values: np.ndarray, level: int) -> Any:
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
-        check_fits(values, self.slots)
+        check_fits(values, self.slots, holds(level))
         return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
 
     def decrypt(self, ct: Any) -> np.ndarray:
@@ -196,12 +206,18 @@ class DesiloEngine:
         return int(ct.polynomial_count)
 
     def add(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, holds(self.level(a)), f"a sum at level {self.level(a)}")
         return self._engine.add(a, b)
 
     def sub(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, holds(self.level(a)), f"a difference at level {self.level(a)}")
         return self._engine.subtract(a, b)
 
     def mul(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, HOLDS_ABOVE, "a product")
         if not isinstance(b, int):
             need_level(self.level(a), self.max_level)
             if isinstance(b, float | np.floating):

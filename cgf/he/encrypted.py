@@ -21,6 +21,8 @@ from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.tensor import TensorRows
 
+HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined before; no plan's domain comes near
+
 
 class Encrypted:
     """Stands in for a layer's softmax in the model: same scores and masks in, decrypted weights out.
@@ -50,32 +52,46 @@ class Encrypted:
         return self.softmax.scores(query, key, scaling)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """As Softmax.weights, for scores (B, H, Q, K), through ciphertexts."""
+        """As Softmax.weights, for scores (B, H, Q, K), through ciphertexts; NaN for a ruined sample.
+
+        A sample is ruined where its weights come back as no finite numbers: entries lay so far beyond the domain of
+        the polynomial that their ciphertexts hold anything. The record names it, the others go on.
+        """
         start = time.perf_counter()
+        lost = hopeless(scores, valid)
+        if bool(lost.any()):  # ruined in a layer before: nothing that could be encrypted
+            scores = scores.masked_fill(lost[:, None, None, None], 0.0)
         matrix, mask, counts, shape = flatten(scores, valid)
         result = self.session.evaluate(self.softmax, matrix, mask, counts, shape, self.record)
         weights = torch.from_numpy(result.reshape(shape)).to(scores.device)
+        given = weights.to(torch.promote_types(scores.dtype, torch.float32))
         before = time.perf_counter()
-        self._compare(scores, valid, weights)
+        ruined = self._compare(scores, valid, weights, given, lost)
         after = time.perf_counter()
         self.record.seconds.update({"compare": after - before, "softmax": after - start})  # type: ignore[dict-item]
-        return weights.to(torch.promote_types(scores.dtype, torch.float32))
+        return given.masked_fill(ruined[:, None, None, None], torch.nan) if bool(ruined.any()) else given
 
-    def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor) -> None:
-        """Error against the same polynomial in the clear, and where its argument lay; diagnosis only."""
+    def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor, given: Tensor, lost: Tensor) -> Tensor:
+        """Error against the same polynomial in the clear, and where its argument lay; diagnosis only.
+
+        given   the weights as the model takes them;  lost (B,): samples that came ruined
+        Returns the samples (B,) that are ruined now.
+        """
         double = scores.double()
         keep = torch.ones_like(double, dtype=torch.bool) if valid is None else valid.expand(double.shape)
         error = torch.where(keep, (weights - self.softmax.reading(double, valid)).abs(), 0.0)
-        if not bool(error.isfinite().all()):
-            raise UserError(f"the weights of layer {self.layer} are not finite: entries lay so far beyond the domain "
-                            "of the polynomial that their ciphertexts are ruined; plan on more samples, or train "
-                            "with a range penalty")
-        seen = LayerRecord(entries=int(keep.sum()), sum_error=float(error.sum()), heads=HeadErrors.of(error.shape[1]))
+        wrong = (~(error.isfinite() & given.isfinite()) & keep).amax((2, 3)) & ~lost[:, None]  # (B, H)
+        ruined = wrong.amax(1) | lost
+        error = error.masked_fill(ruined[:, None, None, None], 0.0)
+        seen = LayerRecord(entries=int(keep.sum()), sum_error=float(error.sum()), heads=HeadErrors.of(error.shape[1]),
+                           lost=int(keep[ruined].sum()), ruined=set(ruined.nonzero().flatten().tolist()))
+        seen.heads.ruined = wrong.sum(0).cpu().numpy()  # type: ignore[union-attr]
         seen.heads.max_error = error.amax((0, 2, 3)).cpu().numpy()  # type: ignore[union-attr]
         e = self.softmax.exponential
         if e is not None and e.fit is not None and hasattr(self.softmax, "exponent"):
             self._locate(self.softmax.exponent(TensorRows.of(double, valid)).data, keep, e.fit, seen)
         self.record.join(seen)
+        return ruined
 
     @staticmethod
     def _locate(y: Tensor, keep: Tensor, fit: Any, seen: LayerRecord) -> None:
@@ -90,10 +106,15 @@ class Encrypted:
         seen.heads.outside, seen.heads.beyond = by_head(fit.domain), by_head(fit.guard)
 
 
-def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
-    """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
+def hopeless(scores: Tensor, valid: Tensor | None) -> Tensor:
+    """Samples (B,) of scores (B, H, Q, K) with a NaN, or a number too large for any plan, where an entry counts."""
     if scores.dim() != 4:
         raise UserError(f"an encrypted softmax needs scores (B, H, Q, K), and got {scores.dim()} dimensions")
+    return (~(scores.abs() <= HOPELESS) & (True if valid is None else valid)).amax((1, 2, 3))
+
+
+def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
+    """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
     shape = tuple(scores.shape)
     matrix = scores.detach().double().cpu().numpy().reshape(-1, shape[-1])
     if valid is None or bool(valid.all()):

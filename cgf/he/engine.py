@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,9 +77,26 @@ def need_bootstrap(refreshed: int | None) -> None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
 
 
-def check_fits(values: np.ndarray, slots: int) -> None:
+def check_fits(values: np.ndarray, slots: int, most: float = sys.float_info.max) -> None:
+    """UserError for more values than slots, and for sizes as need_size says."""
     if len(values) > slots:
         raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
+    need_size(values, most, "encryption")
+
+
+def is_public(operand: Any) -> bool:
+    return isinstance(operand, int | float | np.ndarray | np.number)
+
+
+def need_size(values: Any, most: float, what: str) -> None:
+    """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
+
+    An infinity makes desilofhe 2.0.0 take memory until there is none.
+    """
+    worst = np.max(np.abs(values), initial=0.0)
+    if not worst <= most:  # also where it is NaN
+        need = f"numbers of at most {most:.3g}" if most < sys.float_info.max else "finite numbers"
+        raise UserError(f"{what} needs {need}, and the largest is {worst:.3g}")
 
 
 class Engine(Protocol):

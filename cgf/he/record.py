@@ -11,26 +11,35 @@ import numpy as np
 
 @dataclass
 class HeadErrors:
-    """Of each head (H,): the largest error, entries outside the accuracy domain and beyond the guard."""
+    """Of each head (H,): the largest error, entries outside the accuracy domain and beyond the guard.
+
+    ruined  samples whose weights came back from this head as no numbers, the first time that they did
+    """
 
     max_error: np.ndarray
     outside: np.ndarray
     beyond: np.ndarray
+    ruined: np.ndarray
 
     @classmethod
     def of(cls, heads: int) -> HeadErrors:
-        return cls(np.zeros(heads), np.zeros(heads, dtype=np.int64), np.zeros(heads, dtype=np.int64))
+        none = np.zeros(heads, dtype=np.int64)
+        return cls(np.zeros(heads), none, none, none)
 
     def join(self, other: HeadErrors) -> None:
         self.max_error = np.maximum(self.max_error, other.max_error)
         self.outside, self.beyond = self.outside + other.outside, self.beyond + other.beyond
+        self.ruined = self.ruined + other.ruined
 
     def to_json(self) -> dict[str, Any]:
-        return {"max_error": self.max_error.tolist(), "outside": self.outside.tolist(), "beyond": self.beyond.tolist()}
+        return {"max_error": self.max_error.tolist(), "outside": self.outside.tolist(), "beyond": self.beyond.tolist(),
+                "ruined": self.ruined.tolist()}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> HeadErrors:
-        return cls(*(np.array(row[key]) for key in ("max_error", "outside", "beyond")))
+        """Of a row that may be from before ``ruined`` was counted."""
+        ruined = row.get("ruined", [0] * len(row["beyond"]))
+        return cls(*(np.array(x) for x in (row["max_error"], row["outside"], row["beyond"], ruined)))
 
 
 @dataclass
@@ -40,6 +49,10 @@ class LayerRecord:
     levels  that the ciphertexts lost, and those that the dry run counted
     seconds by phase and operation, summed over the workers; 'pack' includes the unpacking
     heads   None where nothing was compared
+    circuits  entries by the circuit that they went through
+    overflow  slots of the simulator beyond what a ciphertext holds
+    lost    entries of ruined samples, which no error counts
+    ruined  places of ruined samples in the batch under way; not written, a sample's own line says so
     """
 
     entries: int = 0
@@ -52,6 +65,10 @@ class LayerRecord:
     ops: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
     heads: HeadErrors | None = None
+    circuits: Counter[str] = field(default_factory=Counter)
+    overflow: int = 0
+    lost: int = 0
+    ruined: set[int] = field(default_factory=set)
 
     @property
     def max_error(self) -> float:
@@ -75,6 +92,10 @@ class LayerRecord:
         self.slots |= other.slots
         self.ops.update(other.ops)
         self.seconds.update(other.seconds)
+        self.circuits.update(other.circuits)
+        self.overflow += other.overflow
+        self.lost += other.lost
+        self.ruined |= other.ruined
         if other.heads is not None:
             self.heads = self.heads or HeadErrors.of(len(other.heads.max_error))
             self.heads.join(other.heads)
@@ -83,13 +104,14 @@ class LayerRecord:
         return {"entries": self.entries, "sum_error": self.sum_error, "low": self.low, "high": self.high,
                 "levels": self.levels, "levels_counted": self.levels_counted, "slots": sorted(self.slots),
                 "ops": dict(self.ops), "seconds": dict(self.seconds),
+                "circuits": dict(self.circuits), "overflow": self.overflow, "lost": self.lost,
                 "heads": None if self.heads is None else self.heads.to_json()}  # fmt: skip
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> LayerRecord:
         heads = row["heads"]
         return cls(**{**row, "slots": set(row["slots"]), "ops": Counter(row["ops"]),
-                      "seconds": Counter(row["seconds"]),
+                      "seconds": Counter(row["seconds"]), "circuits": Counter(row.get("circuits", {})),
                       "heads": None if heads is None else HeadErrors.from_json(heads)})
 
 

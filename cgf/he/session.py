@@ -135,7 +135,7 @@ class Session:
         layout = needs.layout
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
             raise UserError(f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
-                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB)")
+                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1")
         owner = self.owner(needs.max_level)
         if owner.slots != layout.slots:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
@@ -156,5 +156,7 @@ class Session:
         unpacked = time.perf_counter()
         seconds = {**spent, "pack": packed - start + unpacked - decrypted, "encrypt": encrypted - packed,
                    "circuit": computed - encrypted, "decrypt": decrypted - computed}
+        ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
         return weights, LayerRecord(levels=needs.max_level - result.level, levels_counted=needs.levels,
-                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds))
+                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds),
+                                    circuits=Counter(ran), overflow=getattr(evaluator, "beyond", 0))

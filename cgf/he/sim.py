@@ -20,6 +20,8 @@ from cgf.he.engine import (
     ring_for,
 )
 
+ABOVE = 2.0**40  # a level is a prime of 40 bits more
+
 
 @dataclass(frozen=True)
 class SimCiphertext:
@@ -31,8 +33,8 @@ class SimCiphertext:
 class SimEngine:
     """Engine on float64 slots, complex ones after a product with i.
 
-    bound    largest absolute slot value that a real ciphertext survives at level 0; four times that above it
-             (measured: 2^18.5 in every slot at level 0, 2^20 at level 1)
+    bound    largest absolute slot value that a real ciphertext survives at level 0; ABOVE times that above it
+             (measured with desilofhe 2.0.0: 2^18.5 in every slot at level 0, 2^58 at level 1)
     outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
     rings    of the library that is simulated; (BOOTSTRAPPABLE,) can refresh its ciphertexts
     """
@@ -55,7 +57,7 @@ class SimEngine:
         return ct.polynomials
 
     def _result(self, values: np.ndarray, level: int, polynomials: int) -> SimCiphertext:
-        bound = self.bound if level == 0 else 4 * self.bound
+        bound = self.bound if level == 0 else ABOVE * self.bound
         beyond = int((np.abs(values) > bound).sum() + np.isnan(values).sum())
         if beyond:
             self._beyond(beyond, float(np.nanmax(np.abs(values))), f"a ciphertext holds at most {bound:.3g}")
@@ -139,10 +141,14 @@ class OneSlot(SimEngine):
 
 
 class SimOwner:
-    """Owner of the simulator: there is no secret, but the interface is the same."""
+    """Owner of the simulator: there is no secret, but the interface is the same.
+
+    bootstrap   as of DesiloOwner: any but None simulates the one ring that can refresh its ciphertexts
+    """
 
     def __init__(self, max_level: int, bound: float = 2.0**18, outside: str = "record",
-                 rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None) -> None:
+                 rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None, bootstrap: str | None = None) -> None:
+        rings = rings if bootstrap is None else (BOOTSTRAPPABLE,)
         self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
 

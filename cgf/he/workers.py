@@ -73,9 +73,13 @@ def whole_workers(count: Any) -> int:
 def owner_settings(he: Any) -> Any:
     """``he.owner`` for each of ``he.workers``: a library's threads, where none are named, are its share of cores.
 
-    desilofhe's mode 'cpu' takes two thirds of the time of its mode 'parallel' with one thread.
+    desilofhe's mode 'cpu' takes two thirds of the time of its mode 'parallel' with one thread. UserError for
+    bootstrap keys by more than one worker: each would make its own.
     """
     owner = dict(he.owner)
+    if he.workers > 1 and owner.get("bootstrap") not in (None, "plain"):
+        raise UserError(f"he.owner.bootstrap={owner['bootstrap']} needs he.workers=1, since each worker would make a "
+                        f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given")
     if he.workers > 1 and owner.get("threads", 0) is None:
         owner["threads"] = max(1, len(os.sched_getaffinity(0)) // he.workers)
         if owner.get("mode") == "parallel" and owner["threads"] == 1:

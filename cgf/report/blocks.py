@@ -28,6 +28,8 @@ COST_NAMES = {
     "paper": "Algorithm 1, encrypted at the level it needs", "paper_smallest_ring": "Algorithm 1, smallest ring",
     "ours": "ours: chain of 6 squarings",
 }  # fmt: skip
+OPERATIONS = {"add": "Add", "pmult": "PMult", "imult": "IMult", "cmult": "CMult", "rotate": "Rot",
+              "relinearize": "relinearize", "boot": "Boot"}
 BATCH_NAMES = {"full_128": "8,192 full rows of 128", "causal_128": "8,192 causal rows of 128",
                "full_256_wide": "8,192 full rows of 256 on [-128, 0]"}
 
@@ -86,6 +88,20 @@ def cost(folder: Path) -> str:
                  "max error", "eta", "peak MiB"], lines)
 
 
+def cost_by_operation(folder: Path) -> str:
+    """Seconds of each kind of operation on the same matrix, mean and deviation over runs, as the paper's Table 4.
+
+    Operations are summed over workers or lanes, the total is by the clock.
+    """
+    result, lines = _read(folder, "bench/softmax.json"), []
+    for key, title in COST_NAMES.items():
+        if row := result.get(key):
+            seconds = row["seconds"]
+            spent = [seconds["by_operation"][kind] for kind in OPERATIONS] + [seconds]
+            lines.append([title, *(f"{s['mean']:.2f} ± {s['std']:.2f}" for s in spent)])
+    return grid(["circuit", *OPERATIONS.values(), "total"], lines)
+
+
 def batched(folder: Path) -> str:
     """Many rows at once, encryption and decryption included."""
     lines = []
@@ -99,12 +115,23 @@ def batched(folder: Path) -> str:
 
 
 def depths(folder: Path) -> str:
-    """The paper's tables 1 and 2 with what was counted."""
+    """The paper's tables 1 and 2 with what was counted, and on which domain up to which error."""
     result = _read(folder, "bench/complexity.json")
     lines = [[r["method"], r["maximum"], "yes" if r["division"] else "no", "yes" if r["adaptive"] else "no",
               str(r["levels"]), str(r["published_levels"] or "–"), str(r["ops"]["cmult"]), str(r["ops"]["rotate"]),
-              "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"])] for r in result["methods"]]
-    return grid(["softmax", "maximum", "division", "adaptive", "levels", "published", "CMult", "Rot", "Boot"], lines)
+              "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"]),
+              _interval(r["domain"]), _or_none(r["error_bound"], ".0e")] for r in result["methods"]]
+    return grid(["softmax", "maximum", "division", "adaptive", "levels", "published", "CMult", "Rot", "Boot", "domain",
+                 "error bound"], lines)
+
+
+def _interval(ends: list[float] | str | None) -> str:
+    """None, of files from before they were stated, as 'none'."""
+    return (ends or "none") if isinstance(ends, str | None) else f"{ends[0]:g} to {ends[1]:g}"
+
+
+def _or_none(value: float | str | None, form: str) -> str:
+    return (value or "none") if isinstance(value, str | None) else format(value, form)
 
 
 def alternatives(folder: Path) -> str:
@@ -178,7 +205,7 @@ def _or_dash(value: float | None, form: str) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
-    "evaluations": evaluations, "cost": cost, "batched": batched, "depths": depths,
-    "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
+    "evaluations": evaluations, "cost": cost, "cost_by_operation": cost_by_operation, "batched": batched,
+    "depths": depths, "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
     "cumulants": cumulants,
 }  # fmt: skip

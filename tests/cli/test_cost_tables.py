@@ -35,6 +35,11 @@ def test_complexity(place):
         traits = row["published_traits"]
         assert traits is None or traits == [row["maximum"], row["division"], row["adaptive"]]
         assert row["method"] in done.stdout and row["setting"] is not None
+        assert row["source"] and row["domain"] and row["guard"] and row["error_bound"] is not None, row["method"]
+    domains = {m: (row["domain"], row["guard"]) for m, row in methods.items()}
+    assert domains["ours: chain of 6, folded"][0] == [-128, 0] and domains["BPMax, p = 5"] == ("none", "none")
+    assert domains["ours: chain of 6, folded"][1][0] <= -128 and domains["HETAL"][1] == "none"
+    assert domains["Taylor, degree 3"][0] == [-12, -8] and 0 < methods["Taylor, degree 3"]["error_bound"] < 1e-3
     assert [methods[m]["levels"] for m in ("ours: chain of 6, folded", "paper: Chebyshev 15, k = 4")] == [7, 10]
     assert "NO" not in done.stdout.split() and "counted off the circuits" in done.stdout
 

@@ -49,6 +49,14 @@ def test_a_trait_that_is_not_the_papers_shows(capsys, tmp_path, traits, says):
     assert (tmp_path / "x.png").read_bytes().startswith(PNG)
 
 
+def test_a_method_without_a_domain_says_so(capsys):
+    stated = {"rows": 4, "columns": 8, "methods": [{**METHOD, "domain": "none", "error_bound": "none"}], "notes": [],
+              "by_k": [], "paper_k": []}
+    print_complexity(stated)
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("│ m "))
+    assert [cell.strip() for cell in row.split("│")[-3:-1]] == ["none", "none"]
+
+
 def test_published_depths_are_read_as_numbers():
     assert [_numbers(s) for s in (None, 30, "22 / 26 / 30", "7 to 10")] == [[], [30], [22, 26, 30], [7, 10]]
 

@@ -25,6 +25,8 @@ def make_owner(engine: str, max_level: int):
         pytest.skip("desilofhe is not installed")
     if engine == "lanes_desilo":
         return LanesOwner(max_level, functools.partial(DesiloOwner, mode="cpu"), lanes=2)
+    if engine == "desilo_parallel":  # the mode of configs/he/desilo.yaml
+        return DesiloOwner(max_level, mode="parallel", threads=2)
     return DesiloOwner(max_level, mode="cpu")
 
 

@@ -280,11 +280,41 @@ def fold_scale(e, n):
     return circuit_for(with_exponential(CGF(), e), rows, False).output_scale
 
 
-def test_a_nan_is_not_a_small_error(owner_of, monkeypatch):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])  # the last is finite, but no float32
+def test_what_is_no_number_ruins_its_sample_and_no_other(owner_of, monkeypatch, bad):
+    """Row 83 of 2 samples, 4 heads and 16 queries: sample 1, head 1."""
+    x, softmax = scores(2, 4, 16, 16).float(), with_exponential(CGF(), CHAINS[4])
+    clean, before, _ = run(owner_of, "sim", softmax, x)
     owner = owner_of("sim", 7)
-    monkeypatch.setattr(type(owner), "decrypt", lambda self, ct: np.full(self.slots, np.nan))
-    with pytest.raises(UserError, match="not finite"):
-        run(owner_of, "sim", with_exponential(CGF(), CHAINS[4]), scores(3, 2, 8, 8))
+    honest = type(owner).decrypt  # one ciphertext holds all rows
+    wrong = np.where(np.arange(owner.slots) == 83, bad, 0.0)
+    monkeypatch.setattr(type(owner), "decrypt", lambda self, ct: honest(self, ct) + wrong)
+    weights, record, _ = run(owner_of, "sim", softmax, x)
+    assert bool(weights[1].isnan().all()) and torch.equal(weights[0], clean[0])
+    assert record.ruined == {1} and record.heads.ruined.tolist() == [0, 1, 0, 0]
+    assert record.lost == record.entries // 2 == before.entries // 2 and before.lost == 0 and before.ruined == set()
+    assert record.max_error < 1e-9 and record.sum_error < before.sum_error + 1e-12
+
+
+def test_a_sample_that_comes_ruined_is_not_encrypted_and_names_no_head(owner_of):
+    x, softmax = scores(2, 4, 16, 16), with_exponential(CGF(), CHAINS[4])
+    clean, _, _ = run(owner_of, "sim", softmax, x)
+    for bad in (torch.nan, torch.inf, 1e30):
+        hurt = x.clone()
+        hurt[0, 2, 5, 7] = bad
+        weights, record, _ = run(owner_of, "sim", softmax, hurt)
+        assert bool(weights[0].isnan().all()) and torch.equal(weights[1], clean[1])
+        assert record.ruined == {0} and record.heads.ruined.tolist() == [0, 0, 0, 0]
+
+
+def test_entries_are_counted_by_the_circuit_that_they_went_through(owner_of):
+    softmax, x = with_exponential(CGF(), CHAINS[4]), scores(2, 2, 8, 8)
+    for style, valid, found in (("paper", None, {"paper": 256}), ("folded", None, {"folded": 256}),
+                                ("paper", causal(8), {"masked": 4 * 36})):
+        session = Session(lambda max_level: owner_of("sim", max_level), style=style)
+        encrypted = Encrypted(softmax, session)
+        encrypted.weights(x, valid)
+        assert encrypted.record.circuits == found
 
 
 def test_a_session_sees_another_exponential(owner_of):

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import re
 import sys
 import types
 
@@ -93,6 +94,87 @@ def test_too_little_memory_for_a_bootstrap_key(monkeypatch, tmp_path, size, need
         DesiloOwner(17, bootstrap=size)
 
 
+class StubLibrary:
+    """Notes what the library is asked for when ciphertexts are refreshed, and answers with numbers."""
+
+    slot_count = 32768
+
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        if not name.startswith("create_"):
+            raise AttributeError(name)
+        return lambda *arguments: name.removeprefix("create_") + "".join(f"/{a}" for a in arguments[1:])
+
+    def bootstrap(self, ct, *keys):
+        self.asked.append(("bootstrap", (ct.number,), keys))
+        return Ct(ct.number + 100)
+
+    def merge_bootstrap(self, a, b, *keys):
+        self.asked.append(("merge_bootstrap", (a.number, b.number), keys))
+        return Ct(a.number + 100), Ct(b.number + 100)
+
+
+class Ct:
+    def __init__(self, number, polynomials=2):
+        self.number, self.polynomial_count, self.level = number, polynomials, 1
+
+
+KEYS = {"medium": ("relinearization_key", "conjugation_key", "bootstrap_key/medium"),
+        "small": ("relinearization_key", "conjugation_key", "roll_key", "small_bootstrap_key")}
+
+
+@pytest.fixture(name="refreshing", params=KEYS)
+def refreshing_fixture(monkeypatch, request):
+    """(library, engine, keys in the order in which the library takes them), keys of this size."""
+    library = StubLibrary()
+    monkeypatch.setattr(desilo, "build_engine", lambda *a, **k: library)
+    monkeypatch.setattr(desilo, "need_memory", lambda *a: None)
+    monkeypatch.setattr(DesiloOwner, "_check_rotation_sign", lambda self: None)
+    owner = DesiloOwner(17, bootstrap=request.param)
+    return library, owner.evaluator(frozenset()), KEYS[request.param]
+
+
+@pytest.mark.parametrize("count, pairs", [(1, [(0,)]), (2, [(0, 1)]), (5, [(0, 1), (2, 3), (4,)])])
+def test_ciphertexts_are_refreshed_two_at_a_time_and_come_back_in_order(refreshing, count, pairs):
+    library, engine, keys = refreshing
+    fresh = engine.bootstrap([Ct(i) for i in range(count)])
+    assert [ct.number for ct in fresh] == [100 + i for i in range(count)]
+    assert [asked[1] for asked in library.asked] == pairs
+    for name, cts, given in library.asked:
+        assert name == ("merge_bootstrap" if len(cts) == 2 else "bootstrap") and given == keys
+    assert engine.refreshed == 17
+
+
+def test_only_relinearized_ciphertexts_are_refreshed(refreshing):
+    library, engine, _ = refreshing
+    with pytest.raises(UserError, match="a bootstrap needs a ciphertext of 2 polynomials, and this one has 3"):
+        engine.bootstrap([Ct(0), Ct(1, polynomials=3)])
+    assert library.asked == []  # before the first of them took a minute
+
+
+def test_without_keys_nothing_is_refreshed(monkeypatch):
+    monkeypatch.setattr(desilo, "build_engine", lambda *a, **k: StubLibrary())
+    monkeypatch.setattr(DesiloOwner, "_check_rotation_sign", lambda self: None)
+    engine = DesiloOwner(17, bootstrap="plain").evaluator(frozenset())
+    assert engine.refreshed is None
+    with pytest.raises(UserError, match="a bootstrap needs an engine built with bootstrap keys"):
+        engine.bootstrap([Ct(0)])
+
+
+@REAL
+@pytest.mark.parametrize("name", ["bootstrap", "merge_bootstrap"])
+def test_the_library_takes_the_keys_in_this_order(name):
+    """By its own signatures, without the gigabytes of a key."""
+    import desilofhe
+
+    overloads = getattr(desilofhe.Engine, name).__doc__.splitlines()
+    taken = [tuple(re.findall(r"(\w+_key): ", line)) for line in overloads]
+    for keys in KEYS.values():
+        assert tuple(key.split("/")[0] for key in keys) in taken
+
+
 @REAL
 def test_a_library_that_rolls_the_other_way_is_refused(monkeypatch):
     monkeypatch.setattr(DesiloOwner, "_left", -1)
@@ -101,10 +183,34 @@ def test_a_library_that_rolls_the_other_way_is_refused(monkeypatch):
 
 
 @REAL
-def test_what_wraps_around_is_no_failure_but_another_number(owner_of):
-    """Why plans have a guard. All slots alike is the worst case: one coefficient holds them all, up to 2^19 of it."""
+def test_sums_and_products_wrap_around_at_2_to_19_of_level_0_and_above_2_to_58(owner_of):
+    """Why plans have a guard. All slots alike is the worst case: one coefficient holds them all."""
     owner = owner_of("desilo", 3)
-    one = np.ones(owner.slots)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**18 * one, 0)), 2.0**18, rtol=1e-6)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**19 * one, 0)), -(2.0**19), rtol=1e-6)
-    np.testing.assert_allclose(owner.decrypt(owner.encrypt(2.0**20 * one, 1)), 2.0**20, rtol=1e-6)
+    engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
+    for level, holds in ((0, desilo.HOLDS_AT_0), (1, desilo.HOLDS_ABOVE)):
+        np.testing.assert_allclose(owner.decrypt(owner.encrypt(holds * one, level)), holds, rtol=1e-6)
+    at_0 = owner.encrypt(2.0**18 * one, 0)
+    np.testing.assert_allclose(owner.decrypt(engine.add(at_0, 2.0**18 * one)), -(2.0**19), rtol=1e-6)
+    squared = {power: owner.decrypt(engine.square(owner.encrypt(2.0**power * one, 1))) for power in (9.25, 10)}
+    np.testing.assert_allclose(squared[9.25], 2.0**18.5, rtol=1e-3)
+    assert np.abs(squared[10] / 2.0**20 - 1).min() > 0.5
+    squared = {power: owner.decrypt(engine.square(owner.encrypt(2.0**power * one, 2))) for power in (29, 30)}
+    np.testing.assert_allclose(squared[29], 2.0**58, rtol=1e-3)
+    assert np.abs(squared[30] / 2.0**60 - 1).min() > 0.5
+
+
+@REAL
+def test_what_would_wrap_around_is_not_encrypted_or_encoded(owner_of):
+    owner = owner_of("desilo", 3)
+    engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
+    for level, size, shown in ((0, 2.0**19, "3.71e\\+05, and the largest is 5.24e\\+05"),
+                               (1, -(2.0**60), "2.88e\\+17, and the largest is 1.15e\\+18")):
+        with pytest.raises(UserError, match=f"^encryption needs numbers of at most {shown}$"):
+            owner.encrypt(size * one, level)
+        for operation in (engine.add, engine.sub):
+            for number in (size, size * one):
+                with pytest.raises(UserError, match=f"at level {level} needs numbers of at most {shown}$"):
+                    operation(owner.encrypt(one, level), number)
+    for number in (np.nan, np.float64(np.inf), -np.inf * one, 2**60, 2.0**60):
+        with pytest.raises(UserError, match=r"a product needs numbers of at most 2\.88e\+17, and the largest is"):
+            engine.mul(owner.encrypt(one, 2), number)

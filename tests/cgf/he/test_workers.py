@@ -98,6 +98,13 @@ def test_settings_of_workers(monkeypatch):
     assert owner_settings(He) == {"_target_": "x", "mode": "cpu", "threads": None}
     He.owner = {"_target_": "x"}
     assert "threads" not in owner_settings(He)
+    He.owner = {"_target_": "x", "bootstrap": "small"}
+    with pytest.raises(UserError, match=r"^he.owner.bootstrap=small needs he.workers=1, .*he.workers=8 was given$"):
+        owner_settings(He)
+    He.workers = 1
+    assert owner_settings(He)["bootstrap"] == "small"
+    He.workers, He.owner = 8, {"_target_": "x", "bootstrap": "plain"}  # without the keys
+    assert owner_settings(He)["bootstrap"] == "plain"
 
 
 class Noting(SimOwner):

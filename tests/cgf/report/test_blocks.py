@@ -36,6 +36,36 @@ def test_a_block_is_filled_and_the_rest_left_alone(tmp_path):
     assert filled(new, tmp_path) == new
 
 
+def test_seconds_by_operation(tmp_path):
+    cost_file(tmp_path)
+    path = tmp_path / "bench" / "softmax.json"
+    result = json.loads(path.read_text())
+    kinds = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
+    spent = {kind: {"mean": 0.1 * (i + 1), "std": 0.01 * i} for i, kind in enumerate(kinds)}
+    result["ours"]["seconds"]["by_operation"] = spent
+    result["paper"]["seconds"]["by_operation"] = {**spent, "boot": {"mean": 83.58, "std": 0.9}}
+    path.write_text(json.dumps(result))
+    made = MAKERS["cost_by_operation"](tmp_path).splitlines()
+    assert made[0] == "| circuit | Add | PMult | IMult | CMult | Rot | relinearize | Boot | total |" and len(made) == 4
+    assert made[2].endswith("| 0.60 ± 0.05 | 83.58 ± 0.90 | 2.00 ± 0.01 |")
+    assert made[3].endswith("| 0.10 ± 0.00 | 0.20 ± 0.01 | 0.30 ± 0.02 | 0.40 ± 0.03 | 0.50 ± 0.04 | 0.60 ± 0.05 | "
+                            "0.70 ± 0.06 | 0.50 ± 0.01 |")
+
+
+def test_depths_state_domain_and_error_or_that_there_is_none(tmp_path):
+    row = {"method": "m", "maximum": "none", "division": False, "adaptive": True, "levels": 7, "published_levels": None,
+           "ops": {"cmult": 29, "rotate": 12, "boot": None}}
+    stated, unstated = {"domain": [-128.0, 0.0], "error_bound": 1.9e-6}, {"domain": "none", "error_bound": "none"}
+    older, exact = {"domain": None, "error_bound": None}, {"domain": [-8.0, 8.0], "error_bound": 0.0}
+    (tmp_path / "bench").mkdir()
+    methods = {"methods": [{**row, **more} for more in (stated, unstated, older, exact)]}
+    (tmp_path / "bench" / "complexity.json").write_text(json.dumps(methods))
+    made = MAKERS["depths"](tmp_path).splitlines()
+    assert made[0].endswith("| Boot | domain | error bound |")
+    assert [line.split(" | ")[-2:] for line in made[2:]] == [
+        ["-128 to 0", "2e-06 |"], ["none", "none |"], ["none", "none |"], ["-8 to 8", "0e+00 |"]]
+
+
 def test_what_cannot_be_filled_is_named(tmp_path):
     with pytest.raises(UserError, match="the document asks for 'nothing'"):
         filled("<!-- table: nothing -->\n<!-- end -->", tmp_path)
