@@ -95,18 +95,19 @@ def draw(folder: Path) -> bytes:
                ylabel="accuracy under CKKS (%)")
         ax.set_title(title, fontsize=10)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    return png(figure, {"Description": digest(found)})
+    return png(figure, {"Description": digest(folder)})
 
 
-def digest(found: list[dict[str, Any]]) -> str:
+def digest(folder: Path) -> str:
     """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
-    shown = [[r[k] for k in ("model", "task", "softmax", "levels", "us_per_entry", "accuracy")] for r in found]
+    shown = [[*(r[k] for k in ("model", "task", "softmax", "levels", "us_per_entry", "accuracy")), exponential(r),
+              _exact(folder, r)] for r in results(folder)]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
 
 
 def is_current(path: Path, folder: Path) -> bool:
     """Whether the figure was drawn from the results that are there."""
-    return path.is_file() and digest(results(folder)).encode() in path.read_bytes()
+    return path.is_file() and digest(folder).encode() in path.read_bytes()
 
 
 def _per_cent(share: float) -> str:

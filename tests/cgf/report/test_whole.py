@@ -63,6 +63,9 @@ def test_a_figure_of_other_results_is_noticed(folder):
     assert is_current(path, folder)
     (folder / "he" / "minilm.json").write_text(json.dumps({**RESULT, "accuracy": 0.9552}))
     assert not is_current(path, folder)
+    path.write_bytes(draw(folder))
+    (folder / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.9583}))
+    assert not is_current(path, folder)  # its line too
 
 
 def test_figures(folder):
