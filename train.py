@@ -20,11 +20,13 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.taught import taught
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
+    from cgf.he.memory import keep_freed_memory
     from models.checkpointing import save_memory
     from models.install import installed_softmaxes
     from models.start import seed_everything, start
     from models.teacher import softmaxes_of, teacher_of
 
+    keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     settings, config = Settings(**cfg.train), resolved(cfg)
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
     penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)

@@ -14,7 +14,7 @@ from cgf.errors import UserError
 
 MEMINFO = Path("/proc/meminfo")
 # mallopt of glibc: a ciphertext is a megabyte, which malloc by default takes from the system for each and gives back
-TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = (-1, 2**31 - 1), (-2, 2**26), (-3, 2**25)
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = (-1, 2**31 - 1), (-2, 2**26), -3
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
@@ -40,14 +40,15 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def keep_freed_memory() -> None:
-    """This process keeps freed memory for its next ciphertexts; without effect where the C library is not glibc.
+def keep_freed_memory(block: int = 2**25) -> None:
+    """This process keeps freed memory, in blocks of up to ``block`` bytes (below 2^31), for what comes next.
 
-    Pages that come from the system anew are cleared first, which takes a sixth of the time of a circuit.
+    Pages that come from the system anew are cleared first, which takes a sixth of the time of a circuit, and of a
+    training step whose gradients are made anew. Without effect where the C library is not glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        for option, value in (TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD):
+        for option, value in (TRIM_THRESHOLD, TOP_PAD, (MMAP_THRESHOLD, block)):
             mallopt(option, value)
 
 
