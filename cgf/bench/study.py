@@ -136,6 +136,7 @@ class Seed:
             for run in self.study.runs:
                 if only is None or run.name in only:
                     self._train(run)
+                    self._link(run)
                     self._evaluate(run)
 
     def _train(self, run: Run) -> None:
@@ -152,6 +153,13 @@ class Seed:
                 start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen('teacher')}"]
             self._step("train.py", [*self.study.common, *run.options, *self.study.schedules[run.schedule], *own, *start,
                                     f"seed={self.seed}", f"outputs={self.folder}", f"run={run.tries()[i]}"])
+
+    def _link(self, run: Run) -> None:
+        """The name of a run with several tries leads to the best of them, for whoever goes on with it by hand."""
+        if len(run.choices) > 1:
+            link = self.folder / run.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.chosen(run.name).name)
 
     def _evaluate(self, run: Run) -> None:
         folder = f"ckpt={self.chosen(run.name)}"

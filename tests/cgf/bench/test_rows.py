@@ -201,6 +201,7 @@ def test_a_task_has_options_of_its_own():
 
     short = compose("train", [*common("sst2")])
     assert short.task.name == "sst2" and short.task.min_words == 10 and short.task.limit == {"train": 8000}
-    assert common("banking77") == ("model=minilm", "task=banking77", "train.save_every=100")
+    assert common("banking77") == ("model=minilm", "task=banking77", "train.precision=bf16",
+                                   "train.save_every=100")
     folders = [compose("rows", ["host=minilm", f"study.task={t}"]).folder for t in ("sst2", "banking77")]
     assert folders == ["minilm-sst2", "minilm-banking77"]

@@ -95,6 +95,7 @@ def test_runs_build_on_each_other_in_order(tmp_path):
     evaluations = [options for script, options, _ in machine.calls if script == "eval_plain.py"]
     assert [o.get("domain") for o in evaluations[:3]] == [None, "[-4.0,1.0]", None]
     assert [o.get("approx") for o in evaluations[:3]] == [None, None, "plan"]
+    assert (tmp_path / "power").resolve() == tmp_path / "power-1" and not (tmp_path / "cgf").is_symlink()
 
 
 @pytest.mark.parametrize("step", range(len(ORDER)))
@@ -129,6 +130,7 @@ def test_other_seeds_take_the_choice_over(tmp_path):
     trained = [name for name in machine.names() if " " not in name]
     assert trained == ["teacher", "cgf", "exact", "power-1", "more"]
     assert machine.calls[-2][1]["p"] == "5" and machine.calls[-2][1]["ckpt"] == str(tmp_path / "43" / "power-1")
+    assert (tmp_path / "43" / "power").resolve().name == "power-1"
 
 
 def test_two_at_work_in_one_folder_are_refused(tmp_path):
