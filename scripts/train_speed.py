@@ -50,8 +50,10 @@ def apart(name: str, cfg: DictConfig) -> dict[str, Any]:
 
 
 def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
+    from cgf.he.memory import keep_freed_memory
     from models.speed import steps
 
+    keep_freed_memory(2**30)  # as train.py does
     softmax = None if name == "fused" else build(OmegaConf.load(CONFIGS / "softmax" / f"{name}.yaml"))  # type: ignore
     return steps(softmax, shape, batch, count, precision)
 
