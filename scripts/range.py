@@ -1,6 +1,7 @@
 """What control of the range costs, over hosts and seeds: python scripts/range.py study=minilm seeds=[42,43,44]
 
-Trains, evaluates and gathers; stopped at any moment it goes on where it was, and collect=true only gathers.
+Trains, evaluates and gathers; stopped at any moment it goes on where it was, and collect=true only gathers. Seeds may
+be run on several machines: rows and choices of the result file stay as long as the study trains that run so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from cgf.config import entry, resolved
 @entry("range")
 def main(cfg: DictConfig) -> None:
     from cgf.bench.study import Seed, Study, checked_seeds
+    from cgf.bench.study_rows import choices
     from cgf.errors import UserError
 
     config = resolved(cfg)
@@ -27,9 +29,10 @@ def main(cfg: DictConfig) -> None:
         raise UserError(f"only names runs ({', '.join(known)}), and {only} was given")
     folder = Path(cfg.outputs).expanduser() / study.name
     decides = folder / f"seed-{config['decides']}"
+    made = choices(study, before(config)[1].get(study.name), config["decides"])
     for seed in [] if cfg.collect else seeds:
         own = folder / f"seed-{seed}"
-        Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root).carry_out(only)
+        Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root, known=made).carry_out(only)
         gather(config, study, folder)
     if cfg.collect:
         gather(config, study, folder)
@@ -39,11 +42,10 @@ def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untype
     """Puts what this study has into the result file, beside the other studies there, and prints its table."""
     from cgf.bench.study_rows import gathered
     from cgf.report.blocks import of_means
-    from cgf.results import read_json, run_info, write_json
+    from cgf.results import run_info, write_json
 
-    out = Path(config["out"]).expanduser()
-    kept = read_json(out)["studies"] if out.is_file() else {}
-    found = gathered(study, config["seeds"], folder, config["decides"])
+    out, kept = before(config)
+    found = gathered(study, config["seeds"], folder, config["decides"], kept.get(study.name))
     if found["rows"]:
         kept[study.name] = {**found, "run": run_info(config)}
         write_json(out, {"studies": dict(sorted(kept.items()))})
@@ -51,6 +53,14 @@ def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untype
         print(out)
     else:
         print(f"{folder} holds no evaluation yet")
+
+
+def before(config: dict) -> tuple[Path, dict]:  # type: ignore[type-arg]
+    """The result file and the studies that it has."""
+    from cgf.results import read_json
+
+    out = Path(config["out"]).expanduser()
+    return out, read_json(out)["studies"] if out.is_file() else {}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.approx.select import read_plan
-from cgf.bench.study import Run, Seed, Study, choice
+from cgf.bench.study import Run, Seed, Study
 from cgf.bench.study_rows import epochs
 from cgf.distill.checkpoint import complete_checkpoints, read
 from cgf.errors import UserError
@@ -131,7 +131,7 @@ def trials(seed: Seed, run: Run) -> list[dict[str, Any]]:
     names, folder = origin.tries(), seed.decides or seed.folder
     if len(names) == 1:
         return []
-    taken, found = choice(origin, folder), []
+    taken, found = seed.choice(origin), []
     for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
         progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
         found.append({"options": list(options), "chosen": i == taken, "train_s": progress["seconds"],

@@ -85,6 +85,14 @@ class Study:
     def run(self, name: str) -> Run:
         return next(run for run in self.runs if run.name == name)
 
+    def chooser(self, run: Run) -> Run:
+        """The run whose choices a run has: its own, or of the one whose choice it takes over."""
+        return run if run.like is None else self.run(run.like)
+
+    def arguments(self, run: Run, taken: int) -> list[str]:
+        """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
+        return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
+
 
 def _ordered(runs: list[Run]) -> list[Run]:
     """As given, except that each stands after the runs it refers to."""
@@ -106,6 +114,7 @@ class Seed:
     """The runs of a study for one seed, in a folder of its own; done steps are lines of steps.jsonl there.
 
     decides      the folder of the seed on which choices are made; None: this one
+    known        choices that were made where the folder of the seed that decides is not at hand, by name of the run
     more         further arguments of every evaluation
     evaluations  the folder's own folder of evaluations, so that two sets of arguments share the trainings
     execute      runs a script with arguments, in the repository; the default is a process of its own
@@ -116,6 +125,7 @@ class Seed:
     folder: Path
     decides: Path | None = None
     root: str | None = None
+    known: Mapping[str, int] = field(default_factory=dict)
     more: tuple[str, ...] = ()
     evaluations: str = "eval"
     execute: Callable[[str, list[str]], None] | None = None
@@ -142,17 +152,14 @@ class Seed:
     def _train(self, run: Run) -> None:
         wanted = range(len(run.choices))
         if len(run.choices) > 1 and self.decides is not None:
-            wanted = range(choice(run, self.decides), choice(run, self.decides) + 1)
+            wanted = range(self.choice(run), self.choice(run) + 1)
         for i in wanted:
-            own = run.choices[i]
-            if run.like is not None:
-                like = self.study.run(run.like)
-                own = like.choices[choice(like, self.decides or self.folder)]
+            own = i if run.like is None else self.choice(self.study.run(run.like))
             start = []
             if run.after is not None:
                 start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen('teacher')}"]
-            self._step("train.py", [*self.study.common, *run.options, *self.study.schedules[run.schedule], *own, *start,
-                                    f"seed={self.seed}", f"outputs={self.folder}", f"run={run.tries()[i]}"])
+            self._step("train.py", [*self.study.arguments(run, own), *start, f"seed={self.seed}",
+                                    f"outputs={self.folder}", f"run={run.tries()[i]}"])
 
     def _link(self, run: Run) -> None:
         """The name of a run with several tries leads to the best of them, for whoever goes on with it by hand."""
@@ -178,7 +185,13 @@ class Seed:
     def chosen(self, name: str) -> Path:
         """Folder of a run, of its best try where there are several."""
         run = self.study.run(name)
-        return self.folder / run.tries()[choice(run, self.decides or self.folder)]
+        return self.folder / run.tries()[self.choice(run)]
+
+    def choice(self, run: Run) -> int:
+        """Which of a run's choices is taken: the best of the seed that decides, or what is known of it."""
+        if self.decides is not None and run.name in self.known and not _tried(run, self.decides):
+            return self.known[run.name]
+        return choice(run, self.decides or self.folder)
 
     def result(self, name: str, chain: int | None = None) -> Path:
         return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
@@ -218,10 +231,13 @@ def choice(run: Run, folder: Path) -> int:
     """
     if len(run.choices) == 1:
         return 0
-    scores = []
-    for name in run.tries():
-        if not (folder / name / "best.json").is_file():
-            raise UserError(f"the choice of {run.name} needs {folder / name}, and it is not trained: the first of the "
-                            "seeds has to be run before the others")
-        scores.append(read_json(folder / name / "best.json")["val_accuracy"])
+    if not _tried(run, folder):
+        missing = next(name for name in run.tries() if not (folder / name / "best.json").is_file())
+        raise UserError(f"the choice of {run.name} needs {folder / missing}, and it is not trained: the first of the "
+                        "seeds has to be run before the others")
+    scores = [read_json(folder / name / "best.json")["val_accuracy"] for name in run.tries()]
     return scores.index(max(scores))
+
+
+def _tried(run: Run, folder: Path) -> bool:
+    return all((folder / name / "best.json").is_file() for name in run.tries())

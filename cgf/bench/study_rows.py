@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cgf.bench.study import Run, Seed, Study, choice
+from cgf.bench.study import Run, Seed, Study
 from cgf.distill.checkpoint import complete_checkpoints
 from cgf.results import read_json
 
@@ -36,6 +36,7 @@ def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
     trained = read_json(newest / "run.json")
     return {
         "study": seed.study.name, "seed": seed.seed, "run": run.name, "against": run.against, "try": folder.name,
+        "arguments": seed.study.arguments(run, seed.choice(seed.study.chooser(run))),
         "epochs": epochs(seed, run), "seconds": trained["progress"].get("seconds"),
         "val_accuracy": best["val_accuracy"], "val_samples": best.get("val_samples"),
         **{key: result[key] for key in KEPT},
@@ -59,7 +60,7 @@ def trials(seed: Seed) -> list[dict[str, Any]]:
     for run in seed.study.runs:
         names = run.tries()
         if len(names) > 1 and all((seed.folder / name / "best.json").is_file() for name in names):
-            taken = choice(run, seed.folder)
+            taken = seed.choice(run)
             found += [{"run": run.name, "seed": seed.seed, "options": list(options), "chosen": i == taken,
                        "val_accuracy": read_json(seed.folder / name / "best.json")["val_accuracy"]}
                       for i, (name, options) in enumerate(zip(names, run.choices, strict=True))]
@@ -106,9 +107,40 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def gathered(study: Study, seeds: list[int], folder: Path, decides: int) -> dict[str, Any]:
-    """rows and means of ``seeds`` of a study in ``folder``, one folder a seed; trials of the seed ``decides``."""
-    first = folder / f"seed-{decides}"
-    every = [Seed(study, s, folder / f"seed-{s}", None if s == decides else first) for s in seeds]
+def gathered(study: Study, seeds: list[int], folder: Path, decides: int,
+             kept: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """rows and means of ``seeds`` of a study in ``folder``, one folder a seed; trials of the seed ``decides``.
+
+    kept is what the result file has of the study. Its rows stay where the folder has none of that run and seed and
+    the study still trains the run so: seeds may be run on machines that share the result file alone.
+    """
+    first, known = folder / f"seed-{decides}", choices(study, kept, decides)
+    every = [Seed(study, s, folder / f"seed-{s}", None if s == decides else first, known=known) for s in seeds]
     found = [row for seed in every for row in rows(seed)]
-    return {"rows": found, "means": means(found, seeds), "trials": trials(Seed(study, decides, first))}
+    have = {(row["run"], row["seed"]) for row in found}
+    found += [row for row in _entries(kept, "rows") if (row["run"], row["seed"]) not in have and _current(study, row)]
+    place = {run.name: i for i, run in enumerate(study.runs)}
+    found.sort(key=lambda row: (row["seed"], place[row["run"]]))  # stable: as trained comes before its polynomial
+    tried = trials(Seed(study, decides, first))
+    old = [t for t in _entries(kept, "trials") if t["run"] in known and t["run"] not in {t["run"] for t in tried}]
+    return {"rows": found, "means": means(found, {*seeds, *(row["seed"] for row in found)}), "trials": tried + old}
+
+
+def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[str, int]:
+    """By run, the choice that the result file's trials tell, where they are of what the study still chooses from."""
+    found = {}
+    for run in study.runs:
+        of_run = [t for t in _entries(kept, "trials") if t["run"] == run.name and t["seed"] == decides]
+        if [t["options"] for t in of_run] == [list(c) for c in run.choices]:
+            found[run.name] = [t["chosen"] for t in of_run].index(True)
+    return found
+
+
+def _entries(kept: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]]:
+    return [] if kept is None else kept[name]
+
+
+def _current(study: Study, row: dict[str, Any]) -> bool:
+    run = next((run for run in study.runs if run.name == row["run"]), None)
+    return run is not None and row.get("arguments") in [
+        study.arguments(run, i) for i in range(len(study.chooser(run).choices))]

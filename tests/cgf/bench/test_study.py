@@ -198,6 +198,33 @@ def test_rows_and_means(tmp_path):
             in table)
 
 
+def test_seeds_on_machines_that_share_the_result_file_alone(tmp_path):
+    study = Study.of(CONFIG)
+    seed(tmp_path / "one" / "seed-42", Machine()).carry_out()
+    kept = study_rows.gathered(study, [42], tmp_path / "one", 42)
+    known = study_rows.choices(study, kept, 42)
+    assert known == {"power": 1} and study_rows.choices(study, None, 42) == {}
+    machine, two = Machine(2), tmp_path / "two"
+    other = Seed(study, 43, two / "seed-43", two / "seed-42", execute=machine, known=known)
+    other.carry_out()
+    assert [name for name in machine.names() if " " not in name] == ["teacher", "cgf", "exact", "power-1", "more"]
+    both = study_rows.gathered(study, [43], two, 42, json.loads(json.dumps(kept)))
+    assert [r["seed"] for r in both["rows"]] == [42] * 6 + [43] * 6 and both["trials"] == kept["trials"]
+    assert both["rows"][:6] == kept["rows"]
+    power = next(m for m in both["means"] if m["run"] == "power")
+    assert power["seeds"] == [42, 43] and power["complete"]
+    again = study_rows.gathered(study, [43], two, 42, both)  # its own rows once
+    assert again == both
+    # a study that trains one run otherwise keeps nothing of it, nor a choice among other options
+    changed = json.loads(json.dumps(CONFIG))
+    changed["runs"]["power"]["choices"][1] = ["p=6"]
+    fresh = study_rows.gathered(Study.of(changed), [44], tmp_path / "three", 42, kept)
+    assert [r["run"] for r in fresh["rows"]] == ["teacher", "cgf", "cgf", "exact"] and fresh["trials"] == []
+    with pytest.raises(UserError, match="choice of power needs"):
+        Seed(Study.of(changed), 44, two / "seed-44", two / "seed-42", execute=Machine(),
+             known=study_rows.choices(Study.of(changed), kept, 42)).carry_out()
+
+
 STUDIES = sorted(p.stem for p in (ROOT / "configs" / "study").glob("*.yaml"))
 
 
