@@ -89,7 +89,7 @@ def test_another_softmax_than_the_trained_one(checkpoint, tmp_path):
     assert [r["trained_with"] for r in (trained, exact, cho)] == ["cgf"] * 3
     assert (exact["approx"], cho["approx"]) == ("exact", "own") and exact["range"] is None
     assert cho["predictions"] == exact["predictions"] and cho["loss"] == pytest.approx(exact["loss"], rel=1e-2)
-    assert cho["loss"] != exact["loss"] and exact["loss"] != trained["loss"]
+    assert exact["loss"] != trained["loss"]  # that of Cho et al. may round to the exact one's: its range tells it apart
     assert cho["outside_domain"] == 0 and -32 < cho["range"][0] < 0 < cho["range"][1] < 32
     assert narrow["outside_domain"] > 0.5
     burst = call("eval_plain", f"ckpt={checkpoint}", "samples=40", "softmax=cho", "softmax.bound=0.01", "softmax.k=1")
