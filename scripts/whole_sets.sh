@@ -3,8 +3,8 @@
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings in the loop (sst2: a planned one too) and an exact student of as many
-# epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals, after clinc150: the paper's
-# Algorithm 1 and the limit with the CGF student of clinc150, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
+# epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
+# limit with a CGF student of CLINC150 of its own, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
 # SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
 # CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, half an hour
 # to two hours of training and 1 to 30 of encryption each. Stopped, it goes on.
@@ -29,18 +29,15 @@ beside() { # task (and softmax, where they differ), run: exact softmax of as man
     cp "$out/he/exact/minilm-$1.json" results/he/exact/
 }
 
-clinc150() { # a chain of 3 in the loop, two epochs more; exact softmax of as many
-    local own=(model=minilm task=clinc150) kd=(distill=kd "distill.teacher=$out/clinc150-teacher")
-    local more=("${own[@]}" "${kd[@]}" train.epochs=2 train.lr=3.0e-5)
-    train clinc150-teacher "${own[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
-    train clinc150-exact "${own[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
-    train clinc150-cgf "${own[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 \
-        train.epochs=3 train.lr=5.0e-5
-    train clinc150-chain3 "${more[@]}" "ckpt=$out/clinc150-cgf" softmax=cgf_chain softmax.k=3 'softmax.domain=[-18.0,1.2]' \
-        penalty.weight=1.0 penalty.bound=16.0
-    train clinc150-exact_more "${more[@]}" "ckpt=$out/clinc150-exact" softmax=exact
-    beside clinc150 clinc150-exact_more
-    encrypted clinc150-chain3 minilm-clinc150-cgf_chain approx=exact
+clinc150() { # the study of the range (scripts/range.py): a chain of 3 in the loop, exact softmax of as many epochs
+    local studied=outputs/range/minilm/seed-42
+    "$PY" scripts/range.py study=minilm 'seeds=[42]' 'only=[teacher,cgf,exact,exact_more,chain3]' "out=$out/range.json"
+    "$PY" eval_plain.py "ckpt=$studied/exact_more" "out=$out/he/exact/minilm-clinc150.json"
+    "$PY" eval_he.py "ckpt=$studied/chain3" he=desilo he.samples=null "he.workers=$workers" approx=exact \
+        "out=$out/he/minilm-clinc150-cgf_chain.json"
+    mkdir -p results/he/exact
+    cp "$out/he/exact/minilm-clinc150.json" results/he/exact/
+    cp "$out/he/minilm-clinc150-cgf_chain.json" "$out/he/minilm-clinc150-cgf_chain.png" results/he/
 }
 
 banking77() { # an exact model trained long; from its weights the student, and exact softmax of as many epochs more
@@ -85,6 +82,11 @@ sst2() { # phrases to train on, sentences to test on: two epochs more on phrases
 
 rivals() { # what the paper has, on the sentences of clinc150
     local own=(model=minilm task=clinc150 distill=kd "distill.teacher=$out/clinc150-teacher" train.lr=5.0e-5)
+    local first=(model=minilm task=clinc150) kd=(distill=kd "distill.teacher=$out/clinc150-teacher")
+    train clinc150-teacher "${first[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
+    train clinc150-exact "${first[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
+    train clinc150-cgf "${first[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 \
+        train.epochs=3 train.lr=5.0e-5
     "$PY" scripts/plan.py "ckpt=$out/clinc150-cgf" samples=null # its range, from which k follows
     for name in cgf_paper cgf_limit bpmax_calibrated; do beside "clinc150-$name" clinc150-exact; done # three epochs each
     encrypted clinc150-cgf minilm-clinc150-cgf_paper approx=chebyshev he.circuit=paper
