@@ -89,6 +89,10 @@ class Study:
         """The run whose choices a run has: its own, or of the one whose choice it takes over."""
         return run if run.like is None else self.run(run.like)
 
+    def lineage(self, run: Run) -> list[Run]:
+        """A run, the one whose weights it starts from, and so on."""
+        return [run] if run.after is None else [run, *self.lineage(self.run(run.after))]
+
     def arguments(self, run: Run, taken: int) -> list[str]:
         """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]

@@ -36,7 +36,7 @@ def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
     trained = read_json(newest / "run.json")
     return {
         "study": seed.study.name, "seed": seed.seed, "run": run.name, "against": run.against, "try": folder.name,
-        "arguments": seed.study.arguments(run, seed.choice(seed.study.chooser(run))),
+        "arguments": [seed.study.arguments(r, seed.choice(seed.study.chooser(r))) for r in seed.study.lineage(run)],
         "epochs": epochs(seed, run), "seconds": trained["progress"].get("seconds"),
         "val_accuracy": best["val_accuracy"], "val_samples": best.get("val_samples"),
         **{key: result[key] for key in KEPT},
@@ -141,6 +141,9 @@ def _entries(kept: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]]:
 
 
 def _current(study: Study, row: dict[str, Any]) -> bool:
+    """Whether the study still trains a row's run as it was trained, and all that it starts from."""
     run = next((run for run in study.runs if run.name == row["run"]), None)
-    return run is not None and row.get("arguments") in [
-        study.arguments(run, i) for i in range(len(study.chooser(run).choices))]
+    if run is None or len(row.get("arguments", [])) != len(study.lineage(run)):
+        return False
+    return all(told in [study.arguments(r, i) for i in range(len(study.chooser(r).choices))]
+               for told, r in zip(row["arguments"], study.lineage(run), strict=True))

@@ -220,6 +220,10 @@ def test_seeds_on_machines_that_share_the_result_file_alone(tmp_path):
     changed["runs"]["power"]["choices"][1] = ["p=6"]
     fresh = study_rows.gathered(Study.of(changed), [44], tmp_path / "three", 42, kept)
     assert [r["run"] for r in fresh["rows"]] == ["teacher", "cgf", "cgf", "exact"] and fresh["trials"] == []
+    earlier = json.loads(json.dumps(CONFIG))
+    earlier["runs"]["exact"]["options"] = ["softmax=other"]  # power and more start from its weights
+    fewer = study_rows.gathered(Study.of(earlier), [44], tmp_path / "three", 42, kept)
+    assert [r["run"] for r in fewer["rows"]] == ["teacher", "cgf", "cgf"]
     with pytest.raises(UserError, match="choice of power needs"):
         Seed(Study.of(changed), 44, two / "seed-44", two / "seed-42", execute=Machine(),
              known=study_rows.choices(Study.of(changed), kept, 42)).carry_out()
