@@ -36,44 +36,25 @@ clinc150() { # the study of the range (scripts/range.py): a chain of 3 in the lo
     encrypted "$studied/chain3" minilm-clinc150-cgf_chain approx=exact
 }
 
-banking77() { # an exact model trained long; from its weights the student, and exact softmax of as many epochs more
-    local own=(model=minilm task=banking77 train.precision=bf16 train.lr=1.0e-4)
+pair() { # task and its options: an exact model trained long; from its weights the student, and exact softmax of as many epochs
+    local name=$1 own=(model=minilm "task=$1" train.precision=bf16 train.lr=1.0e-4 "${@:2}")
     local kd=(distill=kd "distill.cache=$out/teacher-logits")
-    train banking77-teacher "${own[@]}" softmax=exact train.epochs=3
-    train banking77-exact "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-teacher" softmax=exact train.epochs=4
-    train banking77-best "${own[@]}" "${kd[@]}" "ckpt=$out/banking77-exact" softmax=exact train.epochs=4
-    local last=("${own[@]}" "${kd[@]}" "distill.teacher=$out/banking77-best")
-    train banking77-cgf "${last[@]}" "ckpt=$out/banking77-best" softmax=cgf penalty.weight=0.1 penalty.bound=20.0 \
+    train "$name-teacher" "${own[@]}" softmax=exact train.epochs=3
+    train "$name-exact" "${own[@]}" "${kd[@]}" "ckpt=$out/$name-teacher" softmax=exact train.epochs=4
+    train "$name-best" "${own[@]}" "${kd[@]}" "ckpt=$out/$name-exact" softmax=exact train.epochs=4
+    local last=("${own[@]}" "${kd[@]}" "distill.teacher=$out/$name-best")
+    train "$name-cgf" "${last[@]}" "ckpt=$out/$name-best" softmax=cgf penalty.weight=0.1 penalty.bound=20.0 \
         penalty.worst=1.0 train.epochs=2
     # longer texts than CLINC150's: a wider domain; the first layer, where the outliers are, is held closer
-    train banking77-chain3 "${last[@]}" "ckpt=$out/banking77-cgf" softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' \
-        penalty.weight=0.3 'penalty.bound=[12.0,18.0,18.0,18.0,18.0,18.0]' penalty.worst=1.0 train.epochs=4
-    train banking77-exact_more "${last[@]}" "ckpt=$out/banking77-best" softmax=exact train.epochs=2
-    train banking77-exact_most "${last[@]}" "ckpt=$out/banking77-exact_more" softmax=exact train.epochs=4
-    beside banking77 "$out/banking77-exact_most"
-    encrypted "$out/banking77-chain3" minilm-banking77-cgf_chain approx=exact
-}
-
-sst2() { # phrases to train on, sentences to test on: two epochs more on phrases of ten words and more, a planned chain
-    local own=(model=minilm task=sst2 'task.limit={train: 6000}') kd=(distill=kd "distill.teacher=$out/sst2-teacher")
-    train sst2-teacher "${own[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
-    train sst2-exact "${own[@]}" "${kd[@]}" "ckpt=$out/sst2-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
-    train sst2-cgf "${own[@]}" "${kd[@]}" "ckpt=$out/sst2-teacher" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 \
-        train.epochs=3 train.lr=5.0e-5
-    local more=(model=minilm task=sst2 'task.limit={train: 8000}' task.min_words=10 distill=kd
-        "distill.teacher=$out/sst2-exact" train.epochs=2 train.lr=5.0e-5)
-    train sst2-cgf_more "${more[@]}" "ckpt=$out/sst2-cgf" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 penalty.worst=0.1
-    train sst2-exact_more "${more[@]}" "ckpt=$out/sst2-exact" softmax=exact
-    beside sst2-cgf "$out/sst2-exact_more"
-    "$PY" scripts/plan.py "ckpt=$out/sst2-cgf_more" samples=2000
-    encrypted "$out/sst2-cgf_more" minilm-sst2-cgf
-    # the same with a chain of 3 in the loop: half the levels
-    local chain=("${more[@]}" "distill.teacher=$out/sst2-exact_more" train.epochs=4 train.lr=1.0e-4)
-    train sst2-chain3 "${chain[@]}" "ckpt=$out/sst2-cgf_more" softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' \
-        penalty.weight=1.0 penalty.bound=18.0 penalty.worst=0.3
-    train sst2-exact_most "${chain[@]}" "ckpt=$out/sst2-exact_more" softmax=exact
-    beside sst2-cgf_chain "$out/sst2-exact_most"
-    encrypted "$out/sst2-chain3" minilm-sst2-cgf_chain approx=exact
+    local chain=(softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' penalty.weight=0.3
+        'penalty.bound=[12.0,18.0,18.0,18.0,18.0,18.0]' penalty.worst=1.0)
+    train "$name-chain3" "${last[@]}" "ckpt=$out/$name-cgf" "${chain[@]}" train.epochs=4
+    train "$name-chain3_more" "${last[@]}" "ckpt=$out/$name-chain3" "${chain[@]}" train.epochs=4
+    train "$name-exact_more" "${last[@]}" "ckpt=$out/$name-best" softmax=exact train.epochs=2
+    train "$name-exact_most" "${last[@]}" "ckpt=$out/$name-exact_more" softmax=exact train.epochs=4
+    train "$name-exact_last" "${last[@]}" "ckpt=$out/$name-exact_most" softmax=exact train.epochs=4
+    beside "$name-cgf_chain" "$out/$name-exact_last"
+    encrypted "$out/$name-chain3_more" "minilm-$name-cgf_chain" approx=exact
 }
 
 rivals() { # what the paper has, on the sentences of clinc150
@@ -120,7 +101,9 @@ vit() { # 197 tokens, 3 heads, 12 layers
 
 for task in "$@"; do
     case $task in
-        clinc150 | banking77 | sst2 | rivals | smollm2 | vit) "$task" ;;
+        clinc150 | rivals | smollm2 | vit) "$task" ;;
+        banking77) pair banking77 ;;
+        sst2) pair sst2 'task.limit={train: 8000}' task.min_words=10 ;; # phrases to train on, sentences to test on
         stories | digits)
             "$PY" train.py "experiment=${task}_teacher" "outputs=$out"
             "$PY" train.py "experiment=${task}_student" "outputs=$out" "ckpt=$out/$task-teacher" "run=$task-cgf"
