@@ -52,10 +52,14 @@ class CGF(ExponentialSoftmax):
         centred, shift = cumulants_at_one(x, self.order)
         return (centred - shift).minus_log_count()
 
+    def fuses(self) -> bool:
+        """Whether exp itself is in place, whose weights and gradient ``cgf.softmax.fused`` has as one operation."""
+        return self.order == 2 and self.exponential is None
+
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch
 
-        if self.order != 2 or self.exponential is not None or torch.compiler.is_compiling():
+        if not self.fuses() or torch.compiler.is_compiling():
             return super().weights(scores, valid)
         from cgf.softmax.fused import cgf_weights
 

@@ -57,6 +57,9 @@ class LoopCGF(CGF):
     def exponential(self, value: Exponential | None) -> None:
         self._own, self._moved = value, False
 
+    def fuses(self) -> bool:
+        return False  # without asking for the stand-in, whose error and guard are measured anew after every step
+
     def apply_exponential(self, y: Value) -> Value:
         if not self.training:
             return super().apply_exponential(y)

@@ -132,6 +132,16 @@ def test_what_stands_after_a_step_is_what_an_evaluation_reads(trainable):
     assert [list(c.constants) for c in chains] == kept.tolist()
 
 
+def test_training_steps_do_not_measure_the_fit(monkeypatch):
+    softmax = train_mode(made("head"))
+    monkeypatch.setattr(ChainCGF, "fitted", lambda self: pytest.fail("measured in a training step"))
+    for _ in range(2):
+        softmax.weights(draw(2, H, 4, 5)).sum().backward()
+    train_mode(softmax, False)
+    with pytest.raises(pytest.fail.Exception):
+        softmax.weights(draw(2, H, 4, 5))
+
+
 def test_the_fit_is_measured_anew_on_the_domain():
     start, moved = ChainCGF(k=3).exponential, made().exponential
     assert start == chain(-18.0, 1.2, 3)
