@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
-from models import transformers_attention, vit
+from models import timm_attention, transformers_attention
 
 # what stands at the softmax of one layer: a Softmax, or something that offers scores() and weights()
 Slot = Any
@@ -18,7 +18,7 @@ Slot = Any
 
 def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """The model's attention modules in forward order, with their names; UserError if there is none."""
-    found = vit.find(model) + transformers_attention.find(model)
+    found = timm_attention.find(model) + transformers_attention.find(model)
     if not found:
         raise UserError(
             f"{type(model).__name__} has no attention that can be replaced: needed is a timm Attention or a "
@@ -50,18 +50,18 @@ def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: i
 
 
 def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: list[Slot]) -> None:
-    in_timm = {name for name, _ in vit.find(model)}
+    in_timm = {name for name, _ in timm_attention.find(model)}
     for (name, module), slot in zip(found, slots, strict=True):
         if hasattr(slot, "sized"):
-            slot.sized((vit if name in in_timm else transformers_attention).heads(module))
-        (vit if name in in_timm else transformers_attention).swap(model, name, module, slot)
+            slot.sized((timm_attention if name in in_timm else transformers_attention).heads(module))
+        (timm_attention if name in in_timm else transformers_attention).swap(model, name, module, slot)
     if not in_timm:
         transformers_attention.switch_on(model)
 
 
 def uninstall(model: nn.Module) -> int:
     """Restores every replaced attention; returns how many there were."""
-    return vit.restore(model) + transformers_attention.restore(model)
+    return timm_attention.restore(model) + transformers_attention.restore(model)
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def installed(model: nn.Module, softmax: Slot | Callable[[int], Slot]) -> Iterat
 
 def installed_softmaxes(model: nn.Module) -> list[Slot]:
     """The softmaxes in place, in layer order; empty where nothing is installed."""
-    return vit.installed(model) or transformers_attention.installed(model)
+    return timm_attention.installed(model) or transformers_attention.installed(model)
 
 
 def configured_layers(model: nn.Module) -> int | None:

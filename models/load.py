@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import timm
 from torch import nn
 
 from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import Checkpoint
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
-from models import bert, llama, vit
+from models import bert, llama
 from models.host import Host
 from models.install import install
 
@@ -53,6 +52,10 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
     run = checkpoint.run
     family, about = run["family"], (run["model"], run["num_classes"], True, run["source"])
     if family == "vit":
+        import timm
+
+        from models import vit
+
         source = run["source"]
         model = timm.create_model(source["timm"], num_classes=run["num_classes"], **source["options"])
         facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()}

@@ -1,4 +1,4 @@
-"""timm vision transformers: loading, and the replacement of timm's Attention."""
+"""timm vision transformers as hosts. Their attention: ``models.timm_attention``."""
 
 from __future__ import annotations
 
@@ -6,99 +6,12 @@ from functools import partial
 from typing import Any
 
 import timm
-import torch
-from timm.layers.attention import Attention, maybe_add_mask, resolve_self_attn_mask
-from torch import Tensor, nn
+from torch import nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from models.host import Host
 from models.hub import fetching
-
-
-class SwappedAttention(nn.Module):
-    """timm's Attention with another softmax; holds the original's own submodules under their own names.
-
-    So the state-dict keys stay, and the original can be put back as it was, with its trained weights.
-    """
-
-    qkv: nn.Module
-    q_norm: nn.Module
-    k_norm: nn.Module
-    norm: nn.Module
-    proj: nn.Module
-    attn_drop: nn.Module
-    proj_drop: nn.Module
-    original: Attention
-    softmax: Any
-
-    def __init__(self, original: Attention, softmax: Any) -> None:
-        super().__init__()
-        for name, child in original.named_children():
-            self.add_module(name, child)
-        self.gate = getattr(original, "gate", None)
-        self.num_heads, self.head_dim = original.num_heads, original.head_dim
-        self.attn_dim, self.scale = original.attn_dim, original.scale
-        object.__setattr__(self, "original", original)  # not a submodule: its keys are already ours
-        object.__setattr__(self, "softmax", softmax)
-        self.train(original.training)
-
-    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        B, N, _ = x.shape
-        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.unbind(0)
-        q, k = self.q_norm(q), self.k_norm(k)
-        valid = _boolean(N, q, attn_mask, is_causal)
-        self.softmax.training = self.training
-        weights = self.softmax.weights(self.softmax.scores(q, k, self.scale), valid)
-        weights = self.attn_drop(weights.to(v.dtype))
-        out = self.norm((weights @ v).transpose(1, 2).reshape(B, N, self.attn_dim))
-        if self.gate is not None:
-            out = out * self.gate(x).sigmoid()
-        return self.proj_drop(self.proj(out))
-
-
-def _boolean(n: int, like: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor | None:
-    """timm's mask arguments as one boolean mask: True where a key may be attended."""
-    if attn_mask is None and not is_causal:
-        return None
-    zeros = torch.zeros(like.shape[0], 1, n, n, dtype=like.dtype, device=like.device)
-    bias = maybe_add_mask(zeros, resolve_self_attn_mask(n, zeros, attn_mask, is_causal))
-    return bias > torch.finfo(bias.dtype).min / 2
-
-
-def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    # exactly timm's class: a subclass may compute something else in its forward
-    return [(name, m) for name, m in model.named_modules() if type(m) is Attention]
-
-
-def installed(model: nn.Module) -> list[Any]:
-    return [m.softmax for m in model.modules() if isinstance(m, SwappedAttention)]
-
-
-def heads(module: nn.Module) -> int:
-    """Rows of weights that the attention has for each query."""
-    return int(module.num_heads)  # type: ignore[arg-type]
-
-
-def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
-    assert isinstance(module, Attention)
-    _put(model, name, SwappedAttention(module, softmax))
-
-
-def restore(model: nn.Module) -> int:
-    swapped = [(name, m) for name, m in model.named_modules() if isinstance(m, SwappedAttention)]
-    for name, module in swapped:
-        for child_name, child in module.named_children():  # adapters that were put on while it was swapped
-            setattr(module.original, child_name, child)
-        module.original.train(module.training)
-        _put(model, name, module.original)
-    return len(swapped)
-
-
-def _put(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, child = name.rpartition(".")
-    setattr(model.get_submodule(parent), child, module)
 
 
 def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,

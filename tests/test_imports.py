@@ -1,6 +1,7 @@
 """Imports go one way (the ladder of packages), read from the source."""
 
 import ast
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -92,7 +93,7 @@ def test_vendors_stay_in_their_files():
     assert importers("hydra") == {"cgf/config.py"}
     assert importers("omegaconf") <= ENTRY | {"cgf/config.py"}
     assert importers("peft") == {"models/tune.py"}
-    assert importers("timm") <= {"models/vit.py", "models/dino.py", "models/load.py"}
+    assert importers("timm") <= {"models/vit.py", "models/timm_attention.py", "models/dino.py", "models/load.py"}
     assert importers("onnx") == {"models/dino.py"}
     assert importers("datasets") == {"cgf/data/hub.py"}
     assert importers("wandb") == set()  # accelerate's tracker loads it
@@ -101,6 +102,11 @@ def test_vendors_stay_in_their_files():
                                  "cgf/bench/tables.py", "cgf/bench/noise_tables.py", "cgf/bench/alternatives.py",
                                  "scripts/report.py", "scripts/approx_errors.py", "scripts/paper_k.py",
                                  "scripts/plan.py"}
+
+
+def test_text_hosts_start_without_timm():
+    code = "import sys, cgf.data.text, models.bert, models.install, models.load; sys.exit('timm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0  # it takes seconds to load
 
 
 def test_encryption_knows_no_model_and_one_file_knows_tensors():
@@ -139,6 +145,7 @@ def test_a_softmax_runs_on_ciphertexts_without_torch():
     import subprocess
 
     code = """
+import subprocess
 import sys
 for name in ("torch", "transformers", "timm", "hydra"):
     sys.modules[name] = None

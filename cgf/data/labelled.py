@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
-from cgf.data.items import Images
 from cgf.data.task import check_share, three_parts
 from cgf.data.vision import VisionTask
 from cgf.errors import UserError

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
 from cgf.data.hub import hub_rows, load_hub
-from cgf.data.items import TextDataset, collate_text
 from cgf.data.task import SPLITS, Inputs, Task, check_share, choose
+from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import tokenized
 from cgf.errors import UserError
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 
 from cgf.data.hub import HubData, check_columns, load_hub
+from cgf.data.image_items import ImageDataset, Images, collate_images
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, check_augment, small_affine
-from cgf.data.items import ImageDataset, Images, collate_images
 from cgf.data.task import ImageInput, Inputs, Task, check_share, choose, three_parts
 from cgf.errors import UserError
 

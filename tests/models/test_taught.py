@@ -9,7 +9,7 @@ import torch
 from conftest_models import small_bert, small_llama
 from digits_checkpoint import call
 
-from cgf.data.items import TextDataset, collate_text
+from cgf.data.text_items import TextDataset, collate_text
 from cgf.distill.control import Control
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.settings import Settings

@@ -1,4 +1,4 @@
-"""The datasets that tasks hand out, and how their items become batches."""
+"""Images as a dataset, and how they become a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,37 +18,6 @@ class Images:
     images: Any
     keys: list[str]
     labels: list[int]
-
-
-class TextDataset(Dataset):
-    """Tokenised texts. `lengths` holds the token count of each, for batches of like length."""
-
-    def __init__(self, input_ids: list[list[int]], labels: list[int]) -> None:
-        self.input_ids = input_ids
-        self.labels = labels
-        self.lengths = [len(ids) for ids in input_ids]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"input_ids": self.input_ids[index], "label": self.labels[index]}
-
-    def set_epoch(self, epoch: int) -> None:
-        """Nothing here depends on the epoch."""
-
-
-def collate_text(items: Sequence[dict[str, Any]], pad_id: int) -> dict[str, torch.Tensor]:
-    """{'input_ids' (B, L), 'attention_mask' (B, L), 'labels' (B,)}, int64, padded right to the longest."""
-    longest = max(len(item["input_ids"]) for item in items)
-    ids = torch.full((len(items), longest), pad_id, dtype=torch.int64)
-    mask = torch.zeros((len(items), longest), dtype=torch.int64)
-    for row, item in enumerate(items):
-        count = len(item["input_ids"])
-        ids[row, :count] = torch.tensor(item["input_ids"], dtype=torch.int64)
-        mask[row, :count] = 1
-    labels = torch.tensor([item["label"] for item in items], dtype=torch.int64)
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
 class ImageDataset(Dataset):
