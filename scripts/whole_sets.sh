@@ -36,8 +36,8 @@ clinc150() { # the study of the range (scripts/range.py): a chain of 3 in the lo
     encrypted "$studied/chain3" minilm-clinc150-cgf_chain approx=exact
 }
 
-pair() { # task and its options: an exact model trained long; from its weights the student, and exact softmax of as many epochs
-    local name=$1 own=(model=minilm "task=$1" train.precision=bf16 train.lr=1.0e-4 "${@:2}")
+banking77() { # an exact model trained long; from its weights the student, and exact softmax of as many epochs more
+    local name=banking77 own=(model=minilm task=banking77 train.precision=bf16 train.lr=1.0e-4)
     local kd=(distill=kd "distill.cache=$out/teacher-logits")
     train "$name-teacher" "${own[@]}" softmax=exact train.epochs=3
     train "$name-exact" "${own[@]}" "${kd[@]}" "ckpt=$out/$name-teacher" softmax=exact train.epochs=4
@@ -55,6 +55,20 @@ pair() { # task and its options: an exact model trained long; from its weights t
     train "$name-exact_last" "${last[@]}" "ckpt=$out/$name-exact_most" softmax=exact train.epochs=4
     beside "$name-cgf_chain" "$out/$name-exact_last"
     encrypted "$out/$name-chain3_more" "minilm-$name-cgf_chain" approx=exact
+}
+
+sst2() { # phrases to train on, sentences to test on: all phrases of ten words and more, few epochs
+    local own=(model=minilm task=sst2 task.min_words=10 train.precision=bf16 train.lr=1.0e-4)
+    train sst2-teacher "${own[@]}" softmax=exact train.epochs=2
+    local kd=("${own[@]}" distill=kd "distill.cache=$out/teacher-logits" "distill.teacher=$out/sst2-teacher")
+    train sst2-cgf "${kd[@]}" "ckpt=$out/sst2-teacher" softmax=cgf penalty.weight=0.1 penalty.bound=24.0 penalty.worst=0.3 \
+        train.epochs=1
+    train sst2-chain3 "${kd[@]}" "ckpt=$out/sst2-cgf" softmax=cgf_chain softmax.k=3 'softmax.domain=[-26.0,1.2]' \
+        penalty.weight=0.3 penalty.bound=18.0 penalty.worst=1.0 train.epochs=2
+    train sst2-exact "${kd[@]}" "ckpt=$out/sst2-teacher" softmax=exact train.epochs=1
+    train sst2-exact_more "${kd[@]}" "ckpt=$out/sst2-exact" softmax=exact train.epochs=2
+    beside sst2-cgf_chain "$out/sst2-exact_more"
+    encrypted "$out/sst2-chain3" minilm-sst2-cgf_chain approx=exact
 }
 
 rivals() { # what the paper has, on the sentences of clinc150
@@ -101,9 +115,7 @@ vit() { # 197 tokens, 3 heads, 12 layers
 
 for task in "$@"; do
     case $task in
-        clinc150 | rivals | smollm2 | vit) "$task" ;;
-        banking77) pair banking77 ;;
-        sst2) pair sst2 'task.limit={train: 8000}' task.min_words=10 ;; # phrases to train on, sentences to test on
+        clinc150 | banking77 | sst2 | rivals | smollm2 | vit) "$task" ;;
         stories | digits)
             "$PY" train.py "experiment=${task}_teacher" "outputs=$out"
             "$PY" train.py "experiment=${task}_student" "outputs=$out" "ckpt=$out/$task-teacher" "run=$task-cgf"
