@@ -41,7 +41,7 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
     while left:
         run = study.run(left.pop())
         found.add(run.name)
-        others = (run.after, run.against, run.like if decides else None)
+        others = (run.after, run.teacher, run.against, run.like if decides else None)
         left += [other for other in others if other and other not in found]
     return [run.name for run in study.runs if run.name in found]
 

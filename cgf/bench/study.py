@@ -23,6 +23,7 @@ class Run:
 
     schedule   which of the study's schedules it follows
     after      the run whose weights it starts from; None: the model's own
+    teacher    the run that it learns from, where it starts from another; None: the run 'teacher'
     against    the run that it is compared with
     options    overrides of train.py
     choices    further overrides, of which the best on validation are kept; one empty choice: nothing to choose
@@ -36,6 +37,7 @@ class Run:
     schedule: str
     options: tuple[str, ...]
     after: str | None = None
+    teacher: str | None = None
     against: str | None = None
     choices: tuple[tuple[str, ...], ...] = ((),)
     like: str | None = None
@@ -90,8 +92,9 @@ class Study:
         return run if run.like is None else self.run(run.like)
 
     def lineage(self, run: Run) -> list[Run]:
-        """A run, the one whose weights it starts from, and so on."""
-        return [run] if run.after is None else [run, *self.lineage(self.run(run.after))]
+        """A run, the one whose weights it starts from, a teacher of its own, and so on for both."""
+        before = [self.run(name) for name in (run.after, run.teacher) if name is not None]
+        return [run, *(ancestor for other in before for ancestor in self.lineage(other))]
 
     def arguments(self, run: Run, taken: int) -> list[str]:
         """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
@@ -103,9 +106,10 @@ def _ordered(runs: list[Run]) -> list[Run]:
     left, found = list(runs), list[Run]()
     while left:
         done = {run.name for run in found}
-        ready = next((r for r in left if {r.after, r.like} <= done | {None}), None)
+        ready = next((r for r in left if {r.after, r.teacher, r.like} <= done | {None}), None)
         if ready is None:
-            missing = sorted({str(o) for r in left for o in (r.after, r.like) if o is not None and o not in done})
+            missing = sorted({str(o) for r in left for o in (r.after, r.teacher, r.like)
+                              if o is not None and o not in done})
             raise UserError(f"run {left[0].name} needs {', '.join(missing)} to be done before it, and of the runs "
                             f"{', '.join(sorted(done)) or 'none'} can be")
         left.remove(ready)
@@ -161,7 +165,7 @@ class Seed:
             own = i if run.like is None else self.choice(self.study.run(run.like))
             start = []
             if run.after is not None:
-                start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen('teacher')}"]
+                start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen(run.teacher or 'teacher')}"]
             self._step("train.py", [*self.study.arguments(run, own), *start, f"seed={self.seed}",
                                     f"outputs={self.folder}", f"run={run.tries()[i]}"])
 

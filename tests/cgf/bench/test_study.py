@@ -169,6 +169,17 @@ def test_a_run_stands_after_those_it_refers_to():
     assert after.index("cgf") == after.index("exact") + 1 and sorted(after) == sorted(before)
 
 
+def test_a_teacher_of_its_own(tmp_path):
+    config = json.loads(json.dumps(CONFIG))
+    config["runs"]["cgf"]["teacher"] = "exact"
+    study, machine = Study.of(config), Machine()
+    Seed(study, 42, tmp_path, execute=machine).carry_out(["teacher", "cgf", "exact"])
+    told = {o["run"]: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name)
+            for script, o, _ in machine.calls if script == "train.py" and "ckpt" in o}
+    assert told == {"exact": ("teacher", "teacher"), "cgf": ("teacher", "exact")} and list(told) == ["exact", "cgf"]
+    assert [r.name for r in study.lineage(study.run("cgf"))] == ["cgf", "teacher", "exact", "teacher"]
+
+
 def test_rows_and_means(tmp_path):
     study = Study.of(CONFIG)
     seed(tmp_path / "seed-42", Machine()).carry_out()
@@ -247,7 +258,8 @@ def test_softmaxes_that_are_compared_were_trained_alike(name, tmp_path):
             continue
         mine, other = run, study.run(run.against)
         while mine.name != "teacher":
-            assert told[mine.name] == told[other.name] and mine.schedule == other.schedule
+            assert told[mine.name] == told[other.name]
+            assert (mine.schedule, mine.teacher) == (other.schedule, other.teacher)
             assert told[mine.name]["distill"]["alpha"] == 0.5
             mine, other = study.run(mine.after), study.run(other.after)
         assert other.name == "teacher"
