@@ -32,7 +32,7 @@ def command(script, *arguments):
 def spawn(script, *arguments, cwd, **environment):
     """A real process of an entry point, run to its end."""
     env = {**os.environ, **ENVIRONMENT, **environment}
-    return subprocess.run(command(script, *arguments), cwd=cwd, env=env, capture_output=True, text=True, timeout=150)
+    return subprocess.run(command(script, *arguments), cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
 
 
 def call(script, *arguments):
