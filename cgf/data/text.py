@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
 from cgf.data.hub import hub_rows, load_hub
+from cgf.data.sentences import whole_of
 from cgf.data.task import SPLITS, Inputs, Task, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import tokenized
@@ -35,6 +36,8 @@ class TextTask(Task):
     max_length: tokens a text is truncated to, special tokens included.
     cache: the folder in which tokenised texts are kept; null: nowhere.
     val_fraction: the share of train that becomes val where the source has no val of its own.
+    val_sentences: val takes whole sentences with all their phrases, so that no text of train is a part of one of val's
+        or the other way round (but for short phrases that several sentences share; `whole_of`).
     min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
     hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
     hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
@@ -44,6 +47,7 @@ class TextTask(Task):
     max_length: int = 128
     cache: str | None = None
     val_fraction: float = 0.1
+    val_sentences: bool = False
     min_words: int = 0
     hub: str | None = None
     hub_config: str | None = None
@@ -137,7 +141,7 @@ class TextTask(Task):
         splits = {split: self._encode(split, rows) for split, rows in self._rows.items()}
         if "val" not in splits:
             texts, labels = splits["train"]
-            val = set(choose(texts, labels, round(self.val_fraction * len(texts)), self.seed))
+            val = self._chosen_for_val(texts, labels)
             for split, inside in (("train", False), ("val", True)):
                 keep = [i for i in range(len(texts)) if (i in val) == inside]
                 splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
@@ -152,6 +156,13 @@ class TextTask(Task):
                     + (f" of at least {self.min_words} words" if self.min_words else "")
                 )
         return splits
+
+    def _chosen_for_val(self, texts: list[str], labels: list[int]) -> set[int]:
+        keys, count = texts, len(texts)
+        if self.val_sentences:
+            keys = [texts[i] for i in whole_of(texts)]
+            count = len(set(keys))
+        return set(choose(keys, labels, round(self.val_fraction * count), self.seed))
 
     def _encode(self, split: str, rows: list[Row]) -> tuple[list[str], list[int]]:
         number = {name: i for i, name in enumerate(self.class_names)}
