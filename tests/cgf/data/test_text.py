@@ -17,7 +17,7 @@ def tasks(make, data_root):
     [
         ("clinc150", 150, 15000, 3000, 4500),
         ("banking77", 77, 9003, 1000, 3080),
-        ("sst2", 2, 63982, 3367, 872),
+        ("sst2", 2, 60535, 6814, 872),
     ],
 )
 def test_counts(tasks, name, classes, train, val, test):

@@ -1,0 +1,185 @@
+"""What all tasks of text classification share.
+
+Rows from files and rows from the hub are (text, label name) from the first step on, and go through the same
+labels, the same validation part and the same limit. Test rows take no part in any of these choices.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cgf.data.files import Row
+from cgf.data.hub import hub_rows, load_hub
+from cgf.data.sentences import whole_of
+from cgf.data.task import SPLITS, Inputs, Task, check_share, choose
+from cgf.data.text_items import TextDataset, collate_text
+from cgf.data.tokens import tokenized
+from cgf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows by split (val only where the source has one), what each split was read from, and its revision."""
+
+    rows: dict[str, list[Row]]
+    origin: dict[str, str]
+    revision: dict[str, str]
+
+
+@dataclass(kw_only=True)
+class TextTask(Task):
+    """A text task; the subclasses (`cgf.data.text`) read one file format each.
+
+    max_length: tokens a text is truncated to, special tokens included.
+    cache: the folder in which tokenised texts are kept; null: nowhere.
+    val_fraction: the share of train that becomes val where the source has no val of its own.
+    val_sentences: val takes whole sentences with all their phrases, so that no text of train is a part of one of val's
+        or the other way round (but for short phrases that several sentences share; `whole_of`).
+    min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
+    hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
+    hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
+    """
+
+    kind: ClassVar[str] = "text"
+    max_length: int = 128
+    cache: str | None = None
+    val_fraction: float = 0.1
+    val_sentences: bool = False
+    min_words: int = 0
+    hub: str | None = None
+    hub_config: str | None = None
+    hub_revision: str | None = None
+    hub_text: str = "text"
+    hub_label: str = "label"
+    hub_splits: Mapping[str, str] = field(default_factory=lambda: {"train": "train", "test": "test"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("val_fraction", self.val_fraction)
+        if self.max_length < 1:
+            raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
+        if isinstance(self.min_words, bool) or not isinstance(self.min_words, int) or self.min_words < 0:
+            raise UserError(f"task.min_words needs to be a count of words, and it is {self.min_words!r}")
+
+    @abstractmethod
+    def read_local(self, root: Path) -> Source:
+        """Rows of the local files. UserError for a file that is missing or wrong."""
+
+    @abstractmethod
+    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        """Label as the source writes it -> class name; the values, in order, are the classes."""
+
+    @property
+    def class_names(self) -> list[str]:
+        return list(dict.fromkeys(self._names.values()))
+
+    def dataset(self, split: str, inputs: Inputs) -> TextDataset:
+        """Items {'input_ids': list[int], 'label': int}, tokenised at once, or read from ``cache``.
+
+        UserError without a tokenizer, for an unknown split, and for data that cannot be used.
+        """
+        self.check_split(split)
+        tokenizer = self._tokenizer(inputs)
+        texts, labels = self._splits[split]
+        keep = self.limited(split, texts, labels)
+        ids = tokenized([texts[i] for i in keep], tokenizer, self.max_length, self.cache)
+        return TextDataset(ids, [labels[i] for i in keep])
+
+    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+        """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""
+        pad = self._tokenizer(inputs).pad_token_id
+        if pad is None:
+            raise UserError(
+                f"task {self.name} needs a tokenizer with a pad token to batch texts, and "
+                f"{type(inputs.tokenizer).__name__} has none"
+            )
+        return partial(collate_text, pad_id=int(pad))
+
+    def revision(self) -> dict[str, str]:
+        return dict(self._source.revision)
+
+    def read_hub(self) -> Source:
+        """Rows of the hub dataset. UserError if there is none, or it cannot be loaded."""
+        if not self.hub:
+            raise UserError(
+                f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT) or a hub dataset "
+                "(task.hub), and there is neither"
+            )
+        data = load_hub(
+            self.name, self.hub, self.hub_config, list(self.hub_splits.values()), self.hub_revision
+        )
+        rows = {
+            split: hub_rows(self.name, self.hub, data.splits[name], self.hub_text, self.hub_label)
+            for split, name in self.hub_splits.items()
+        }
+        origin = {split: f"hub dataset {self.hub}, split {name}" for split, name in self.hub_splits.items()}
+        key = f"{self.hub}/{self.hub_config}" if self.hub_config else self.hub
+        return Source(rows, origin, {key: data.commit})
+
+    def in_scope(self, label: str) -> bool:
+        """Whether rows of this label take part."""
+        return True
+
+    @cached_property
+    def _source(self) -> Source:
+        root = self.data_root()
+        return self.read_hub() if root is None else self.read_local(root)
+
+    @cached_property
+    def _rows(self) -> dict[str, list[Row]]:
+        return {k: [row for row in rows if self.in_scope(row[1])] for k, rows in self._source.rows.items()}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return self.label_names(self._rows["train"])
+
+    @cached_property
+    def _splits(self) -> dict[str, tuple[list[str], list[int]]]:
+        splits = {split: self._encode(split, rows) for split, rows in self._rows.items()}
+        if "val" not in splits:
+            texts, labels = splits["train"]
+            val = self._chosen_for_val(texts, labels)
+            for split, inside in (("train", False), ("val", True)):
+                keep = [i for i in range(len(texts)) if (i in val) == inside]
+                splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+        for split in ("train", "val"):
+            texts, labels = splits[split]
+            keep = [i for i, text in enumerate(texts) if len(text.split()) >= self.min_words]
+            splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+        for split in SPLITS:
+            if not splits[split][0]:
+                raise UserError(
+                    f"task {self.name} needs rows in {split}, and {self._source.origin} leaves none"
+                    + (f" of at least {self.min_words} words" if self.min_words else "")
+                )
+        return splits
+
+    def _chosen_for_val(self, texts: list[str], labels: list[int]) -> set[int]:
+        keys, count = texts, len(texts)
+        if self.val_sentences:
+            keys = [texts[i] for i in whole_of(texts)]
+            count = len(set(keys))
+        return set(choose(keys, labels, round(self.val_fraction * count), self.seed))
+
+    def _encode(self, split: str, rows: list[Row]) -> tuple[list[str], list[int]]:
+        number = {name: i for i, name in enumerate(self.class_names)}
+        labels = []
+        for i, (_, label) in enumerate(rows):
+            index = number.get(self._names.get(label, label))
+            if index is None:
+                raise UserError(
+                    f"{self._source.origin[split]} needs labels out of the {len(number)} classes of task "
+                    f"{self.name}, and row {i + 1} has {label!r}"
+                )
+            labels.append(index)
+        return [text for text, _ in rows], labels
+
+    def _tokenizer(self, inputs: Inputs) -> Any:
+        if inputs.tokenizer is None:
+            raise UserError(
+                f"task {self.name} is text and needs a model with a tokenizer, and this model has none"
+            )
+        return inputs.tokenizer
