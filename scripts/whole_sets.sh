@@ -2,7 +2,7 @@
 # Whole test sets under CKKS: bash scripts/whole_sets.sh clinc150 banking77 sst2 stories digits smollm2 vit
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
-# (requirements-models.txt) with a chain of 3 squarings in the loop and an exact student of as many
+# (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
 # epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
 # limit with a CGF student of CLINC150 of its own, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
 # SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
