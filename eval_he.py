@@ -22,6 +22,8 @@ def main(cfg: DictConfig) -> None:
 
     workers, shard = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard)
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
+    if cfg.get("softmax"):
+        opened.replace(build(cfg.softmax))
     plan = opened.put_in_place(resolved(cfg)["approx"])
     indices = opened.samples(cfg.he.samples, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"

@@ -14,6 +14,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, InstantiationException
+from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -31,9 +32,11 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
             try:
                 main(cfg)
             except UserError as error:
-                fail(error)
+                ended(2, error)
             except OmegaConfBaseException as error:
-                fail(UserError(f"the configuration does not hold together: {_first_line(error)}"))
+                ended(2, UserError(f"the configuration does not hold together: {_first_line(error)}"))
+            except SystemExit as end:
+                ended(end.code)
 
         def run() -> None:
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -48,10 +51,23 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
     return decorate
 
 
+class FailedJob(Exception):
+    """A job of a sweep that ended with an exit code other than 0."""
+
+
 def fail(error: Exception) -> None:
     """Prints the sentence and ends with exit code 2."""
     print(f"error: {error}", file=sys.stderr)
     sys.exit(2)
+
+
+def ended(code: str | int | None, error: Exception | None = None) -> None:
+    """Ends this process; a job of a sweep ends alone, as Hydra's launchers take SystemExit for the end of all jobs."""
+    if error is not None:
+        print(f"error: {error}", file=sys.stderr)
+    if code and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise FailedJob(f"exit code {code}")
+    sys.exit(code)
 
 
 def check_overrides(config_name: str, overrides: list[str]) -> None:

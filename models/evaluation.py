@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published import Published
 from models.host import Host
-from models.install import install
+from models.install import install, installed
 from models.load import from_checkpoint
 
 SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
@@ -38,6 +39,7 @@ class Opened:
     dataset: Any
     collate: Callable[[list[Any]], dict[str, Any]]
     trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
+    replaced: list[Softmax] | None = field(default=None, init=False)  # those trained, where others are in their place
 
     def __post_init__(self) -> None:
         self.trained = [softmax.exponential for softmax in self.softmaxes]
@@ -50,6 +52,7 @@ class Opened:
         if isinstance(softmax, BPMax):
             raise UserError(f"softmax '{softmax.name}' needs a denominator that training measured, and the checkpoint "
                             f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained")
+        self.replaced = self.replaced or self.softmaxes
         self.softmaxes = install(self.host.model, softmax)
         self.trained = [own.exponential for own in self.softmaxes]
         for own in self.softmaxes:
@@ -86,7 +89,11 @@ class Opened:
 
     @contextmanager
     def as_trained(self) -> Iterator[None]:
-        """Every layer's exponential as the checkpoint has it, for the length of a with block."""
+        """Every layer's softmax and exponential as the checkpoint has it, for the length of a with block."""
+        if self.replaced is not None:
+            with installed(self.host.model, self.replaced.__getitem__):
+                yield
+            return
         in_place = [softmax.exponential for softmax in self.softmaxes]
         try:
             self.put_in_place({"method": "exact"})
@@ -162,19 +169,21 @@ class Opened:
         he["owner"] = {k: v for k, v in he["owner"].items() if k != "bootstrap" or v is not None}
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
                  "samples": indices, "checkpoint": self.checkpoint.run}
+        if self.replaced is not None:
+            facts["softmax"] = self.softmaxes[0].to_json()
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _with_polynomials(softmax: Published) -> None:
     """``weights`` becomes the softmax's reading; observers see the scores, as there is no exponent to see."""
+    softmax.weights = partial(_reading, softmax)  # type: ignore[method-assign]  # no closure: workers unpickle it
 
-    def weights(scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        found = softmax.reading(scores, valid)
-        for observer in softmax.observers:
-            observer(softmax, scores, found, valid)
-        return found
 
-    softmax.weights = weights  # type: ignore[method-assign]
+def _reading(softmax: Published, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+    found = softmax.reading(scores, valid)
+    for observer in softmax.observers:
+        observer(softmax, scores, found, valid)
+    return found
 
 
 def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Whole test sets under CKKS: bash scripts/whole_sets.sh clinc150 banking77 sst2 stories digits smollm2 vit
+# Whole test sets under CKKS: bash scripts/whole_sets.sh clinc150 rivals banking77 sst2 stories digits smollm2 vit
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
 # epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
-# limit with a CGF student of CLINC150 of its own, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
+# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
 # SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
 # CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, half an hour
 # to two hours of training and 1 to 30 of encryption each. Stopped, it goes on.
@@ -73,28 +73,20 @@ sst2() { # phrases to train on, sentences to test on: phrases of ten words and m
     encrypted "$out/sst2-chain4_more" minilm-sst2-cgf_chain approx=exact
 }
 
-rivals() { # what the paper has, on the sentences of clinc150
-    local own=(model=minilm task=clinc150 distill=kd "distill.teacher=$out/clinc150-teacher" train.lr=5.0e-5)
-    local first=(model=minilm task=clinc150) kd=(distill=kd "distill.teacher=$out/clinc150-teacher")
-    train clinc150-teacher "${first[@]}" softmax=exact train.epochs=3 train.lr=1.0e-4
-    train clinc150-exact "${first[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=exact train.epochs=3 train.lr=5.0e-5
-    train clinc150-cgf "${first[@]}" "${kd[@]}" "ckpt=$out/clinc150-teacher" softmax=cgf penalty.weight=1.0 penalty.bound=32.0 \
-        train.epochs=3 train.lr=5.0e-5
-    "$PY" scripts/plan.py "ckpt=$out/clinc150-cgf" samples=null # its range, from which k follows
-    for name in cgf_paper cgf_limit bpmax_calibrated; do beside "clinc150-$name" "$out/clinc150-exact"; done # three epochs each
-    encrypted "$out/clinc150-cgf" minilm-clinc150-cgf_paper approx=chebyshev he.circuit=paper
+rivals() { # what the paper has, on the sentences of clinc150, from the students of the study of the range
+    local studied=outputs/range/minilm/seed-42 own=(model=minilm task=clinc150 train.precision=bf16 distill=kd)
+    "$PY" scripts/range.py study=minilm 'seeds=[42]' 'only=[teacher,cgf,exact,exact_more,bpmax_calibrated]' "out=$out/range.json"
+    "$PY" scripts/plan.py "ckpt=$studied/cgf" samples=null # its range, from which k follows
+    for name in cgf_paper cgf_limit bpmax_calibrated; do beside "clinc150-$name" "$studied/exact"; done # three epochs each
+    encrypted "$studied/cgf" minilm-clinc150-cgf_paper approx=chebyshev he.circuit=paper
     # the paper's k for [-128, 0]: the range is about half of that
-    encrypted "$out/clinc150-cgf" minilm-clinc150-cgf_limit approx=limit approx.k=6 he.circuit=paper
-    local bpmax=(softmax=bpmax_calibrated softmax.p=5 softmax.c=5.0)
-    train clinc150-bpmax "${own[@]}" "ckpt=$out/clinc150-teacher" "${bpmax[@]}" train.epochs=3
-    # the two epochs more that the chain has do it no good (validation 96.2 -> 94.4 %, LOG.md): the three are kept
-    train clinc150-bpmax_more "${own[@]}" "ckpt=$out/clinc150-bpmax" "${bpmax[@]}" train.epochs=2 train.lr=3.0e-5
-    encrypted "$out/clinc150-bpmax" minilm-clinc150-bpmax_calibrated approx=exact
-    train clinc150-exact_more "${own[@]}" "ckpt=$out/clinc150-exact" softmax=exact train.epochs=2 train.lr=3.0e-5
-    beside clinc150-taylor "$out/clinc150-exact_more" # five epochs
-    # right on about [-6, 0] only: put in at once it learns next to nothing (LOG.md)
-    train clinc150-taylor "${own[@]}" "ckpt=$out/clinc150-cgf" softmax=taylor softmax.degree=3 softmax.x0=-3.0 \
-        penalty.weight=1.0 penalty.bound=6.0 train.epochs=2
+    encrypted "$studied/cgf" minilm-clinc150-cgf_limit approx=limit approx.k=6 he.circuit=paper
+    # two epochs more, as the chain has them, do BPMax no good (the study's bpmax_calibrated_more): the three are kept
+    encrypted "$studied/bpmax_calibrated" minilm-clinc150-bpmax_calibrated approx=exact
+    # right on about [-6, 0] only: put in at once it learns next to nothing (LOG.md); five epochs
+    train clinc150-taylor "${own[@]}" "distill.cache=$out/teacher-logits" "distill.teacher=$studied/teacher" "ckpt=$studied/cgf" \
+        softmax=taylor softmax.degree=3 softmax.x0=-3.0 penalty.weight=1.0 penalty.bound=6.0 train.epochs=2 train.lr=5.0e-5
+    beside clinc150-taylor "$studied/exact_more"
     encrypted "$out/clinc150-taylor" minilm-clinc150-taylor approx=exact
 }
 

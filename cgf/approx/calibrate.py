@@ -108,7 +108,9 @@ class Calibration:
             "entries": self.entries, "range": y.get("range"), "quantiles": y.get("quantiles"),
             "row_sum": sums, "row_sum_mean": self.row_sums.mean, "row_sum_overflows": self.overflows,
             "row_sum_far": self.far(),
-            "masked": self.masked, "slots": {"entries": self.slots.count, "range": [self.slots.low, self.slots.high]},
+            "masked": self.masked,
+            "slots": {"entries": self.slots.count, "range": [self.slots.low, self.slots.high],
+                      "quantiles": (self.slots.to_json() or {}).get("quantiles")},
             "skewness": self.skewness.to_json(), "kurtosis": self.kurtosis.to_json(), "kappa": self.kappa.to_json(),
         }  # fmt: skip
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from cgf.approx.approximation import Circuit, Iteration, whole_steps
 from cgf.approx.exponential import square
+from cgf.approx.root import GoldschmidtRoot as GoldschmidtRoot
+from cgf.approx.root import NewtonRoot as NewtonRoot
+from cgf.approx.root import check_guess
 from cgf.approx.series import Series
 from cgf.errors import UserError
 
 
 @dataclass(frozen=True)
-class Goldschmidt:
+class Goldschmidt(Iteration):
     """N / D for D in [low, high] by ``iterations`` steps of one level each.
 
     With b = D / high in [eps, 1] and e_i = 1 - k_i b_i: b_{i+1} = 1 - e_i^2 and N / D ~ (N / high) * product of
@@ -23,7 +28,12 @@ class Goldschmidt:
     The factors k_i never cost a level: f_i = c_i e_i with c_{i-1}^2 = c_i k_i, so that f_{i+1} = f_i^2 + constant
     and each factor is c_i + f_i; the last c is free and takes what is left of the public factors.
     max_error: largest relative error of N / D, for exact arithmetic; all of it makes the result too small.
+    guard, ct_mults and intermediates are those of ``inverse``; ``division`` has them for ``divide``.
+    Raises UserError unless 0 < low < high and iterations is a whole number from 1 to 60.
     """
+
+    method: ClassVar[str] = "goldschmidt"
+    power: ClassVar[float] = -1.0
 
     low: float
     high: float
@@ -33,11 +43,15 @@ class Goldschmidt:
     def __post_init__(self) -> None:
         if not 0 < self.low < self.high < math.inf:
             raise UserError(f"a division needs 0 < low < high for its denominator, and has [{self.low}, {self.high}]")
-        if not isinstance(self.iterations, int) or not 1 <= self.iterations <= 60:
-            raise UserError(f"a division needs 1 to 60 iterations, and {self.iterations!r} was given")
+        whole_steps("a division", self.iterations, 1)
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.low, self.high
 
     @property
     def levels(self) -> int:
+        """Of ``divide``, and of ``inverse`` for two steps and more: one step's inverse takes none."""
         return self.iterations
 
     def steps(self) -> tuple[list[float], float]:
@@ -91,6 +105,26 @@ class Goldschmidt:
             first = first * factor
         return first
 
+    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+        return self.inverse(value(x * self.scale))
+
+    def __call__(self, x: Any) -> Any:
+        """1 / x of a float or an array."""
+        return super().__call__(x) * self.scale
+
+    @property
+    def division(self) -> Circuit:
+        """``divide`` of a numerator as large as its denominator, the largest in a softmax: 2 n - 1 products."""
+        return Circuit(lambda x, value: self.divide(value(x * self.scale), value(x * self.scale)))
+
+    def to_json(self) -> dict[str, Any]:
+        """What defines it, and for the reader the coefficients k_i and c_i that follow, and what divide costs."""
+        levels, products = self.division.cost
+        division = {"levels": levels, "ct_mults": products, "guard": list(self.division.guard(self.domain))}
+        return {**self.facts(), "low": float(self.low), "high": float(self.high), "iterations": self.iterations,
+                "recentre": self.recentre, "factors": self.steps()[0], "constants": self.constants(),
+                "division": division}
+
 
 def iterations_for(low: float, high: float, error: float, recentre: bool = True) -> int:
     """The fewest Goldschmidt iterations on [low, high] with a relative error of at most ``error``."""
@@ -101,52 +135,41 @@ def iterations_for(low: float, high: float, error: float, recentre: bool = True)
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(Iteration):
     """1 / D from a first guess by ``iterations`` steps y <- y (2 - D y), two levels each.
 
-    guess: a Series for 1 / D; its relative error e becomes e^(2^iterations). Source: Newton's method; ARION
-    (Yang et al. 2025) takes a series of degree 255 on [0.02, 400] and two steps.
+    guess: a Series for 1 / D, whose domain is this one's too; its relative error e becomes e^(2^iterations), which
+    max_error states for exact arithmetic. Products of two values: the guess's and 2 a step.
+    Raises UserError for iterations outside 0 to 60 and for a guess that diverges (e of 1 or more) or reaches zero.
+    Source: Newton's method; ARION (Yang et al. 2025) takes a series of degree 255 on [0.02, 400] and two steps.
     """
+
+    method: ClassVar[str] = "newton"
+    power: ClassVar[float] = -1.0
 
     guess: Series
     iterations: int
+
+    def __post_init__(self) -> None:
+        check_guess("a Newton inverse", self.guess, self.iterations, 0, limit=1.0)
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.guess.domain
 
     @property
     def max_error(self) -> float:
         return float(self.guess.max_error ** (2**self.iterations))
 
-    @property
-    def levels(self) -> int:
-        return self.guess.levels + 2 * self.iterations
-
     def inverse(self, denominator: Any, u: Any) -> Any:
-        """1 / D of D and of u = a D + b, the guess's own argument."""
+        """1 / D of D and of u = a D + b, the guess's own argument, of one shape."""
         y = self.guess.core(u)
         for _ in range(self.iterations):
             y = y * (denominator * y * -1 + 2.0)
         return y
 
+    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+        return self.inverse(value(x), value(x * self.guess.a + self.guess.b))
 
-@dataclass(frozen=True)
-class NewtonRoot:
-    """1 / sqrt(D) from a first guess by ``iterations`` steps y <- y (3 - D y^2) / 2, three levels each.
-
-    Relative error e of the guess becomes about 1.5 e^2 a step. Source: Newton's method.
-    """
-
-    guess: Series
-    iterations: int
-
-    @property
-    def max_error(self) -> float:
-        """Largest relative error: 3/2 e^2 + 1/2 |e|^3 bounds each step."""
-        error = self.guess.max_error
-        for _ in range(self.iterations):
-            error = 1.5 * error**2 + 0.5 * error**3
-        return error
-
-    def inverse_sqrt(self, denominator: Any, u: Any) -> Any:
-        y = self.guess.core(u)
-        for _ in range(self.iterations):
-            y = (y * 0.5) * (denominator * square(y) * -1 + 3.0)
-        return y
+    def to_json(self) -> dict[str, Any]:
+        return {**self.facts(), "iterations": self.iterations, "guess": self.guess.to_json()}

@@ -1,22 +1,21 @@
-"""Which exponential for a measured range: list the candidates, keep the feasible, take the cheapest."""
+"""Which exponential for a measured range: of the listed candidates (specs.py), the cheapest feasible one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import groupby
 from typing import Any
 
-from cgf.approx import fit, tree
+from cgf.approx import fit
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
+from cgf.approx.specs import METHODS, Interval, Spec, least_error, specs
 from cgf.errors import UserError
 
 ROWS = ("full", "masked")
-METHODS = ("chebyshev", "limit", "chain", "fitted")
-SQUARINGS = range(2, 11)  # of limit and chain; chebyshev takes what its interval can use
-Interval = tuple[float, float]
+BY_HAND = 15  # degree of a polynomial whose k alone is given
 
 
 @dataclass(frozen=True)
@@ -116,61 +115,61 @@ def stretched(interval: Interval, margin: Any) -> Interval:
     return interval[0] * below, interval[1] * above
 
 
-def _specs(domain: Interval, method: str, degree: int, k: int | None, folded: bool
-           ) -> Iterator[tuple[tuple[int, int], Callable[[], Exponential]]]:
-    """((levels, multiplications), how to fit) of every candidate; nothing is fitted yet."""
-    lo, hi = domain
-    if method not in ("auto", *METHODS):
-        raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {method!r}")
-    if not isinstance(degree, int) or not 1 <= degree <= tree.MAX_DEGREE:
-        raise UserError(f"degree must be a whole number from 1 to {tree.MAX_DEGREE}, and is {degree!r}")
-    wanted = ("chebyshev", "limit", "chain") if method == "auto" else (method,)
-    full = tree.plan((tree.ANY,) * (degree + 1))
-    most = max(0, math.ceil(math.log2((hi - lo) / 2)))  # [lo, hi] / 2^most is 2 wide: more gains nothing
-    for name in wanted:
-        if name in ("chebyshev", "fitted"):
-            make: Callable[..., Exponential] = fit.chebyshev if name == "chebyshev" else fit.fitted
-            for n in [k] if k is not None else range(most + 1):
-                yield (2 + full.depth + n - folded, full.products + n), partial(make, lo, hi, degree, n)
-            continue
-        maker: Callable[..., Exponential] = fit.limit if name == "limit" else fit.chain
-        for n in [k] if k is not None else SQUARINGS:
-            yield (2 + n - folded, n), partial(maker, lo, hi, n)
-
-
 def candidates(range_: Any, domain: Any, tolerance: float = 1e-4, rows: str = "masked", method: str = "auto",
-               degree: int = 15, k: int | None = None, folded: bool = False, guard_bound: float = fit.GUARD_BOUND,
-               share_outside: float | None = None) -> list[Plan]:
+               degree: int | None = None, k: int | None = None, folded: bool = False,
+               guard_bound: float = fit.GUARD_BOUND, share_outside: float | None = None) -> list[Plan]:
     """Every candidate as a plan, cheapest first, feasible or not (``feasible`` tells). Fits them all: slow."""
-    request = _Request(range_, domain, tolerance, rows, folded, guard_bound, share_outside)
-    return sorted((request.plan(make()) for _, make in _specs(request.domain, method, degree, k,
-                                                             folded and rows == "full")), key=cost)
+    wanted = Wanted(range_, domain, tolerance, rows, folded, guard_bound, share_outside)
+    listed = specs(wanted.domain, _methods(method), degree, k, tolerance)
+    return sorted((wanted.plan(spec.make()) for spec in listed), key=cost)
 
 
 def choose(range_: Any, domain: Any, tolerance: float = 1e-4, rows: str = "masked",
-           guard_bound: float = fit.GUARD_BOUND, method: str = "auto", degree: int = 15, k: int | None = None,
+           guard_bound: float = fit.GUARD_BOUND, method: str = "auto", degree: int | None = None, k: int | None = None,
            folded: bool = False, share_outside: float | None = None) -> Plan:
     """The plan of least total levels, then fewest multiplications, then least error.
 
     range_   calibrated [lo, hi] of y or None; the guard interval must hold it
     domain   [lo, hi] on which the error must be at most tolerance
-    A method with its own k is taken as it is, whatever its error, which the plan records. Otherwise
-    UserError where nothing is feasible. Fits in order of cost and stops at the first level that serves.
+    degree   of polynomials; None: every degree that ``specs`` lists
+    A method with its own k is taken as it is (degree 15 unless told), whatever its error, which the plan records.
+    Otherwise UserError where nothing is feasible.
     """
-    request = _Request(range_, domain, tolerance, rows, folded, guard_bound, share_outside)
-    specs = sorted(_specs(request.domain, method, degree, k, folded and rows == "full"), key=lambda s: s[0])
-    if method != "auto" and k is not None:
-        return request.plan(specs[0][1]())
+    wanted = Wanted(range_, domain, tolerance, rows, folded, guard_bound, share_outside)
+    by_hand = method != "auto" and k is not None
+    listed = specs(wanted.domain, _methods(method), BY_HAND if by_hand and degree is None else degree, k, tolerance)
+    return wanted.plan(listed[0].make()) if by_hand else least(wanted, listed)
+
+
+def _methods(method: str) -> tuple[str, ...]:
+    return METHODS if method == "auto" else (method,)
+
+
+def least(wanted: Wanted, listed: list[Spec], fitted: Callable[[Spec], Exponential] | None = None) -> Plan:
+    """Of a list of candidates, the feasible plan of least ``cost``; UserError where none is feasible.
+
+    fitted  makes the fit of a candidate, by a cache say
+    Fits in order of levels, then multiplications, and nothing beyond the first that serve; a candidate whose degree
+    no polynomial of the tolerance has (``least_error``) is fitted only for the error's message.
+    """
+    def plan_of(spec: Spec) -> Plan:
+        return wanted.plan(spec.make() if fitted is None else fitted(spec))
+
     tried: list[Plan] = []
-    for (levels, _), make in specs:
-        good = [p for p in tried if feasible(p)]
-        if good and levels > good[0].levels:
-            break
-        tried.append(request.plan(make()))
-    good = [p for p in tried if feasible(p)]
-    if good:
-        return min(good, key=cost)
-    raise UserError(why_not(request, tried))
+    in_vain: list[Spec] = []
+    for _, group in groupby(sorted(listed, key=_spent), key=_spent):
+        for spec in group:
+            if least_error(wanted.domain, spec.whole_degree) > wanted.tolerance:
+                in_vain.append(spec)
+            else:
+                tried.append(plan_of(spec))
+        if good := [plan for plan in tried if feasible(plan)]:
+            return min(good, key=cost)
+    raise UserError(why_not(wanted, tried + [plan_of(spec) for spec in in_vain]))
+
+
+def _spent(spec: Spec) -> tuple[int, int]:
+    return spec.levels, spec.ct_mults
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:
@@ -194,7 +193,7 @@ def feasible(plan: Plan) -> bool:
     return _error(plan) <= plan.tolerance and _guarded(plan)
 
 
-def why_not(request: Any, tried: list[Plan]) -> str:
+def why_not(request: Wanted, tried: list[Plan]) -> str:
     """The sentence for a request (tolerance, domain, range) of which no tried plan is feasible."""
     best = min(tried, key=_error)
     guarded = [p for p in tried if _guarded(p)]
@@ -207,11 +206,11 @@ def why_not(request: Any, tried: list[Plan]) -> str:
             "(train with a range penalty) would help")
 
 
-class _Request:
-    """What every candidate is judged by."""
+class Wanted:
+    """What every candidate is judged by (see ``choose``); UserError for what is no request."""
 
-    def __init__(self, range_: Any, domain: Any, tolerance: float, rows: str, folded: bool, bound: float,
-                 share_outside: float | None) -> None:
+    def __init__(self, range_: Any, domain: Any, tolerance: float, rows: str, folded: bool,
+                 bound: float = fit.GUARD_BOUND, share_outside: float | None = None) -> None:
         self.domain = checked(domain, "domain")
         self.range = None if range_ is None else checked(range_, "range")
         if not (math.isfinite(tolerance) and tolerance > 0 and math.isfinite(bound) and bound > 0):

@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linprog
 
+from cgf.approx.approximation import Approximation
 from cgf.approx.exponential import square
 from cgf.errors import UserError
 
 GRID = 20_000  # points on which max_error is measured
+ZERO = 1e-300  # coefficients up to this are none
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(Approximation):
     """f(x) ~ sum of coefficients[i] T_i(a x + b) on domain; T_i the Chebyshev polynomials.
 
     max_error   largest relative error |series / f - 1| (of absolute fits |series - f|) on a grid of the domain that
                 it was not fitted on
     Levels of the core: ceil(log2(degree + 1)). Products of two values: log2 of the degree for the T of powers
-    of two, and one for each split of the series (15: 10, 31: 21 in all at most; sparse series take fewer).
+    of two, and one for each split of the series (15: 10, 31: 19 in all at most; sparse series take fewer);
+    ``levels`` and ``ct_mults`` are counted on the core itself. Guard: ``guard``, of u and all that the core holds.
     Splits p = q T_g + r at the largest power of two g <= degree, after Paterson and Stockmeyer 1973 in the
     Chebyshev basis: coefficients stay of the size of f where those of powers grow like 2.4^degree.
+    Raises UserError unless all numbers are finite, lo < hi and some coefficient of degree 1 or more is not zero.
     """
+
+    method: ClassVar[str] = "series"
 
     a: float
     b: float
@@ -34,13 +40,21 @@ class Series:
     domain: tuple[float, float]
     max_error: float
 
-    @property
-    def degree(self) -> int:
-        return len(self.coefficients) - 1
+    def __post_init__(self) -> None:
+        (lo, hi), numbers = self.domain, (self.a, self.b, *self.coefficients)
+        if not np.isfinite((*numbers, lo, hi)).all() or not lo < hi:
+            raise UserError(f"a series needs finite numbers and a domain lo < hi, and has {numbers} on [{lo}, {hi}]")
+        if not (np.abs(self.coefficients[1:]) > ZERO).any():
+            raise UserError(f"a series needs a coefficient of degree 1 or more, and has only {self.coefficients}")
 
     @property
-    def levels(self) -> int:
-        return self.degree.bit_length()
+    def degree(self) -> int:
+        """Of the last coefficient that is not zero."""
+        return max(i for i, c in enumerate(self.coefficients) if abs(c) > ZERO)
+
+    @property
+    def measured_error(self) -> float:
+        return self.max_error
 
     def scaled(self, factor: float) -> Series:
         """factor times this series: a public constant that costs nothing."""
@@ -48,19 +62,26 @@ class Series:
 
     def core(self, u: Any) -> Any:
         """The sum for u = a x + b: a float, array, tensor or ciphertext."""
-        known = {1: u}
-        while 2 * max(known) <= self.degree:
-            g = max(known)
+        known, g, degree = {1: u}, 1, self.degree
+        while 2 * g <= degree:
             known[2 * g] = square(known[g]) * 2 + (-1.0)
+            g *= 2
         return _sum(np.asarray(self.coefficients), known)
 
     def __call__(self, x: Any) -> Any:
         return self.core(x * self.a + self.b)
 
+    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+        return self.core(value(x * self.a + self.b))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.facts(), "degree": self.degree, "a": float(self.a), "b": float(self.b),
+                "coefficients": list(map(float, self.coefficients))}
+
 
 def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
     """The series of these coefficients from the T of powers of two; a float where it is constant."""
-    used = np.flatnonzero(np.abs(coefficients) > 1e-300)
+    used = np.flatnonzero(np.abs(coefficients) > ZERO)
     degree = int(used[-1]) if len(used) else 0
     if degree == 0:
         return float(coefficients[0])

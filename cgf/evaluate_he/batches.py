@@ -32,7 +32,7 @@ class Batches:
     probe         index of a sample -> (heads, queries, slots of the ring) of its scores
     masked        rows have masks anyway (causal), so texts of different lengths share ciphertexts; else texts of
                   one length, which saves the mask's level
-    size          samples of a batch; None: as many as fill the slots
+    size          samples of a batch, fewer where rows_at_once asks for it; None: as many as fill the slots
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
     """
 
@@ -48,15 +48,15 @@ class Batches:
         rows = self.rows_at_once
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")
-        if self.size is not None:
+        if self.size is not None and rows is None:
             return grouped(self.dataset, self.size, indices)[::-1]
         batches: list[list[int]] = []
-        for group in reversed(grouped(self.dataset, max(1, len(indices)), indices)):
+        for group in reversed(grouped(self.dataset, self.size or max(1, len(indices)), indices)):
             while group:  # from the longest on: it decides how many fit
                 heads, queries, slots = self.probe(group[-1])
                 most = max(1, (rows or slots) // (heads * queries))
-                fit = min(most, self._alike(group))
-                if not self.masked and fit < most:
+                fit = min(most, self._alike(group) if self.size is None else len(group))
+                if not self.masked and fit < most and self.size is None:
                     fit = _largest_piece(fit, heads * queries, queries, slots)
                 batches.append(group[-fit:])
                 group = group[:-fit]

@@ -77,4 +77,5 @@ def collect(rows: Iterable[dict[str, Any]]) -> Finished:
             finished.samples.update({i: samples[i] for i in row["batch"]})
         else:
             samples[row["index"]] = row
+    finished.batches.sort(key=lambda batch: min(batch["batch"]))  # workers end in any order; sums must not depend on it
     return finished

@@ -91,6 +91,8 @@ class EncryptedEvaluation:
             ready = self.session.make(self._sizes(left))
             clear = self._clear(sorted(i for b in left for i in b))
             ready()
+            # by all batches, those of an earlier run too, so that a stopped run ends as one that was not stopped
+            self.session.parts = self.session.workers if len(batches) < self.session.workers else 1
             self._run(left, plan, Progress(finished, sum(map(len, left)), sum(map(plan.work, left)), self.say), clear)
         return self.lines.read()
 
@@ -109,7 +111,6 @@ class EncryptedEvaluation:
 
     def _run(self, left: list[list[int]], plan: Batches, progress: Progress, clear: dict[str, dict[int, int]]) -> None:
         workers = self.session.workers
-        self.session.parts = workers if len(left) < workers else 1
         with self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
             running: dict[Future[Any], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
             try:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from cgf.approx import fit, tree
 from cgf.approx.cache import FitCache
 from cgf.approx.exponential import Exponential
-from cgf.approx.plan import Interval, Plan, checked, cost, feasible, statistics_levels, why_not
+from cgf.approx.plan import Plan, Wanted, checked, feasible, least, why_not
+from cgf.approx.specs import METHODS as METHODS
+from cgf.approx.specs import Interval, Spec
+from cgf.approx.specs import specs as specs
 from cgf.errors import UserError
 from cgf.he.dryrun import Needs
 from cgf.he.op_times import OpTimes
 from cgf.he.predict import Predicted, needs_of, predict
 
-METHODS = ("chain", "limit", "chebyshev", "fitted")
-CHEBYSHEV, FITTED = (7, 15, 31), (3, 5, 7, 15)  # degrees
-SQUARINGS = range(2, 11)  # of limit and chain
 FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
 OBJECTIVES = ("levels", "seconds")
 
@@ -43,25 +41,6 @@ class Request:
         checked(self.range, "range"), checked(self.domain, "domain")
         if not (math.isfinite(self.tolerance) and self.tolerance > 0):
             raise UserError(f"tolerance must be positive, and is {self.tolerance}")
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A candidate before its fit: what the core costs is known, its error and guard are not.
-
-    levels and ct_mults are exact but where the fit makes a coefficient zero: then they are upper bounds.
-    """
-
-    method: str
-    degree: int | None
-    k: int
-    levels: int
-    ct_mults: int
-    make: Callable[[], Exponential]
-
-    @property
-    def family(self) -> tuple[str, int | None]:
-        return self.method, self.degree
 
 
 @dataclass(frozen=True)
@@ -116,32 +95,13 @@ class Row:
         }  # fmt: skip
 
 
-def specs(domain: Interval, methods: tuple[str, ...] = METHODS, degree: int | None = None, k: int | None = None,
-          tolerance: float = 1e-4) -> list[Spec]:
-    """Candidates over methods, degrees and squarings, fewest levels first within a family.
+def _wanted(request: Request) -> Wanted:
+    kind = "full" if request.mask == "full" else "masked"
+    return Wanted(request.range, request.domain, request.tolerance, kind, folded=True)
 
-    degree and k fix those of all. A fitted polynomial starts at the k that leaves it 4 (degree + 1) of the
-    domain: with fewer squarings the error stays above 1e-4, so that only a wider ``tolerance`` asks for them.
-    """
-    lo, hi = domain
-    most = max(0, math.ceil(math.log2((hi - lo) / 2)))  # [lo, hi] / 2^most is 2 wide: more gains nothing
-    found: list[Spec] = []
-    for method in methods:
-        if method in ("chain", "limit"):
-            make: Any = fit.chain if method == "chain" else fit.limit
-            found += [Spec(method, None, n, n, n, partial(make, lo, hi, n))
-                      for n in ([k] if k is not None else SQUARINGS)]
-            continue
-        if method not in ("chebyshev", "fitted"):
-            raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {method!r}")
-        make = fit.chebyshev if method == "chebyshev" else fit.fitted
-        for d in [degree] if degree is not None else CHEBYSHEV if method == "chebyshev" else FITTED:
-            shape = tree.plan((tree.ANY,) * (d + 1))
-            strict = method == "fitted" and tolerance <= 1e-4
-            least = max(0, math.ceil(math.log2((hi - lo) / (4 * (d + 1))))) if strict else 0
-            found += [Spec(method, d, n, shape.depth + n, shape.products + n, partial(make, lo, hi, d, n))
-                      for n in ([k] if k is not None else range(min(least, most), min(most, 12) + 1))]
-    return found
+
+def _fit(request: Request, spec: Spec, cache: FitCache) -> Exponential:
+    return cache.get((spec.method, *request.domain, spec.degree, spec.k), spec.make)
 
 
 def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
@@ -150,16 +110,15 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
     That is: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
     the multiplications of a chain that has (its core is squarings and nothing else).
     """
-    kind = "full" if request.mask == "full" else "masked"
+    wanted = _wanted(request)
     done: set[tuple[str, int | None]] = set()
     floors: list[Spec] = []
     for spec in candidates:
         chained = any(spec.levels >= f.levels and spec.ct_mults >= f.ct_mults for f in floors)
         if spec.family in done or chained:
             continue
-        e = cache.get((spec.method, *request.domain, spec.degree, spec.k), spec.make)
-        statistics = statistics_levels(kind, e, True)
-        plan = Plan(e, kind, statistics, statistics + e.levels, e.ct_mults, request.range, request.tolerance)
+        e = _fit(request, spec, cache)
+        plan = wanted.plan(e)
         tried.append(plan)
         if not feasible(plan):
             continue
@@ -170,12 +129,8 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
 
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
-    """The plan of fewest levels, then multiplications, then error; fits no level beyond it. UserError if none."""
-    tried: list[Plan] = []
-    for level in sorted({spec.levels for spec in candidates}):
-        if good := list(plans(request, [spec for spec in candidates if spec.levels == level], cache, tried)):
-            return min(good, key=cost)
-    raise UserError(why_not(request, tried))
+    """The plan of fewest levels, then multiplications, then error, as ``cgf.approx.plan.least`` finds it."""
+    return least(_wanted(request), candidates, lambda spec: _fit(request, spec, cache))
 
 
 def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
@@ -188,7 +143,7 @@ def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache:
         predicted = None if times is None else predict(list(needs), times)
         found.append(Row(plan, needs, request.rows * request.columns, predicted))
     if not found:
-        raise UserError(why_not(request, tried))
+        raise UserError(why_not(_wanted(request), tried))
     return sorted(found, key=_by_levels)
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.report import exponentials, whole
 from cgf.report import training as training_rows
-from cgf.report import whole
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
@@ -181,6 +181,11 @@ def of_means(found: list[dict[str, Any]]) -> str:
                  "outside", "beyond guard"], lines)
 
 
+def paper_k(folder: Path) -> str:
+    """For every k of the paper a plan for the same interval."""
+    return grid(exponentials.TITLES, exponentials.lines(_read(folder, "approx/paper_k.json")))
+
+
 def training(folder: Path) -> str:
     """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
     return grid(training_rows.TITLES, training_rows.lines(training_rows.read_rows(folder)))
@@ -207,5 +212,5 @@ def _or_dash(value: float | None, form: str) -> str:
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "cost_by_operation": cost_by_operation, "batched": batched,
     "depths": depths, "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
-    "cumulants": cumulants,
+    "cumulants": cumulants, "paper_k": paper_k,
 }  # fmt: skip

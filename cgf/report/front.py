@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
-MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D"}
+MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 
 
 def name(row: dict[str, Any]) -> str:

@@ -5,23 +5,13 @@ import json
 import pytest
 from test_evaluate_he import call, checkpoint_fixture, trained_run_fixture  # noqa: F401
 
-CHO = {"_target_": "cgf.softmax.normalize_square.NormalizeSquare", "variant": "cho", "bound": 256.0, "n": 16, "k": None,
-       "degrees": None}
+# Cho et al. in the place of the trained softmax: 45 levels and more, which no ring holds
+CHO = ("softmax=cho", "softmax.bound=256.0", "softmax.n=16", "approx=exact")
 
 
-@pytest.fixture(name="baseline")
-def baseline_fixture(checkpoint):
-    """The trained ViT with Cho et al. in the place of its softmax: 45 levels and more, which no ring holds."""
-    path = checkpoint / "softmax.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "softmax": CHO}))
-    (checkpoint / "plan.json").unlink()
-    return checkpoint
-
-
-def test_one_sample_with_bootstraps(baseline):
-    out = baseline / "eval" / "boot.json"
-    done = call("eval_he", f"ckpt={baseline}", f"out={out}", "he=sim", "he.samples=1", "approx=exact",
-                "he.owner.bootstrap=small")
+def test_one_sample_with_bootstraps(checkpoint):
+    done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=1", *CHO, "he.owner.bootstrap=small")
+    (out,) = (checkpoint / "eval").glob("he-sim-folded-cho-*-own-test-1.json")
     result = json.loads(out.read_text())
     assert result["softmax"] == "cho" and result["samples"] == 1 and result["ops"]["boot"] > 0
     assert result["ring_slots"] == 32768 and result["circuits"] == {"formula": 4 * 4 * 16 * 16}
@@ -29,12 +19,29 @@ def test_one_sample_with_bootstraps(baseline):
     assert (done.returncode, result["overflow"], result["ruined"]) == (0, 0, 0), done.stderr
 
 
+def test_another_softmax_than_the_trained_one_with_workers(checkpoint):
+    """Standard softmax by its polynomials under CKKS and in the clear; as trained is the checkpoint's own softmax."""
+    arguments = (f"ckpt={checkpoint}", "he=sim", "he.samples=4", "he.workers=2")
+    done = call("eval_he", *arguments, "approx=exact", "softmax=standard", "softmax.low=-30.0", "softmax.high=30.0",
+                f"out={checkpoint}/other.json")
+    assert done.returncode in (0, 1), done.stderr
+    other = json.loads((checkpoint / "other.json").read_text())
+    assert call("eval_he", *arguments, f"out={checkpoint}/own.json").returncode == 0
+    own = json.loads((checkpoint / "own.json").read_text())
+    assert (other["softmax"], other["circuits"]) == ("standard", {"formula": other["entries"]})
+    assert other["digest"] != own["digest"] and own["softmax"] == "cgf"
+    lines = [[json.loads(line) for line in (checkpoint / f"{name}.jsonl").read_text().splitlines()]
+             for name in ("other", "own")]
+    trained = [{row["index"]: row["exact"] for row in rows if "index" in row} for rows in lines]
+    assert trained[0] == trained[1] and len(trained[0]) == 4
+
+
 @pytest.mark.parametrize("arguments, says", [
     ([], "softmax 'cho' needs bootstraps here, and the engine has no key for them: he.owner.bootstrap=small (13 GiB)"),
     (["he.owner.bootstrap=small", "he.workers=2"], "he.owner.bootstrap=small needs he.workers=1"),
 ])
-def test_what_bootstraps_need_is_told(baseline, arguments, says):
-    done = call("eval_he", f"ckpt={baseline}", "he=sim", "he.samples=1", "approx=exact", *arguments)
+def test_what_bootstraps_need_is_told(checkpoint, arguments, says):
+    done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=1", *CHO, *arguments)
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
 
 

@@ -1,26 +1,22 @@
 """Series and divisions against numpy: stated errors hold, levels are what they say, constants cost nothing."""
 
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cgf.approx import series
-from cgf.approx.inverse import Goldschmidt, Newton, NewtonRoot, iterations_for
+from cgf.approx.inverse import Goldschmidt, GoldschmidtRoot, Newton, NewtonRoot, iterations_for
 from cgf.errors import UserError
-from cgf.he.count import Counting
-from cgf.he.engine import ENDLESS
-from cgf.he.layout import Layout
-from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimEngine, SimOwner
+
+spec = importlib.util.spec_from_file_location("simulated", Path(__file__).with_name("simulated.py"))
+simulated = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(simulated)
 
 TRUTH = {series.inverse: lambda x: 1 / x, series.inverse_sqrt: lambda x: x**-0.5, series.square_root: np.sqrt}
-
-
-def packed(values):
-    """One value a row, in one ciphertext, on the simulator without an end."""
-    owner = SimOwner(60, rings=(ENDLESS,))
-    layout = Layout(len(values), 1, owner.slots, owner.slots)
-    rows = Rows((1, 1, len(values), 1), 0, None, np.ones(len(values)))
-    return Packed(Counting(SimEngine(60, rings=(ENDLESS,))), layout, rows, (owner.encrypt(values, 60),))
+GUESS, ROOT_GUESS = series.inverse(0.02, 4.0, 7), series.inverse_sqrt(0.02, 4.0, 7)
 
 
 @pytest.mark.parametrize("fit", TRUTH)
@@ -45,7 +41,7 @@ def test_known_minimax_error_of_the_inverse():
 
 @pytest.mark.parametrize("degree, levels", [(1, 1), (3, 2), (7, 3), (15, 4), (16, 5), (31, 5), (63, 6)])
 def test_a_series_takes_the_least_levels(degree, levels):
-    s, x = series.inverse_sqrt(0.01, 1.0, degree), packed(np.linspace(0.01, 1.0, 100))
+    s, x = series.inverse_sqrt(0.01, 1.0, degree), simulated.packed(np.linspace(0.01, 1.0, 100))
     got = s.core(x * s.a + s.b).relinearized()
     assert s.levels == levels and 60 - 1 - got.level == levels
     np.testing.assert_allclose(got.engine.engine is not None and got.cts[0].values[:100],
@@ -72,7 +68,7 @@ def test_recentred_goldschmidt_takes_the_published_steps():
 
 def test_goldschmidt_takes_one_level_an_iteration_and_no_products_with_numbers():
     g = Goldschmidt(0.1, 5.0, 7)
-    d = packed(np.linspace(0.1, 5.0, 50) * g.scale)
+    d = simulated.packed(np.linspace(0.1, 5.0, 50) * g.scale)
     got = g.divide(d, d).relinearized()
     assert 60 - got.level == 7
     ops = got.engine.ops
@@ -97,6 +93,16 @@ def test_newton_squares_the_error_of_its_guess():
     (lambda: iterations_for(1e-300, 1.0, 1e-15), "60 Goldschmidt iterations"),
     (lambda: series.inverse(-1.0, 1.0, 3), "interval above zero, and it starts at -1"),
     (lambda: series.exponential(0.0, 1.0, 300), "degree from 1 to 255, and has .* 300"),
+    (lambda: series.Series(1.0, 0.0, (1.0, 0.0), (0.0, 1.0), 0.1), "coefficient of degree 1 or more"),
+    (lambda: series.Series(1.0, np.nan, (1.0, 1.0), (0.0, 1.0), 0.1), "needs finite numbers"),
+    (lambda: series.Series(1.0, 0.0, (1.0, 1.0), (1.0, 1.0), 0.1), "domain lo < hi"),
+    (lambda: Newton(GUESS, -1), "0 to 60 iterations, and -1"),
+    (lambda: Newton(replace(GUESS, max_error=1.0), 2), "relative error below 1, and it is off by up to 1"),
+    (lambda: NewtonRoot(ROOT_GUESS, 1.5), "0 to 60 iterations, and 1.5"),
+    (lambda: GoldschmidtRoot(ROOT_GUESS, 0), "1 to 60 iterations, and 0"),
+    (lambda: GoldschmidtRoot(replace(ROOT_GUESS, max_error=0.75), 2), "error below 0.732, and it is off by up to 0.75"),
+    (lambda: Newton(series.relu(-1.0, 1.0, 3), 2), "interval above zero, and it starts at -1"),
+    (lambda: Newton(GUESS, 2).guard_interval(0.0), "bound must be a positive number, and is 0"),
 ])
 def test_bad_numbers_are_named(make, says):
     with pytest.raises(UserError, match=says):

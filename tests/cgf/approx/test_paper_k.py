@@ -31,3 +31,5 @@ def test_fewer_levels_on_the_same_interval_within_the_error(row):
     formula = row["k"] + (6 if row["method"] == "chebyshev" else 2)
     assert row["paper"]["levels"] == row["paper"]["levels_counted"] == formula
     assert levels < formula and row["fewer"] == formula - levels
+    assert row["ours"]["levels_core"] == e.levels and row["paper"]["levels_core"] == row["paper"]["levels_folded"] - 1
+    assert row["paper"]["levels_folded"] < formula and levels <= row["paper"]["levels_folded"]

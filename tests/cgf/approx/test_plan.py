@@ -49,7 +49,7 @@ def test_folding_saves_a_level_on_full_rows_only():
 
 def test_candidates_are_sorted_and_of_the_method():
     plans = candidates((-9, 0), (-10, 0), method="limit")
-    assert len(plans) == 9 and [p.levels for p in plans] == list(range(4, 13))
+    assert len(plans) == 10 and [p.levels for p in plans] == list(range(3, 13))
 
 
 @pytest.mark.parametrize("options", [{"method": "spline"}, {"rows": "half"}, {"tolerance": 0.0}, {"degree": 0},

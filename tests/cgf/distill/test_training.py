@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from digits_checkpoint import ENVIRONMENT, call, command
+from digits_checkpoint import ENVIRONMENT, call, command, spawn
 from safetensors.torch import load_file
 
 SMALL = ("task.limit={train: 64, val: 32}", "train.batch_size=16", "train.log_every=1000", "train.lr=1e-3",
@@ -157,6 +157,15 @@ def test_a_sweep_of_two(tmp_path):
     assert done.returncode == 0
     runs = sorted(p.parent.parent.name for p in tmp_path.glob("*/ckpt-2/run.json"))
     assert len(runs) == 2 and "-bpmax-" in runs[0] and "-cgf-" in runs[1]
+
+
+@pytest.mark.parametrize("launcher", ["basic", "parallel"])
+def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
+    """Its sentence is there, the others' checkpoints too, and the sweep's exit code is not 0."""
+    done = spawn("train", "--multirun", *SMALL, f"outputs={tmp_path}", "softmax=cgf", "train.max_steps=2",
+                 "train.lr=-1.0,1e-3", *([] if launcher == "basic" else ["hydra/launcher=parallel"]), cwd=tmp_path)
+    assert done.returncode != 0 and "error: train.lr" in done.stderr and "exit code 2" in done.stderr
+    assert len(list(tmp_path.glob("*/ckpt-2/run.json"))) == 1
 
 
 def test_offline_wandb(tmp_path):

@@ -3,15 +3,20 @@
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cgf.approx.cache import FitCache
+from cgf.approx.calibrate import Calibration
+from cgf.approx.friendly import Budget, assess
+from cgf.approx.plan import choose, feasible
 from cgf.errors import UserError
 from cgf.he import pareto
 from cgf.he.op_times import KINDS, OpTimes
 from cgf.he.pareto import METHODS, Request, dominates, front, least_levels, pick, rows, specs
+from cgf.he.predict import needs_of
 
 RANGE = (-8.0, 0.0)
 
@@ -150,3 +155,25 @@ def test_a_wide_tolerance_asks_for_fitted_polynomials_of_fewer_squarings():
         return {d: min(s.k for s in specs((-64.0, 0.0), ("fitted",), degree=d, tolerance=tolerance)) for d in (3, 7)}
 
     assert fewest(1e-4) == {3: 2, 7: 1} and fewest(1e-2) == {3: 0, 7: 0}
+
+
+@pytest.mark.parametrize("low, tolerance, levels", [
+    (-96.0, 1e-4, 5), (-64.0, 1e-5, 5), (-20.0, 1e-2, 4), (-10.0, 1e-4, 4), (-1.0, 1e-2, 1), (-1.0, 0.1, 1),
+])
+def test_every_planner_takes_the_same_levels(low, tolerance, levels):
+    """The core of plan.py pareto=false and of the friendliness report is that of the Pareto set's least levels."""
+    domain = (low, 0.0)
+    request = Request(domain, domain, tolerance, 16, 16, "full")
+    plain = choose(domain, domain, tolerance, "full", folded=True)
+    assert plain == least_levels(request, specs(domain, METHODS, tolerance=tolerance), FitCache(None))
+    assert plain.exponential.levels == levels and feasible(plain)
+    (needs,) = needs_of(plain.exponential, "full", 16, 16)
+    assert needs.levels == plain.levels == 1 + levels
+
+
+def test_the_report_takes_the_levels_of_the_pareto_set():
+    shown = Calibration()
+    shown.add(np.linspace(-12.0, 0.0, 60).reshape(6, 10), np.ones(6))
+    plan = assess(shown, Budget("masked", 1e-3)).plan
+    request = Request(plan.range, plan.exponential.fit.domain, 1e-3, 16, 16, "causal")
+    assert plan == least_levels(request, specs(request.domain, tolerance=1e-3), FitCache(None))
