@@ -24,10 +24,10 @@ class Finished:
     batches: list[dict[str, Any]] = field(default_factory=list)
 
     def layers(self) -> list[LayerRecord]:
-        """All batches together, by layer."""
+        """All batches together, by layer; workers end in any order, and no sum depends on it."""
         count = len(self.batches[0]["layers"]) if self.batches else 0
         found = [LayerRecord() for _ in range(count)]
-        for batch in self.batches:
+        for batch in sorted(self.batches, key=lambda batch: min(batch["batch"])):
             for record, row in zip(found, batch["layers"], strict=True):
                 record.join(LayerRecord.from_json(row))
         return found
@@ -77,5 +77,4 @@ def collect(rows: Iterable[dict[str, Any]]) -> Finished:
             finished.samples.update({i: samples[i] for i in row["batch"]})
         else:
             samples[row["index"]] = row
-    finished.batches.sort(key=lambda batch: min(batch["batch"]))  # workers end in any order; sums must not depend on it
     return finished
