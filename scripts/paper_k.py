@@ -17,7 +17,8 @@ from rich.table import Table
 
 from cgf.approx import fit
 from cgf.approx.cache import FitCache
-from cgf.he.pareto import METHODS, Request, least_levels, specs
+from cgf.approx.specs import METHODS, specs
+from cgf.he.pareto import Request, least_levels
 from cgf.he.predict import needs_of
 from cgf.results import run_info, write_json
 

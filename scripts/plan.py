@@ -61,7 +61,8 @@ def pareto(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -
 def _request(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     from cgf.approx.cache import FitCache
     from cgf.approx.plan import checked
-    from cgf.he.pareto import METHODS, Request, specs
+    from cgf.approx.specs import METHODS, specs
+    from cgf.he.pareto import Request
 
     approx = resolved(cfg)["approx"]
     request = Request(checked(range_, "range"), checked(domain, "domain"), cfg.tolerance, **options)

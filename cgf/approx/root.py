@@ -37,22 +37,21 @@ def check_guess(name: str, guess: Series, iterations: int, least: int, limit: fl
 
 
 @dataclass(frozen=True)
-class NewtonRoot(Iteration):
-    """1 / sqrt(D) from a first guess by ``iterations`` steps y <- y (3 - D y^2) / 2, three levels each.
+class Root(Iteration):
+    """1 / sqrt(D) from a first guess, by steps whose error is ``root_error``.
 
-    guess: a Series for 1 / sqrt(D), whose domain is this one's too. max_error: about 1.5 e^2 a step from the guess's
-    e, see ``root_error``. Products of two values: the guess's and 3 a step. Raises UserError for iterations outside
-    0 to 60 and for a guess that diverges (e of 0.732 or more) or reaches zero. Source: Newton's method.
+    guess: a Series for 1 / sqrt(D), whose domain is this one's too. told: name for messages, and the least iterations.
     """
 
-    method: ClassVar[str] = "newton_root"
     power: ClassVar[float] = -0.5
+    told: ClassVar[tuple[str, int]]
 
     guess: Series
     iterations: int
 
     def __post_init__(self) -> None:
-        check_guess("a Newton root", self.guess, self.iterations, 0)
+        name, least = self.told
+        check_guess(name, self.guess, self.iterations, least)
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -65,10 +64,7 @@ class NewtonRoot(Iteration):
 
     def inverse_sqrt(self, denominator: Any, u: Any) -> Any:
         """1 / sqrt(D) of D and of u = a D + b, the guess's own argument, of one shape."""
-        y = self.guess.core(u)
-        for _ in range(self.iterations):
-            y = (y * 0.5) * (denominator * square(y) * -1 + 3.0)
-        return y
+        raise NotImplementedError
 
     def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
         return self.inverse_sqrt(value(x), value(x * self.guess.a + self.guess.b))
@@ -78,7 +74,27 @@ class NewtonRoot(Iteration):
 
 
 @dataclass(frozen=True)
-class GoldschmidtRoot(Iteration):
+class NewtonRoot(Root):
+    """1 / sqrt(D) from a first guess by ``iterations`` steps y <- y (3 - D y^2) / 2, three levels each.
+
+    guess: a Series for 1 / sqrt(D), whose domain is this one's too. max_error: about 1.5 e^2 a step from the guess's
+    e, see ``root_error``. Products of two values: the guess's and 3 a step. Raises UserError for iterations outside
+    0 to 60 and for a guess that diverges (e of 0.732 or more) or reaches zero. Source: Newton's method.
+    """
+
+    method: ClassVar[str] = "newton_root"
+    told: ClassVar[tuple[str, int]] = ("a Newton root", 0)
+
+    def inverse_sqrt(self, denominator: Any, u: Any) -> Any:
+        """1 / sqrt(D) of D and of u = a D + b, the guess's own argument, of one shape."""
+        y = self.guess.core(u)
+        for _ in range(self.iterations):
+            y = (y * 0.5) * (denominator * square(y) * -1 + 3.0)
+        return y
+
+
+@dataclass(frozen=True)
+class GoldschmidtRoot(Root):
     """1 / sqrt(D), or sqrt(D), by the coupled steps r = 1/2 - g h, g <- g + g r, h <- h + h r, two levels each.
 
     g = D y and h = y / 2 of the guess y go to sqrt(D) and 1 / (2 sqrt(D)), with the same error as y by Newton's
@@ -92,22 +108,7 @@ class GoldschmidtRoot(Iteration):
     """
 
     method: ClassVar[str] = "goldschmidt_root"
-    power: ClassVar[float] = -0.5
-
-    guess: Series
-    iterations: int
-
-    def __post_init__(self) -> None:
-        check_guess("a Goldschmidt root", self.guess, self.iterations, 1)
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        return self.guess.domain
-
-    @property
-    def max_error(self) -> float:
-        """Largest relative error, for exact arithmetic."""
-        return root_error(self.guess.max_error, self.iterations)
+    told: ClassVar[tuple[str, int]] = ("a Goldschmidt root", 1)
 
     def _coupled(self, denominator: Any, u: Any) -> tuple[Any, Any, Any]:
         """(g, h, 1 + r) of the last step."""
@@ -127,9 +128,3 @@ class GoldschmidtRoot(Iteration):
         """sqrt(D) of the same, for as many levels and products."""
         g, _, factor = self._coupled(denominator, u)
         return g * factor
-
-    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
-        return self.inverse_sqrt(value(x), value(x * self.guess.a + self.guess.b))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.facts(), "iterations": self.iterations, "guess": self.guess.to_json()}

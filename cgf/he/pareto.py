@@ -10,9 +10,7 @@ from typing import Any
 from cgf.approx.cache import FitCache
 from cgf.approx.exponential import Exponential
 from cgf.approx.plan import Plan, Wanted, checked, feasible, least, why_not
-from cgf.approx.specs import METHODS as METHODS
 from cgf.approx.specs import Interval, Spec
-from cgf.approx.specs import specs as specs
 from cgf.errors import UserError
 from cgf.he.dryrun import Needs
 from cgf.he.op_times import OpTimes

@@ -12,10 +12,11 @@ from cgf.approx.cache import FitCache
 from cgf.approx.calibrate import Calibration
 from cgf.approx.friendly import Budget, assess
 from cgf.approx.plan import choose, feasible
+from cgf.approx.specs import METHODS, specs
 from cgf.errors import UserError
 from cgf.he import pareto
 from cgf.he.op_times import KINDS, OpTimes
-from cgf.he.pareto import METHODS, Request, dominates, front, least_levels, pick, rows, specs
+from cgf.he.pareto import Request, dominates, front, least_levels, pick, rows
 from cgf.he.predict import needs_of
 
 RANGE = (-8.0, 0.0)
