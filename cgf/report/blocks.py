@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import exponentials, whole
+from cgf.report import exponentials, pipelines, whole
 from cgf.report import training as training_rows
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
@@ -152,6 +152,11 @@ def alternatives(folder: Path) -> str:
     return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
 
 
+def both_pipelines(folder: Path) -> str:
+    """LoRA fine-tuning beside distillation."""
+    return grid(pipelines.TITLES, pipelines.lines(folder))
+
+
 def whole_sets(folder: Path) -> str:
     """Whole test sets under CKKS, and published times an entry."""
     return grid(whole.TITLES, whole.lines(folder))
@@ -212,5 +217,5 @@ def _or_dash(value: float | None, form: str) -> str:
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations, "cost": cost, "cost_by_operation": cost_by_operation, "batched": batched,
     "depths": depths, "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
-    "cumulants": cumulants, "paper_k": paper_k,
+    "cumulants": cumulants, "paper_k": paper_k, "pipelines": both_pipelines,
 }  # fmt: skip

@@ -44,17 +44,14 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry a host, task and softmax over its seeds; the exact one first, then by accuracy.
 
-    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. Rows that
-    were trained in their attention alone stand against BPMax trained so.
+    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds.
     """
     by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         by.setdefault((row["host"], row["task"], row["softmax"]), []).append(row)
     found = []
     for (host, task, softmax), own in by.items():
-        rival = "bpmax_attention" if softmax.endswith("_attention") else "bpmax"
-        peers = {r["seed"]: r["accuracy"] for r in by.get((host, task, rival), [])}
-        apart = [r["accuracy"] - peers[r["seed"]] for r in own if r["seed"] in peers and softmax != rival]
+        apart = _apart(own, [by.get((host, task, name), []) for name in rivals(softmax)])
         levels = {r["total_levels"] for r in own}
         planned = [r["accuracy_planned"] for r in own if r.get("accuracy_planned") is not None]
         accuracies = [r["accuracy"] for r in own]
@@ -70,6 +67,23 @@ def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "trials": max(1, max(len(r.get("trials") or []) for r in own)),
         })  # fmt: skip
     return sorted(found, key=lambda g: (g["host"], g["task"], g["softmax"] != "exact", -g["accuracy"], g["softmax"]))
+
+
+def rivals(softmax: str) -> tuple[str, ...]:
+    """The forms of BPMax that a row stands against: as it was trained itself, in its attention alone or as a whole.
+
+    None for BPMax itself, and for adapters, since BPMax was not trained so.
+    """
+    if softmax.startswith("bpmax") or softmax.endswith("lora"):
+        return ()
+    return ("bpmax_attention",) if softmax.endswith("_attention") else ("bpmax", "bpmax_calibrated")
+
+
+def _apart(own: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> list[float]:
+    """Differences of accuracy by seed from the form of BPMax that shares most seeds, of those the most accurate one."""
+    known = [{r["seed"]: r["accuracy"] for r in other} for other in others]
+    best = max(known, key=lambda p: (len({r["seed"] for r in own} & set(p)), _mean([*p.values()] or [0.0])), default={})
+    return [r["accuracy"] - best[r["seed"]] for r in own if r["seed"] in best]
 
 
 def lines(rows: list[dict[str, Any]]) -> list[list[str]]:

@@ -84,3 +84,23 @@ def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
     document.write_text(filled(TEXT, folder))
     stale = tables("--check")
     assert stale.returncode == 2 and "accuracy.png is stale" in stale.stderr and stale.stderr.count("\n") == 1
+
+
+def test_rows_stand_against_the_better_form_of_bpmax(folder):
+    write(folder, "bpmax_calibrated", 42, 0.88)
+    table = filled(TEXT, folder)
+    assert "| cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +3.00, above |" in table
+    assert "| bpmax_calibrated | 3 | 42 | 88.00 % | -2.00 | 1 / 2 | – |" in table
+    write(folder, "bpmax", 43, 0.88)  # now that form shares more seeds, and the mean is over both
+    assert "| -1.00 | 2 / 4 | +2.50, above | 89.00 % |" in filled(TEXT, folder)
+
+
+def test_adapters_beside_distillation(folder):
+    text = "<!-- table: pipelines -->\n<!-- end -->\n"
+    assert "toy" not in filled(text, folder)
+    write(folder, "exact_lora", 42, 0.8, total_levels=None)
+    write(folder, "lora", 42, 0.81, total_levels=7, epochs=6, best_epoch=5.0)
+    table = filled(text, folder)
+    assert "| toy | t | 42 | SFT, then KD | 90.00 % | 91.00 % | +1.00 | 6 | 3 (2) |" in table
+    assert "| toy | t | 42 | LoRA SFT | 80.00 % | 81.00 % | +1.00 | 7 | 6 (5) |" in table
+    assert "| lora | 7 | 42 | 81.00 % | -9.00 | 1 / 2 | – |" in filled(TEXT, folder)  # BPMax has no adapters

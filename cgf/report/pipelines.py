@@ -1,0 +1,30 @@
+"""The two ways to CGF-softmax of the paper: adapters from the base model on, and distillation from a teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgf.report.training import groups, read_rows
+
+TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", "points", "levels", "epochs (best)"]
+PIPELINES = (("SFT, then KD", "exact", "cgf"), ("LoRA SFT", "exact_lora", "lora"))  # name, exact and CGF rows
+
+
+def lines(folder: Path) -> list[list[str]]:
+    """Two lines for each host and task that has rows of both, over the seeds that all four kinds of rows share."""
+    rows = read_rows(folder)
+    names = {softmax for _, *both in PIPELINES for softmax in both}
+    found = []
+    for host, task in sorted({(r["host"], r["task"]) for r in rows}):
+        here = [r for r in rows if (r["host"], r["task"]) == (host, task) and r["softmax"] in names]
+        seeds = set.intersection(*({r["seed"] for r in here if r["softmax"] == name} for name in names))
+        by = {g["softmax"]: g for g in groups([r for r in here if r["seed"] in seeds])}
+        for pipeline, exact, cgf in PIPELINES if seeds else ():
+            own = by[cgf]
+            found.append([
+                host, task, ", ".join(map(str, own["seeds"])), pipeline, f"{100 * by[exact]['accuracy']:.2f} %",
+                f"{100 * own['accuracy']:.2f} %", f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",
+                "–" if own["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(own["levels"])),
+                f"{own['epochs']} ({', '.join(f'{e:g}' for e in own['best_epochs'])})",
+            ])  # fmt: skip
+    return found
