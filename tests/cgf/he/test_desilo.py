@@ -214,3 +214,23 @@ def test_what_would_wrap_around_is_not_encrypted_or_encoded(owner_of):
     for number in (np.nan, np.float64(np.inf), -np.inf * one, 2**60, 2.0**60):
         with pytest.raises(UserError, match=r"a product needs numbers of at most 2\.88e\+17, and the largest is"):
             engine.mul(owner.encrypt(one, 2), number)
+
+
+@REAL
+def test_a_vector_added_to_many_columns_is_encoded_once_a_level(owner_of):
+    owner = owner_of("desilo", 4)
+    engine, rng = owner.evaluator(frozenset()), np.random.default_rng(3)
+    x, vector = rng.normal(size=(2, owner.slots))
+    high, low = owner.encrypt(x, 4), owner.encrypt(x, 2)
+    for ct in (high, low, high):
+        assert np.abs(owner.decrypt(engine.add(ct, vector)) - (x + vector)).max() < 1e-9
+        assert np.abs(owner.decrypt(engine.sub(ct, vector)) - (x - vector)).max() < 1e-9
+    assert [level for level, _ in engine._terms] == [2, 4]  # the one used last comes last
+    kept = engine._terms[4, vector.tobytes()]
+    engine.add(high, vector.copy())
+    assert engine._terms[4, vector.tobytes()] is kept  # it goes by what a vector holds, not by which one it is
+    vector *= 2
+    assert np.abs(owner.decrypt(engine.add(high, vector)) - (x + vector)).max() < 1e-9
+    for number in range(2 * desilo.KEPT):
+        assert np.abs(owner.decrypt(engine.add(low, np.full(owner.slots, number))) - (x + number)).max() < 1e-9
+    assert len(engine._terms) == desilo.KEPT
