@@ -6,6 +6,7 @@ points; it knows nothing of weights, and the functions here know nothing of exp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -93,8 +94,11 @@ def exchange(model: Model, start: np.ndarray, steps: int = 60, close: float = 1e
         except np.linalg.LinAlgError:
             break
         size = np.abs(params) + 1e-3 * np.abs(params).max()
+        region = back / (reach * size[:, None])
+        if not (np.isfinite(region).all() and math.isfinite(worst)):  # a start that overflows, or of zeros alone
+            break
         points = _extrema(residuals)
-        solution = _linear_program(residuals[points] / worst, orthonormal[points], back / (reach * size[:, None]))
+        solution = _linear_program(residuals[points] / worst, orthonormal[points], region)
         if solution is None:
             break
         trial = params + back @ solution[0]

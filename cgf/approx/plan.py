@@ -152,6 +152,8 @@ def least(wanted: Wanted, listed: list[Spec], fitted: Callable[[Spec], Exponenti
     Fits in order of levels, then multiplications, and nothing beyond the first that serve; a candidate whose degree
     no polynomial of the tolerance has (``least_error``) is fitted only for the error's message.
     """
+    wanted.need_room()
+
     def plan_of(spec: Spec) -> Plan:
         return wanted.plan(spec.make() if fitted is None else fitted(spec))
 
@@ -219,6 +221,14 @@ class Wanted:
             raise UserError(f"rows must be full or masked, and is {rows!r}")
         self.tolerance, self.rows, self.folded, self.bound = tolerance, rows, folded, bound
         self.share_outside = share_outside
+
+    def need_room(self) -> None:
+        """UserError where exp itself, less the tolerance, passes the guard bound: no candidate need be fitted then."""
+        highest, most = self.domain[1], math.log(self.bound)
+        if highest + math.log1p(-min(self.tolerance, 0.5)) > most:
+            raise UserError(f"exp is to be approximated up to y = {highest:.4g}, and a guard of 2^"
+                            f"{math.log2(self.bound):.3g} holds it up to {most:.3g}: less range is needed (train with a "
+                            "range penalty, or leave more entries out by outside=SHARE)")
 
     def plan(self, exponential: Exponential) -> Plan:
         if self.bound != fit.GUARD_BOUND:

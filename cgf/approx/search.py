@@ -71,8 +71,9 @@ def polish(model: Model, start: np.ndarray, evaluations: int) -> np.ndarray:
     def part(index: int):  # type: ignore[no-untyped-def]
         return lambda p: np.nan_to_num(model(p[None])[index][0], nan=BAD, posinf=BAD, neginf=-BAD)
 
-    return minpack(part(0), start, part(1), method="lm", x_scale="jac", xtol=1e-14, ftol=1e-14, gtol=1e-14,
-                   max_nfev=evaluations).x
+    with np.errstate(all="ignore"):  # squares of BAD overflow: such a start stays where it is
+        return minpack(part(0), start, part(1), method="lm", x_scale="jac", xtol=1e-14, ftol=1e-14, gtol=1e-14,
+                       max_nfev=evaluations).x
 
 
 def random_starts(k: int, count: int, alpha: float | None, rng: np.random.Generator) -> np.ndarray:

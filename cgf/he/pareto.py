@@ -109,6 +109,7 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
     the multiplications of a chain that has (its core is squarings and nothing else).
     """
     wanted = _wanted(request)
+    wanted.need_room()
     done: set[tuple[str, int | None]] = set()
     floors: list[Spec] = []
     for spec in candidates:

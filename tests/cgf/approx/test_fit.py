@@ -99,3 +99,9 @@ def test_guard_where_the_domain_breaks_the_bound():
 def test_bad_input(make):
     with pytest.raises(UserError):
         make()
+
+
+def test_a_range_far_beyond_every_start_gives_a_fit_and_no_error():
+    """Scores of a host that CGF-softmax was put into untrained: all starts overflow or vanish."""
+    wide = fit.fitted(-3304.44140625, 8.396411895751953, 3, 8)
+    assert np.isfinite(wide.fit.max_error) and wide.k == 8

@@ -65,3 +65,12 @@ def test_room_around_a_calibrated_range():
     for margin in (0.9, [2.0, 0.5], [1.1], [1, 2, 3], "wide", float("nan"), [1.1, float("inf")], None):
         with pytest.raises(UserError, match=r"a number of at least 1 or two, \[below, above\], and is"):
             stretched((-40.0, 8.0), margin)
+
+
+def test_a_range_whose_exponential_no_ciphertext_holds_is_refused_before_anything_is_fitted(monkeypatch):
+    monkeypatch.setattr(fit, "_fitted", None)
+    with pytest.raises(UserError, match=r"up to y = 35, and a guard of 2\^18 holds it up to 12.5: less range is needed"):
+        choose((-60, 35), (-60, 35))
+    with pytest.raises(UserError, match=r"a guard of 2\^10 holds it up to 6.93"):
+        choose((-16, 8), (-16, 8), guard_bound=2.0**10)
+    assert not feasible(choose((-60, 35), (-60, 35), method="limit", k=8))  # by hand it is taken as it is
