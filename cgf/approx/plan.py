@@ -227,8 +227,8 @@ class Wanted:
         highest, most = self.domain[1], math.log(self.bound)
         if highest + math.log1p(-min(self.tolerance, 0.5)) > most:
             raise UserError(f"exp is to be approximated up to y = {highest:.4g}, and a guard of 2^"
-                            f"{math.log2(self.bound):.3g} holds it up to {most:.3g}: less range is needed (train with a "
-                            "range penalty, or leave more entries out by outside=SHARE)")
+                            f"{math.log2(self.bound):.3g} holds it up to {most:.3g}: less range is needed (train with "
+                            "a range penalty, or leave more entries out by outside=SHARE)")
 
     def plan(self, exponential: Exponential) -> Plan:
         if self.bound != fit.GUARD_BOUND:

@@ -69,7 +69,7 @@ def test_room_around_a_calibrated_range():
 
 def test_a_range_whose_exponential_no_ciphertext_holds_is_refused_before_anything_is_fitted(monkeypatch):
     monkeypatch.setattr(fit, "_fitted", None)
-    with pytest.raises(UserError, match=r"up to y = 35, and a guard of 2\^18 holds it up to 12.5: less range is needed"):
+    with pytest.raises(UserError, match=r"up to y = 35, and a guard of 2\^18 holds it up to 12.5: less range"):
         choose((-60, 35), (-60, 35))
     with pytest.raises(UserError, match=r"a guard of 2\^10 holds it up to 6.93"):
         choose((-16, 8), (-16, 8), guard_bound=2.0**10)
