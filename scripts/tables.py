@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cgf.errors import UserError
 from cgf.report import whole
 from cgf.report.blocks import filled
-from cgf.report.training import PLOT, is_current, plot, read_rows
+from cgf.report.training import read_rows
+from cgf.report.training_plot import PLOT, is_current, plot
 from cgf.results import write_text
 
 ROOT = Path(__file__).resolve().parent.parent

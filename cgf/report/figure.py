@@ -17,10 +17,14 @@ def colours(count: int) -> list:
     return [colormaps[name](index % 20) for index in range(count)]
 
 
-def new_figure(height_in: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels side by side, and their axes."""
+def new_figure(height_in: float, panels: int = 1, columns: int | None = None) -> tuple[Figure, list[Axes]]:
+    """A figure of so many panels, ``columns`` side by side (None: all), and their axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
-    axes = list(figure.subplots(1, panels, squeeze=False)[0])
+    across = columns or panels
+    grid = list(figure.subplots(-(-panels // across), across, squeeze=False).flat)
+    axes = grid[:panels]
+    for ax in grid[panels:]:
+        ax.set_axis_off()
     for ax in axes:
         ax.grid(color="#e4e7eb", linewidth=0.7)
         ax.set_axisbelow(True)

@@ -1,17 +1,13 @@
-"""Result rows of training (results/train/*.json): one line a host, task and softmax, and accuracy against levels."""
+"""Result rows of training (results/train/*.json): one line a host, task and softmax."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report.figure import colours, new_figure, png
 from cgf.results import read_json
 
-PLOT = "train/accuracy.png"
 NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
           "train_s", "total_levels", "command", "commit", "dirty")
 TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
@@ -116,37 +112,3 @@ def _levels(levels: list[int] | None) -> str:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
-
-
-def digest(rows: list[dict[str, Any]]) -> str:
-    """Of all that the plot shows; it is kept in the plot, so that a stale one is noticed."""
-    return hashlib.sha256(json.dumps(groups(rows), sort_keys=True).encode()).hexdigest()
-
-
-def plot(rows: list[dict[str, Any]]) -> bytes:
-    """Accuracy (mean, least to most over seeds) against the circuit's levels, a panel a host; exact as a line. PNG."""
-    shown = groups(rows)
-    places = list(dict.fromkeys((g["host"], g["task"]) for g in shown))
-    names = sorted({g["softmax"] for g in shown} - {"exact"})
-    colour = dict(zip(names, colours(len(names)), strict=True))
-    figure, axes = new_figure(4.6, len(places))
-    for ax, place in zip(axes, places, strict=True):
-        here = [g for g in shown if (g["host"], g["task"]) == place]
-        for g in here:
-            if g["softmax"] == "exact":
-                ax.axhline(100 * g["accuracy"], color="0.3", ls="--", lw=1, label="exact")
-            elif g["levels"] is not None:
-                middle = 100 * g["accuracy"]
-                ends = [[middle - 100 * g["least"]], [100 * g["most"] - middle]]
-                ax.errorbar(_mean(g["levels"]), middle, ends, fmt="o", color=colour[g["softmax"]], capsize=3,
-                            label=g["softmax"])
-        ax.set_title(f"{place[0]}, {place[1]}", fontsize=10)
-        ax.set_xlabel("levels")
-        ax.set_ylabel("test accuracy, %")
-        ax.legend(fontsize=7, loc="lower right")
-    return png(figure, {"Description": digest(rows)})
-
-
-def is_current(path: Path, rows: list[dict[str, Any]]) -> bool:
-    """Whether a plot was drawn from these rows."""
-    return path.is_file() and digest(rows).encode() in path.read_bytes()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cgf.errors import UserError
-from cgf.report import training
+from cgf.report import training, training_plot
 from cgf.report.blocks import filled
 from cgf.results import write_json
 
@@ -19,7 +19,7 @@ def write(folder, softmax, seed, accuracy, **more):
     row = {"host": "toy", "task": "t", "softmax": softmax, "seed": seed, "accuracy": accuracy, "accuracy_exact": 0.9,
            "validation": 0.9, "epochs": 3, "best_epoch": 2.0, "train_s": 5.0, "total_levels": 3, "command": "c",
            "commit": "a", "dirty": False, "paired": {"this_alone": 1, "exact_alone": 2}, **more}
-    write_json(folder / "train" / f"toy-t-{softmax}-{seed}.json", row)
+    write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
 def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
     document = folder / "d.md"
     document.write_text(TEXT)
-    found = folder / training.PLOT
+    found = folder / training_plot.PLOT
 
     def tables(*more):
         return subprocess.run([sys.executable, "scripts/tables.py", *more, "--results", str(folder), str(document)],
@@ -104,3 +104,18 @@ def test_adapters_beside_distillation(folder):
     assert "| toy | t | 42 | SFT, then KD | 90.00 % | 91.00 % | +1.00 | 6 | 3 (2) |" in table
     assert "| toy | t | 42 | LoRA SFT | 80.00 % | 81.00 % | +1.00 | 7 | 6 (5) |" in table
     assert "| lora | 7 | 42 | 81.00 % | -9.00 | 1 / 2 | – |" in filled(TEXT, folder)  # BPMax has no adapters
+
+
+def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkeypatch):
+    write(folder, "taylor", 42, 0.85, total_levels=3)
+    for softmax in ("exact", "cgf"):
+        write(folder, softmax, 42, 0.8, total_levels=None if softmax == "exact" else 5, task="u")
+    figures = []
+    monkeypatch.setattr(training_plot, "png", lambda figure, metadata: figures.append(figure))
+    training_plot.plot(training.read_rows(folder))
+    first, second = figures[0].axes
+    assert (first.get_title(), second.get_title()) == ("toy, t", "toy, u")
+    places = sorted(float(line.get_xdata()[0]) for line in first.lines if line.get_marker() == "o")
+    assert places == [3.0, 3.0 + training_plot.APART, 5.5]  # bpmax and taylor; cgf of 5 and 6 levels
+    shown = [text.get_text() for text in figures[0].legends[0].texts]
+    assert shown == ["exact", "bpmax", "cgf", "taylor"]
