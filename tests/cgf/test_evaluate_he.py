@@ -151,6 +151,35 @@ def rounded(result):
     return json.loads(json.dumps(stable(result)), parse_float=lambda x: float(f"{float(x):.9g}"))
 
 
+def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
+    """The real process under real encryption, killed within a sample's circuits and not only between two of them."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"moment by seed {seed}")
+    moments, out = random.Random(seed), checkpoint / "eval" / "ciphertexts.json"
+    lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 4)
+    arguments = [f"ckpt={checkpoint}", "he=desilo", "he.samples=9", "he.batch=1", "he.owner.mode=cpu"]
+    process = subprocess.Popen(command("eval_he", *arguments, f"out={out}"), cwd=checkpoint,
+                               env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline, done = time.monotonic() + 120, 0
+    while done < wanted and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+        done = lines.read_bytes().count(b'"batch"') if lines.exists() else 0
+    time.sleep(moments.uniform(0.05, 0.95) * read_lines(lines)[1]["seconds"])
+    assert process.poll() is None and done >= wanted
+    process.kill()
+    process.wait()
+    kept = logits(read_lines(lines))
+    assert wanted <= len(kept) < 9 and not out.exists()
+    again = call("eval_he", *arguments, f"out={out}")
+    assert again.returncode == 0 and f"{len(kept)} samples are done already" in again.stdout, again.stderr
+    result, found = json.loads(out.read_text()), logits(read_lines(lines))
+    assert {i: found[i] for i in kept} == kept and len(found) == result["samples"] == result["batches"] == 9
+    expected, labels = clear_logits(checkpoint, sorted(found))
+    np.testing.assert_allclose([found[i] for i in sorted(found)], expected.numpy(), atol=1e-2)
+    assert result["accuracy"] == pytest.approx((expected.argmax(-1) == labels).double().mean().item())
+    assert result["agreement"] == 1.0 and result["entries"] == 9 * 16 * 4 * 16 * 4
+
+
 def test_a_run_on_ciphertexts_goes_on_where_it_was(checkpoint):
     arguments = ["he=desilo", "he.samples=5", "he.batch=1", "he.owner.mode=cpu"]
     whole, lines = evaluate(checkpoint, *arguments)
