@@ -12,6 +12,7 @@ from cgf.report.blocks import filled
 from cgf.results import write_json
 
 ROOT = Path(__file__).resolve().parents[3]
+BELOW = ", not within 0.5"
 TEXT = "<!-- table: training -->\n<!-- end -->\n"
 
 
@@ -34,7 +35,7 @@ def folder(tmp_path):
 def test_means_over_seeds_and_rows_not_run(folder):
     table = filled(TEXT, folder)
     assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00, above | – | 3 (2) | 1 |" in table
-    assert ("| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +6.00, above | "
+    assert (f"| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +6.00, above | "
             "89.00 % | 3 (2, 1) | 1 |") in table  # fmt: skip
     assert "| toy | t | bpmax | 3 | 42 | 85.00 % | -5.00 | 1 / 2 | – | – | 3 (2) | 2 |" in table
     assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
@@ -43,9 +44,9 @@ def test_means_over_seeds_and_rows_not_run(folder):
 
 def test_attention_alone_stands_against_attention_alone(folder):
     write(folder, "cgf_attention", 42, 0.8)
-    assert "| cgf_attention | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | – |" in filled(TEXT, folder)
+    assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | – |" in filled(TEXT, folder)
     write(folder, "bpmax_attention", 42, 0.82)
-    assert "| cgf_attention | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
+    assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
 
 
 def test_the_paper_rows_name_configurations_that_exist():
@@ -89,10 +90,10 @@ def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
 def test_rows_stand_against_the_better_form_of_bpmax(folder):
     write(folder, "bpmax_calibrated", 42, 0.88)
     table = filled(TEXT, folder)
-    assert "| cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00 | 2 / 4 | +3.00, above |" in table
+    assert f"| cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +3.00, above |" in table
     assert "| bpmax_calibrated | 3 | 42 | 88.00 % | -2.00 | 1 / 2 | – |" in table
     write(folder, "bpmax", 43, 0.88)  # now that form shares more seeds, and the mean is over both
-    assert "| -1.00 | 2 / 4 | +2.50, above | 89.00 % |" in filled(TEXT, folder)
+    assert f"| -1.00{BELOW} | 2 / 4 | +2.50, above | 89.00 % |" in filled(TEXT, folder)
 
 
 def test_adapters_beside_distillation(folder):
@@ -103,7 +104,7 @@ def test_adapters_beside_distillation(folder):
     table = filled(text, folder)
     assert "| toy | t | 42 | SFT, then KD | 90.00 % | 91.00 % | +1.00 | 6 | 3 (2) |" in table
     assert "| toy | t | 42 | LoRA SFT | 80.00 % | 81.00 % | +1.00 | 7 | 6 (5) |" in table
-    assert "| lora | 7 | 42 | 81.00 % | -9.00 | 1 / 2 | – |" in filled(TEXT, folder)  # BPMax has no adapters
+    assert f"| lora | 7 | 42 | 81.00 % | -9.00{BELOW} | 1 / 2 | – |" in filled(TEXT, folder)  # BPMax has no adapters
 
 
 def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkeypatch):
