@@ -14,7 +14,7 @@ from cgf.config import build, entry, resolved, task_maker
 def main(cfg: DictConfig) -> None:
     from cgf.approx.plan import checked
     from cgf.errors import UserError
-    from cgf.evaluate import batches_by_length, evaluate
+    from cgf.evaluate import batches_of_rows, evaluate
     from cgf.observe import Watch
     from cgf.results import run_info, write_json
     from models.evaluation import open_checkpoint
@@ -29,7 +29,7 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.samples, cfg.seed)
     start = time.perf_counter()
     outcome = evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
-                       batches_by_length(opened.dataset, cfg.batch_size, indices))
+                       batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"))
     if not math.isfinite(outcome.loss):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     result = {

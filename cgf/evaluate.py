@@ -66,6 +66,15 @@ def batches_of_one_length(dataset: Any, size: int, indices: Sequence[int]) -> li
     return [g[i : i + size] for g in groups.values() for i in range(0, len(g), size)]
 
 
+def batches_of_rows(dataset: Any, size: int, indices: Sequence[int], masked: bool) -> list[list[int]]:
+    """Batches as ciphertexts take them: of one length where rows are full (masked false), else by length.
+
+    The plan of a host with full rows has never seen a padding token's row, whose scores may lie far beyond its guard; a
+    weight that overflows there makes that token NaN, and 0 NaN reaches the real ones.
+    """
+    return batches_by_length(dataset, size, indices) if masked else batches_of_one_length(dataset, size, indices)
+
+
 def _check_size(size: int) -> None:
     if not (isinstance(size, int) and size >= 1):
         raise UserError(f"a batch must hold a whole number of samples, at least 1, and {size!r} was given")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from cgf.errors import UserError
-from cgf.evaluate import batches_by_length, batches_of_one_length
+from cgf.evaluate import batches_of_rows
 from cgf.he.layout import choose_layout
 
 ALIKE = (3, 4)  # a text is at least 3/4 as long as the longest of its batch, or waits for another
@@ -44,7 +44,9 @@ class Batches:
 
     def of(self, indices: list[int]) -> list[list[int]]:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
-        grouped = batches_by_length if self.masked else batches_of_one_length
+        def grouped(dataset: Any, size: int, indices: list[int]) -> list[list[int]]:
+            return batches_of_rows(dataset, size, indices, self.masked)
+
         rows = self.rows_at_once
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")

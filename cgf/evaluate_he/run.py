@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_by_length, evaluate
+from cgf.evaluate import Outcome, batches_of_rows, evaluate
 from cgf.evaluate_he.batches import Batches, shard_of
 from cgf.evaluate_he.lines import Finished, Lines
 from cgf.he.encrypted import Encrypted, flatten
@@ -153,7 +153,7 @@ class EncryptedEvaluation:
         """Predictions in the clear: plain by the polynomials in place, exact as trained."""
         def predicted() -> dict[int, int]:
             o = evaluate(self.host.model, self.host.logits, self.dataset, self.collate,
-                         batches_by_length(self.dataset, 64, indices))
+                         batches_of_rows(self.dataset, 64, indices, self.masked))
             return dict(zip(o.index.tolist(), o.predictions.tolist(), strict=True))
 
         plain = predicted()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_by_length, batches_of_one_length, evaluate
+from cgf.evaluate import Outcome, batches_by_length, batches_of_one_length, batches_of_rows, evaluate
 
 
 class Texts(list):
@@ -24,6 +24,12 @@ def test_batches_hold_every_sample_once(lengths, size):
         assert sorted(i for b in batches for i in b) == list(range(len(data)))
         assert all(1 <= len(b) <= size for b in batches)
     assert all(len({lengths[i] for i in b}) == 1 for b in batches_of_one_length(data, size, range(len(data))))
+
+
+def test_full_rows_are_never_padded():
+    data = Texts("x" * n for n in (3, 1, 3, 2, 1))
+    assert batches_of_rows(data, 8, range(5), masked=True) == [[1, 4, 3, 0, 2]]
+    assert batches_of_rows(data, 8, range(5), masked=False) == [[1, 4], [3], [0, 2]]
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5])
