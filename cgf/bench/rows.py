@@ -90,7 +90,7 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
         "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], run.plan),
         "rows": result["rows"], "approx": (planned or result)["approx"],
         "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
-                   f"seeds=[{', '.join(map(str, _seeds(seed, bool(tried))))}]",
+                   f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]",
         "commit": git[0]["commit"], "dirty": any(g["dirty"] is not False for g in git),
         "commit_evaluated": git[1]["commit"], "commit_teacher": _commit(seed, TEACHER),
         "trials": tried, "trials_s": sum(t["train_s"] for t in tried) or None,
