@@ -15,6 +15,7 @@ from conftest_models import small_bert, small_llama
 from digits_checkpoint import call
 
 from cgf.results import read_lines
+from models.host import Host
 
 HOSTS = {"llama": (small_llama, ["model=stories260k"], {"masked"}),
          "bert": (small_bert, ["model=minilm", "model.package=null"], {"paper", "masked"})}
@@ -83,3 +84,22 @@ def test_a_text_host_under_the_simulator_equals_its_clear_run(checkpoint):
         assert result["entries"] == HEADS * LAYERS * sum(n * n for n in lengths)
     else:  # causal rows, of padded queries too
         assert result["entries"] >= HEADS * LAYERS * sum(n * (n + 1) // 2 for n in lengths) and result["batches"] < 4
+
+
+@pytest.mark.parametrize("script, arguments", [("eval_plain", ["samples=null"]),
+                                               ("eval_he", ["he=sim", "he.samples=null"])])
+def test_full_rows_are_never_padded(checkpoint, monkeypatch, script, arguments):
+    """What the model is given, in the clear and under the simulator: padding only where rows are masked anyway."""
+    folder, root, circuits = checkpoint
+    seen, honest = [], Host.logits
+
+    def spied(host, batch):
+        seen.append(batch["attention_mask"])
+        return honest(host, batch)
+
+    monkeypatch.setattr(Host, "logits", spied)
+    done = call(script, f"ckpt={folder}", *arguments, "approx=limit", f"approx.k={APPROX['k']}",
+                f"approx.range={APPROX['range']}", f"data.root={root}", f"out={folder}/eval/rows.json")
+    assert done.returncode == 0, done.stderr
+    assert max(len(mask) for mask in seen) > 1
+    assert all(bool(mask.all()) for mask in seen) == ("paper" in circuits)
