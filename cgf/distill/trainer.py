@@ -27,7 +27,7 @@ from cgf.distill.pieces import pieces
 from cgf.distill.processes import Processes
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_by_length, evaluate, joined
+from cgf.evaluate import Outcome, batches_of_rows, evaluate, joined
 from cgf.results import write_json
 
 
@@ -49,8 +49,8 @@ class Progress:
 class Trainer:
     """Trains a host model.
 
-    host, teacher   objects with model, forward(model, batch) -> logits (models.host.Host); no teacher where the batches
-                    of train_set bring its logits (cgf.distill.taught)
+    host, teacher   objects with model, rows, forward(model, batch) -> logits (models.host.Host); no teacher where the
+                    batches of train_set bring its logits (cgf.distill.taught)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json; the main process alone writes there
@@ -226,9 +226,10 @@ class Trainer:
                  f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))
 
     def validate(self) -> Outcome:
-        """Validation outcome with the model as it is; each process evaluates a part of the batches."""
+        """Validation outcome with the model as it is, batched as evaluations are; a part of it a process."""
         model = self.accelerator.unwrap_model(self.classifier).model
-        batches = batches_by_length(self.val_set, self.settings.eval_batch_size)
+        batches = batches_of_rows(self.val_set, self.settings.eval_batch_size, range(len(self.val_set)),
+                                  self.host.rows == "masked")
         own = batches[self.processes.rank :: self.processes.count]
         outcome = evaluate(model, self.host.logits, self.val_set, self.collate, own) if own or not batches else None
         return joined([part for part in self.processes.gather(outcome) if part is not None])

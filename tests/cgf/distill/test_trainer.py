@@ -34,6 +34,7 @@ def collate(samples):
 class Host:
     model: nn.Module
     seen: list = field(default_factory=list)
+    rows: str = "full"
 
     def forward(self, model, batch):
         self.seen.append((model.training, batch["x"].numpy().copy()))
@@ -97,6 +98,20 @@ def test_two_epochs_are_adamw_on_the_distillation_loss(tmp_path):
     np.testing.assert_array_equal(teacher.model.weight.detach().double().numpy(), V)
     assert not any(training for training, _ in teacher.seen) and len(teacher.seen) == 6
     assert [training for training, _ in student.seen].count(True) == 6
+
+
+@pytest.mark.parametrize("rows, batches", [("full", [2, 1, 3]), ("masked", [4, 2])])
+def test_validation_is_batched_as_evaluations_are(tmp_path, rows, batches):
+    """Full rows are never padded: their texts are validated with those of the same length."""
+    student = host()
+    student.rows = rows
+    made, _, _ = trainer(tmp_path, student, eval_batch_size=4)
+    made.val_set.lengths = [5, 9, 9, 5, 9, 7]
+    outcome = made.validate()
+    assert [len(x) for _, x in student.seen] == batches and outcome.index.tolist() == list(range(6))
+    with torch.no_grad():
+        logits = student.model(collate(made.val_set)["x"])
+    np.testing.assert_allclose(outcome.logits.numpy(), logits.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("accumulate, passes", [(2, 2), (3, 2), (9, 4)])
