@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.training import groups
@@ -15,7 +16,7 @@ from cgf.report.training import groups
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
 APART = 0.22  # levels between points that share theirs
-DRAWN = 2  # counts changes of the drawing: a plot of an earlier one is stale
+DRAWN = 3  # counts changes of the drawing: a plot of an earlier one is stale
 
 
 def digest(rows: list[dict[str, Any]]) -> str:
@@ -65,6 +66,7 @@ def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict
         handles[g["softmax"]] = ax.errorbar(level + APART * beside, middle, ends, fmt="o", ms=5, capsize=3,
                                             color=colour[g["softmax"]],
                                             mfc=colour[g["softmax"]] if len(g["seeds"]) == most else "none")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("levels", fontsize=9)
     ax.set_ylabel("test accuracy, %", fontsize=9)
     return handles
