@@ -20,7 +20,8 @@ class Curriculum:
 
     Which layers are replaced follows from the step alone. Evaluation always has all of them replaced, so that
     validation chooses among models as they will be used. A softmax that measures while it trains (BPMax) does so
-    in layers that still run exact softmax, too.
+    in layers that still run exact softmax, too, and what is observed is observed there: a penalty on the exponent draws
+    the scores of a layer into its range before it is replaced.
     """
 
     share: float = 0.0
@@ -46,16 +47,20 @@ class Curriculum:
 
     def _stage(self, layer: int, softmax: Any) -> None:
         own_scores, own_weights, exact = softmax.scores, softmax.weights, Exact()
+        own: list[Tensor] = []  # the replacement's scores of a pass through a layer that waits
 
         def scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
-            if softmax.training and layer >= self.replaced:
-                return Softmax.scores(exact, query, key, scaling)
-            return own_scores(query, key, scaling)
+            if not softmax.training or layer < self.replaced:
+                return own_scores(query, key, scaling)
+            own[:] = [own_scores(query, key, scaling)] if softmax.observers else []
+            return Softmax.scores(exact, query, key, scaling)
 
         def weights(scores: Tensor, valid: Tensor | None = None) -> Tensor:
             if not softmax.training or layer < self.replaced:
                 return own_weights(scores, valid)
-            if not softmax.uses_exponential:
+            if softmax.observers:
+                own_weights(own.pop() if own else scores, valid)
+            elif not softmax.uses_exponential:
                 with torch.no_grad():
                     own_weights(scores, valid)
             return exact.weights(scores, valid)

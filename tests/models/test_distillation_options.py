@@ -9,6 +9,7 @@ from digits_checkpoint import call
 from safetensors.torch import load_file, save_file
 
 from cgf.config import build, compose
+from cgf.distill.control import Control
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.matching import Matching, layers_of
 from cgf.errors import UserError
@@ -159,6 +160,25 @@ def test_a_layer_that_waits_is_exact_in_training_and_replaced_in_evaluation(make
     curriculum.at(0.0)
     slots[1].training = reference.training = False
     torch.testing.assert_close(run(slots[1]), reference.weights(reference.scores(q, k, 0.5)))
+
+
+@pytest.mark.parametrize("make", [CGF, GaussianKernel], ids=["cgf", "gaussian"])
+def test_a_layer_that_waits_shows_the_exponent_it_will_have(make):
+    """A penalty draws its scores into the range before it is replaced: from its own scores, with their gradient."""
+    seen = []
+    for waits in (False, True):
+        query, key = torch.randn(2, 1, 2, 5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        slots = [make(), make()]
+        curriculum, control = Curriculum(1.0), Control(weight=1.0, bound=0.1, high=0.1)
+        control.watch(slots)
+        curriculum.watch(slots)
+        curriculum.at(0.0 if waits else 1.0)
+        slots[1].training = True
+        slots[1].weights(slots[1].scores(query, key, 0.5))
+        penalty = control.take()
+        seen.append((penalty.detach(), *torch.autograd.grad(penalty, (query, key))))
+    torch.testing.assert_close(seen[1], seen[0])
+    assert seen[0][0] > 0 and seen[0][1].abs().max() > 0
 
 
 def losses(folder):
