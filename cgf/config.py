@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cgf.errors import UserError
+from cgf.errors import UserError, disk_is_full
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
@@ -37,6 +37,11 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
                 ended(2, UserError(f"the configuration does not hold together: {_first_line(error)}"))
             except SystemExit as end:
                 ended(end.code)
+            except Exception as error:
+                if not disk_is_full(error):
+                    raise
+                ended(2, UserError(f"the disk is full ({error}); what was finished before is whole: make room, and run "
+                                   "the same command again"))
 
         def run() -> None:
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

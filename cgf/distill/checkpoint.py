@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cgf.approx.exponential_json import exponential_from_json
-from cgf.errors import UserError
+from cgf.errors import UserError, disk_is_full
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import softmax_from_json
@@ -100,6 +100,8 @@ def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: d
 
     host          the model's state dict, host's own keys
     surroundings  function that writes the host's configuration and tokenizer into a folder
+
+    UserError where the disk has no room for it.
     """
     draft = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(draft, ignore_errors=True)
@@ -118,8 +120,13 @@ def save(folder: Path, host: dict[str, Tensor], softmaxes: list[Softmax], run: d
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(draft, folder)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
+        if disk_is_full(error):
+            need = sum(t.nbytes for t in [*host.values(), *({} if state is None else state.tensors).values()])
+            raise UserError(f"checkpoint {folder} needs {need / 2**20:.1f} MiB of disk, and "
+                            f"{shutil.disk_usage(folder.parent).free / 2**20:.1f} are free; those before it are whole, "
+                            "and the same command goes on from the last") from None
         raise
     return folder
 

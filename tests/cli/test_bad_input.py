@@ -6,6 +6,7 @@ Most run the decorated main in this process; a handful are real processes.
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from digits_checkpoint import call, spawn
@@ -291,6 +292,11 @@ def test_a_plan_that_was_not_made(refused, checkpoint, script):
     extra = ["he=sim"] if script == "eval_he" else []
     refused(script, [f"ckpt={checkpoint}", "approx=plan", *extra], "approx=plan needs", "plan.json", "scripts/plan.py")
     refused(script, [f"ckpt={checkpoint}", "approx=chain", "approx.k=null", *extra], "needs a range")
+
+
+def test_a_full_disk(refused, checkpoint, monkeypatch):
+    monkeypatch.setattr("cgf.results.write_json", lambda path, data: Path("/dev/full").write_text(json.dumps(data)))
+    refused("eval_plain", [f"ckpt={checkpoint}", "samples=4"], "the disk is full", "what was finished before is whole")
 
 
 @pytest.mark.parametrize("arguments, says", [

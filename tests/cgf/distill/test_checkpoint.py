@@ -6,8 +6,10 @@ import random
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
+from cgf.distill import checkpoint
 from cgf.distill.checkpoint import TrainingState, complete_checkpoints, read, resolve, save
 from cgf.distill.run import RunFolder
 from cgf.errors import UserError
@@ -31,13 +33,13 @@ def write(folder, softmaxes=None, state=None, **changes):
 
 
 def test_what_is_saved_is_read(tmp_path):
-    checkpoint = read(write(tmp_path / "ckpt-3", measured(2)))
-    tensors, layers = checkpoint.weights()
+    found = read(write(tmp_path / "ckpt-3", measured(2)))
+    tensors, layers = found.weights()
     assert torch.equal(tensors["w"], torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]))
     assert tensors["b"].dtype == torch.bfloat16 and set(tensors) == {"w", "b"}
-    assert checkpoint.softmax.params() == {"p": 3, "c": 2.5} and checkpoint.layers == 2
+    assert found.softmax.params() == {"p": 3, "c": 2.5} and found.layers == 2
     assert [float(layer["denominator"].mean()) for layer in layers] == [0.5, 1.5]
-    assert checkpoint.run == RUN
+    assert found.run == RUN
     assert {p.name for p in (tmp_path / "ckpt-3").iterdir()} == {"model.safetensors", "softmax.json", "run.json"}
 
 
@@ -61,6 +63,20 @@ def test_a_save_that_fails_leaves_nothing_of_its_own(existing, tmp_path):
     assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
     if existing:
         assert read(folder).run["note"] == "the old one"
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    write(tmp_path / "ckpt-2", note="the old one")
+    before = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*"))
+
+    def full(tensors, path):
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(UserError, match=r"ckpt-3 needs 4\.0 MiB of disk, and [\d.]+ are free; those before it are"):
+        save(tmp_path / "ckpt-3", {"w": torch.ones(2**20)}, [CGF()], RUN)
+    assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
 
 
 def test_run_json_is_written_last(tmp_path, monkeypatch):
