@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -44,9 +44,7 @@ class Batches:
 
     def of(self, indices: list[int]) -> list[list[int]]:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
-        def grouped(dataset: Any, size: int, indices: list[int]) -> list[list[int]]:
-            return batches_of_rows(dataset, size, indices, self.masked)
-
+        grouped = partial(batches_of_rows, masked=self.masked)
         rows = self.rows_at_once
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")
