@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,23 +39,36 @@ class CGF(ExponentialSoftmax):
     scores (..., Q, K) -> weights (..., Q, K), positive, not normalised: a row sums to 1 only where K is
     the true log mean exponential. n, mean and variance are those of the row's own valid entries.
     Keeps the order and the pairwise ratios of the exact softmax, and does not change under a shift.
-    Source: CGF-softmax paper, Eq. (3) and (4). Raises UserError for an order other than 2, 3, 4.
+    ``ceiling``: in training exp stops growing there (None: nowhere), so that a row whose weights run off does not
+    hide, in the gradient, what set it off; a range penalty sees y as it is, and an evaluation never cuts. Not in
+    the paper. Source: CGF-softmax paper, Eq. (3) and (4). Raises UserError for an order other than 2, 3, 4, or a
+    ceiling below 0.
     """
 
     name: ClassVar[str] = "cgf"
     order: int = 2
+    ceiling: float | None = None
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3, 4):
             raise UserError(f"CGF-softmax takes cumulants up to order 2, 3 or 4, and order={self.order} was given")
+        number = isinstance(self.ceiling, int | float) and not isinstance(self.ceiling, bool)
+        if self.ceiling is not None and not (number and 0 <= self.ceiling < math.inf):
+            raise UserError(f"softmax.ceiling must be a number of at least 0, or null, and {self.ceiling!r} was given")
 
     def exponent(self, x: Value) -> Value:
         centred, shift = cumulants_at_one(x, self.order)
         return (centred - shift).minus_log_count()
 
+    def apply_exponential(self, y: Value) -> Value:
+        if self.ceiling is not None and self.training:
+            y = y.clamp(-math.inf, self.ceiling)
+        return super().apply_exponential(y)
+
     def fuses(self) -> bool:
         """Whether exp itself is in place, whose weights and gradient ``cgf.softmax.fused`` has as one operation."""
-        return self.order == 2 and self.exponential is None
+        free = self.ceiling is None or not self.training
+        return self.order == 2 and self.exponential is None and free
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch

@@ -1,0 +1,49 @@
+"""The ceiling of CGF-softmax: exp stops growing there while training, and nowhere else."""
+
+import pytest
+import torch
+
+from cgf.errors import UserError
+from cgf.softmax.cgf import CGF
+
+ROW = torch.tensor([[8.0] + 31 * [0.0]])  # one score above all others: its y is 3.3 by two cumulants, 0.9 by three
+
+
+def told(softmax):
+    """Weights, what an observer saw and the gradient of the weight that runs off."""
+    x, seen = ROW.clone().requires_grad_(), []
+    softmax.observers.append(lambda s, y, w, v: seen.append(y))
+    weights = softmax.weights(x)
+    weights[0, 0].backward()
+    return weights.detach(), seen[0].detach(), x.grad
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_training_cuts_the_weights_and_observers_see_the_exponent(order):
+    free, y, slope = told(CGF(order=order))
+    ceiling = float(y.max()) - 0.5
+    softmax = CGF(order=order, ceiling=ceiling)
+    softmax.training = True
+    weights, seen, cut = told(softmax)
+    assert ceiling > 0 and torch.allclose(seen, y) and float(slope.abs().max()) > 0.1
+    assert torch.allclose(weights, y.clamp(max=ceiling).exp()) and not torch.allclose(weights, free)
+    assert float(cut.abs().max()) == 0.0  # no gradient but that of whoever sees y
+
+
+def test_an_evaluation_never_cuts():
+    free, _, slope = told(CGF())
+    weights, _, same = told(CGF(ceiling=0.1))
+    assert torch.equal(weights, free) and torch.equal(same, slope)
+
+
+def test_rows_below_the_ceiling_are_what_they_were():
+    softmax = CGF(ceiling=9.0)
+    softmax.training = True
+    for told_of, expected in zip(told(softmax), told(CGF()), strict=True):
+        torch.testing.assert_close(told_of, expected)
+
+
+@pytest.mark.parametrize("ceiling", [-0.1, float("nan"), float("inf"), "high", True])
+def test_a_ceiling_that_is_none(ceiling):
+    with pytest.raises(UserError, match="at least 0, or null"):
+        CGF(ceiling=ceiling)
