@@ -67,8 +67,7 @@ class CGF(ExponentialSoftmax):
 
     def fuses(self) -> bool:
         """Whether exp itself is in place, whose weights and gradient ``cgf.softmax.fused`` has as one operation."""
-        free = self.ceiling is None or not self.training
-        return self.order == 2 and self.exponential is None and free
+        return self.order == 2 and self.exponential is None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch
@@ -79,7 +78,7 @@ class CGF(ExponentialSoftmax):
 
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         valid = None if valid is None else valid.to(scores.device)
-        y, weights = cgf_weights(scores, valid, bool(self.observers))
+        y, weights = cgf_weights(scores, valid, bool(self.observers), self.ceiling if self.training else None)
         for observer in self.observers:
             assert y is not None
             observer(self, y, weights, valid)

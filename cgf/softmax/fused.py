@@ -18,14 +18,16 @@ LARGE_PIECE = 2**25  # elsewhere
 UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
 
 
-def cgf_weights(scores: Tensor, valid: Tensor | None, keep_exponent: bool) -> tuple[Tensor | None, Tensor]:
+def cgf_weights(scores: Tensor, valid: Tensor | None, keep_exponent: bool,
+                ceiling: float | None = None) -> tuple[Tensor | None, Tensor]:  # fmt: skip
     """(y or None, exp(y)) of scores (..., Q, K) in float32 or float64, both zero where not valid.
 
     y = x - K - ln n with K = mean + variance / 2 of each row's valid entries; valid (bool, broadcasts to the scores)
-    or None: all. keep_exponent: y too, differentiable, for a penalty. Source: CGF-softmax paper, Eq. (3) and (4).
+    or None: all. keep_exponent: y too, differentiable, for a penalty. ceiling: exp(min(y, ceiling)) in place of
+    exp(y). Source: CGF-softmax paper, Eq. (3) and (4).
     """
-    if keep_exponent:
-        return _WithExponent.apply(scores, valid)
+    if keep_exponent or ceiling is not None:
+        return _WithExponent.apply(scores, valid, ceiling)
     return None, _Weights.apply(scores, valid)
 
 
@@ -61,13 +63,14 @@ class _Weights(torch.autograd.Function):
 
 
 class _WithExponent(torch.autograd.Function):
-    """(y, exp(y)), both differentiable: h = dL/dy + g p."""
+    """(y, exp(y)), both differentiable: h = dL/dy + g p, without g p above the ceiling."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, scores: Tensor, valid: Tensor | None, ceiling: float | None) -> tuple[Tensor, Tensor]:
         ones = None if valid is None else valid.to(scores.dtype)
         y, shift, n, _ = _exponent(scores, valid, ones)
-        p = _exponentials(y, ones, torch.empty_like(y))
+        p = _exponentials(y, ones, torch.empty_like(y), ceiling)
+        ctx.ceiling = ceiling
         if ones is not None:
             y.mul_(ones)
         ctx.save_for_backward(y, p, shift, n, ones)
@@ -75,16 +78,18 @@ class _WithExponent(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_y: Tensor, g: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, of_y: Tensor, g: Tensor) -> tuple[Tensor, None, None]:
         y, p, shift, n, ones = ctx.saved_tensors
         result = torch.empty_like(p)
         for rows in _pieces(p):
-            keep = _rows(ones, rows)
-            h = torch.addcmul(of_y[..., rows, :], g[..., rows, :], p[..., rows, :], out=result[..., rows, :])
+            keep, slope = _rows(ones, rows), p[..., rows, :]
+            if ctx.ceiling is not None:
+                slope = slope.masked_fill(y[..., rows, :] > ctx.ceiling, 0.0)
+            h = torch.addcmul(of_y[..., rows, :], g[..., rows, :], slope, out=result[..., rows, :])
             if keep is not None:
                 h.mul_(keep)
             _to_scores(h, y[..., rows, :], shift[..., rows, :], _rows(n, rows), keep)
-        return result, None
+        return result, None, None
 
 
 def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -108,10 +113,11 @@ def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tupl
     return y, shift, n, torch.stack(least).amin()
 
 
-def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor) -> Tensor:
-    """exp(y), zero where not valid."""
+def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor, ceiling: float | None = None) -> Tensor:
+    """exp(min(y, ceiling)), zero where not valid."""
     for rows in _pieces(y):
-        part = torch.exp(y[..., rows, :], out=out[..., rows, :])
+        least = y[..., rows, :] if ceiling is None else y[..., rows, :].clamp(max=ceiling)
+        part = torch.exp(least, out=out[..., rows, :])
         if ones is not None:
             part.mul_(_rows(ones, rows))
     return out

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from cgf.errors import UserError
+from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.cgf import CGF
 
 ROW = torch.tensor([[8.0] + 31 * [0.0]])  # one score above all others: its y is 3.3 by two cumulants, 0.9 by three
@@ -28,6 +29,26 @@ def test_training_cuts_the_weights_and_observers_see_the_exponent(order):
     assert ceiling > 0 and torch.allclose(seen, y) and float(slope.abs().max()) > 0.1
     assert torch.allclose(weights, y.clamp(max=ceiling).exp()) and not torch.allclose(weights, free)
     assert float(cut.abs().max()) == 0.0  # no gradient but that of whoever sees y
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("mask", [None, torch.ones(9, 32).tril(20).bool()])
+def test_one_operation_is_the_definition(mask, watched):
+    """The fused weights and their gradient are those of the formula, with entries above the ceiling and below."""
+    scores, outcomes = torch.randn(2, 3, 9, 32, generator=torch.Generator().manual_seed(4)).double() * 4, []
+    for weights_of in (CGF.weights, ExponentialSoftmax.weights):
+        softmax, x, seen = CGF(ceiling=0.5), scores.clone().requires_grad_(), []
+        softmax.training = True
+        if watched:
+            softmax.observers.append(lambda s, y, w, v, seen=seen: seen.append(y))
+        weights = weights_of(softmax, x, mask)
+        loss = (weights * scores.roll(1, -1)).sum() + (torch.relu(seen[0]).square().sum() if watched else 0.0)
+        loss.backward()
+        outcomes.append((weights.detach(), x.grad))
+    (weights, grad), (expected, reference) = outcomes
+    assert 0 < int((weights > 1.648).sum()) < weights.numel() / 10
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(grad, reference)
 
 
 def test_an_evaluation_never_cuts():
