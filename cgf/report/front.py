@@ -68,7 +68,7 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     methods = [m for m in MARKERS if any(row["method"] == m for row in rows)]
     figure.legend([ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods], methods, fontsize=8,
                   loc="outside upper center", ncols=len(methods))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel("levels in all")
     ax.set_ylabel("predicted seconds" if timed else "ciphertext multiplications")
     ax.set_ylim(bottom=0)

@@ -144,7 +144,7 @@ def error_by_layer(results: list[dict]) -> bytes | None:
     ax.set_yscale("log")
     ax.set_xlabel("layer")
     ax.set_ylabel("error against the clear polynomial")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     figure.legend(loc="outside lower left", frameon=False)
     return png(figure)
 

@@ -16,7 +16,7 @@ from cgf.report.training import groups
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
 APART = 0.22  # levels between points that share theirs
-DRAWN = 3  # counts changes of the drawing: a plot of an earlier one is stale
+DRAWN = 4  # counts changes of the drawing: a plot of an earlier one is stale
 
 
 def digest(rows: list[dict[str, Any]]) -> str:
@@ -66,7 +66,9 @@ def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict
         handles[g["softmax"]] = ax.errorbar(level + APART * beside, middle, ends, fmt="o", ms=5, capsize=3,
                                             color=colour[g["softmax"]],
                                             mfc=colour[g["softmax"]] if len(g["seeds"]) == most else "none")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if drawn:  # a panel of few levels is no wider than it means
+        ax.set_xlim(min(drawn) - 1, max(drawn) + 1)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel("levels", fontsize=9)
     ax.set_ylabel("test accuracy, %", fontsize=9)
     return handles
