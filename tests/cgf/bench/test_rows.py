@@ -155,7 +155,7 @@ def test_levels_of_a_plan(tmp_path):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs" / "host").glob("*.yaml")))
 def test_students_of_a_host_are_trained_alike(name):
     """Every run's overrides make a configuration; students differ in softmax and penalty alone, and BPMax has the
-    most trials, of which some may have more epochs."""
+    most trials, of which some may have more epochs or another rate."""
     study = Study.of(resolved(compose("rows", [f"host={name}"])))
     told = {}
     for run in study.runs:
@@ -164,9 +164,9 @@ def test_students_of_a_host_are_trained_alike(name):
             assert build(cfg["softmax"]).name
             here = {k: cfg[k] for k in ("train", "distill", "model", "tune", "task")}
             first = told.setdefault(run.name, here)
-            longer = run.name.startswith("bpmax") and here["train"]["epochs"] > first["train"]["epochs"]
-            if longer:
-                here = {**here, "train": here["train"] | {"epochs": first["train"]["epochs"]}}
+            if run.name.startswith("bpmax") and here["train"]["epochs"] >= first["train"]["epochs"]:
+                own_freedom = {key: first["train"][key] for key in ("epochs", "lr")}
+                here = {**here, "train": here["train"] | own_freedom}
             assert here == first
     for run in study.runs:
         other = run.against or "exact"
