@@ -18,7 +18,8 @@ from cgf.config import entry, resolved
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.study import Seed, Study, checked_seeds
+    from cgf.bench.seed import Seed, checked_seeds
+    from cgf.bench.study import Study
     from cgf.bench.study_rows import choices
     from cgf.errors import UserError
 

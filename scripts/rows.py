@@ -19,7 +19,8 @@ from cgf.config import entry, resolved
 @entry("rows")
 def main(cfg: DictConfig) -> None:
     from cgf.bench.rows import needed, path_of, wanted, write_rows
-    from cgf.bench.study import Seed, Study, checked_seeds
+    from cgf.bench.seed import Seed, checked_seeds
+    from cgf.bench.study import Study
 
     config = resolved(cfg)
     study, seeds = Study.of(config), checked_seeds(config["seeds"])

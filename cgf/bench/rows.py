@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from cgf.approx.select import read_plan
-from cgf.bench.study import Run, Seed, Study
+from cgf.bench.seed import Seed
+from cgf.bench.study import Run, Study
 from cgf.bench.study_rows import epochs
 from cgf.distill.checkpoint import complete_checkpoints, read
 from cgf.errors import UserError

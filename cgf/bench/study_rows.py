@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cgf.bench.study import Run, Seed, Study
+from cgf.bench.seed import Seed
+from cgf.bench.study import Run, Study
 from cgf.distill.checkpoint import complete_checkpoints
 from cgf.results import read_json
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from cgf.bench import rows
-from cgf.bench.study import ROOT, Seed, Study
+from cgf.bench.seed import ROOT, Seed
+from cgf.bench.study import Study
 from cgf.config import build, compose, resolved
 from cgf.distill.checkpoint import save
 from cgf.errors import UserError

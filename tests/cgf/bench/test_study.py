@@ -2,12 +2,14 @@
 
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cgf.bench import study_rows
-from cgf.bench.study import ROOT, Seed, Study
+from cgf.bench.seed import ROOT, Seed
+from cgf.bench.study import Study
 from cgf.config import build, compose, resolved
 from cgf.errors import UserError
 from cgf.report.blocks import of_means
@@ -119,6 +121,23 @@ def test_a_step_whose_settings_changed_is_taken_again(tmp_path):
     other.carry_out(["teacher"])
     assert machine.names() == [*ORDER, "teacher", "eval teacher"]
     assert machine.calls[-1][1]["data.root"] == "elsewhere"
+
+
+def test_what_is_trained_anew_is_evaluated_anew(tmp_path):
+    machine = Machine()
+    seed(tmp_path, machine).carry_out()
+    shutil.rmtree(tmp_path / "cgf")  # to have it once more
+    seed(tmp_path, machine).carry_out()
+    again = ["cgf", "eval cgf", "plan.py cgf", "eval cgf"]
+    assert machine.names() == [*ORDER, *again]
+    shutil.rmtree(tmp_path / "cgf")
+    config = {**CONFIG, "runs": {**CONFIG["runs"], "cgf": {**CONFIG["runs"]["cgf"], "options": ["softmax=cgf", "x=1"]}}}
+    Seed(Study.of(config), 42, tmp_path, execute=machine).carry_out(["teacher", "cgf"])
+    assert machine.names() == [*ORDER, *again, *again]
+    shutil.rmtree(tmp_path / "exact")
+    seed(tmp_path, machine).carry_out(["teacher", "exact", "power", "more"])
+    assert machine.names()[-8:] == ["exact", "eval exact", "power-0", "power-1", "power-2", "eval power-1", "more",
+                                    "eval more"]  # fmt: skip
 
 
 def test_other_seeds_take_the_choice_over(tmp_path):
