@@ -18,7 +18,7 @@ from cgf.config import entry, resolved
 
 @entry("rows")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.rows import needed, path_of, wanted, write_rows
+    from cgf.bench.rows import known, needed, path_of, recorded, wanted, write_rows
     from cgf.bench.seed import Seed, checked_seeds
     from cgf.bench.study import Study
 
@@ -27,10 +27,11 @@ def main(cfg: DictConfig) -> None:
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     decides = folder / f"seed-{config['decides']}"
+    made = known(recorded(study, task, out, config["decides"]))
 
     def of(seed: int) -> Seed:
         own = folder / f"seed-{seed}"
-        return Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root,
+        return Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root, known=made,
                     more=("predictions=true",), evaluations="eval-rows")
 
     for seed in [] if cfg.collect else seeds:

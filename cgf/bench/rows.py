@@ -50,12 +50,30 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
 def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
     """Writes the rows of ``names`` that are trained and not there yet; returns their files."""
     written = []
+    before = recorded(seed.study, task, out, _decides(seed))
     for name in names:
         path = path_of(out, seed.study, task, name, seed.seed)
         if not path.exists() and done(seed, name):
-            write_json(path, row(seed, seed.study.run(name), task))
+            write_json(path, row(seed, seed.study.run(name), task, before))
             written.append(path)
     return written
+
+
+def recorded(study: Study, task: str, out: Path, decides: int) -> dict[str, list[dict[str, Any]]]:
+    """Trials of each run in the row of the seed that decides, of those alone whose choices are the study's of now."""
+    found = {}
+    for run in study.runs:
+        path = path_of(out, study, task, run.name, decides)
+        if len(run.choices) > 1 and path.is_file():
+            told = read_json(path)["trials"]
+            if [tuple(t["options"]) for t in told] == list(run.choices):
+                found[run.name] = told
+    return found
+
+
+def known(before: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
+    """Which of its trials was taken, by name of the run: for a Seed that has no folder of the seed that decides."""
+    return {name: [t["chosen"] for t in told].index(True) for name, told in before.items()}
 
 
 def done(seed: Seed, name: str) -> bool:
@@ -67,8 +85,9 @@ def done(seed: Seed, name: str) -> bool:
     return all(path.is_file() for path in files)
 
 
-def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
-    """The row of a run that is trained and evaluated.
+def row(seed: Seed, run: Run, task: str,
+        before: dict[str, list[dict[str, Any]]] | None = None) -> dict[str, Any]:
+    """The row of a run that is trained and evaluated; before: trials that are recorded elsewhere (``recorded``).
 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
@@ -79,7 +98,7 @@ def row(seed: Seed, run: Run, task: str) -> dict[str, Any]:
     planned = read_json(seed.planned(run.name)) if run.plan else None
     folder = seed.chosen(run.name)
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
-    trained, tried = read_json(newest / "run.json"), trials(seed, run)
+    trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
     git = [trained["git"], result["run"]["git"]]
     return {
         "host": seed.study.name, "task": task, "softmax": run.name, "seed": seed.seed, "model": result["model"],
@@ -105,7 +124,12 @@ def _seeds(seed: Seed, chosen: bool) -> list[int]:
     """The seeds that a command has to name for this one's row: with a choice to be made, the deciding one first."""
     if not chosen or seed.decides is None:
         return [seed.seed]
-    return [int(seed.decides.name.rpartition("-")[2]), seed.seed]
+    return [_decides(seed), seed.seed]
+
+
+def _decides(seed: Seed) -> int:
+    """The seed on which choices are made."""
+    return seed.seed if seed.decides is None else int(seed.decides.name.rpartition("-")[2])
 
 
 def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:
@@ -126,12 +150,17 @@ def best_epoch(folder: Path, step: int) -> float:
     return next(r["epoch"] for r in read_lines(folder / "metrics.jsonl") if r["step"] == step and "val_accuracy" in r)
 
 
-def trials(seed: Seed, run: Run) -> list[dict[str, Any]]:
-    """What the choice of a run was made from, on the seed that decides; none where there was nothing to choose."""
-    origin = run if run.like is None else seed.study.run(run.like)
+def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What the choice of a run was made from, on the seed that decides; none where there was nothing to choose.
+
+    As recorded before where the trainings of that seed are not at hand.
+    """
+    origin = seed.study.chooser(run)
     names, folder = origin.tries(), seed.decides or seed.folder
     if len(names) == 1:
         return []
+    if origin.name in before and not (folder / names[0] / "best.json").is_file():
+        return before[origin.name]
     taken, found = seed.choice(origin), []
     for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
         progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]

@@ -1,6 +1,7 @@
 """Rows of training without any training: which runs, which files, what a row says, levels of real checkpoints."""
 
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,32 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     second = rows.row(other, other.study.run("calibrated"), "t")
     assert second["trials"] == row["trials"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
     assert rows.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
+
+
+def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):
+    first = seed(tmp_path / "gone" / "seed-42", Machine())
+    first.carry_out()
+    rows.write_rows(first, ["bpmax"], "t", tmp_path)
+    shutil.rmtree(tmp_path / "gone")
+    told = rows.recorded(first.study, "t", tmp_path, 42)
+    assert list(told) == ["bpmax"] and rows.known(told) == {"bpmax": 1}
+    machine = Machine()
+    other = Seed(first.study, 43, tmp_path / "gone" / "seed-43", tmp_path / "gone" / "seed-42", known=rows.known(told),
+                 more=("predictions=true",), execute=machine)
+    other.carry_out(rows.needed(other.study, ["bpmax", "calibrated"], False))
+    assert machine.names == ["teacher", "exact", "bpmax-1", "calibrated"]
+    for name in ("bpmax", "calibrated"):
+        rows.write_rows(other, [name], "t", tmp_path)
+        assert read_json(tmp_path / f"toy-t-{name}-43.json")["trials"] == told["bpmax"]
+
+
+def test_a_choice_among_others_is_not_read_off_a_row(tmp_path):
+    one = seed(tmp_path / "seed-42", Machine())
+    one.carry_out()
+    rows.write_rows(one, ["bpmax"], "t", tmp_path)
+    runs = {**CONFIG["runs"], "bpmax": {**CONFIG["runs"]["bpmax"], "choices": [["p=3"], ["p=5"]]}}
+    assert rows.recorded(Study.of({**CONFIG, "runs": runs}), "t", tmp_path, 42) == {}
+    assert rows.recorded(one.study, "t", tmp_path, 43) == {}
 
 
 def test_a_changed_tree_is_told(tmp_path):
