@@ -186,17 +186,18 @@ def _reading(softmax: Published, scores: Tensor, valid: Tensor | None = None) ->
     return found
 
 
-def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any]) -> Opened:
+def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]], Any], whole: bool = False) -> Opened:
     """Reads a checkpoint and the split that it is evaluated on.
 
-    make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with.
+    make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with; whole:
+    without its ``limit``, which may have kept some samples of the split only.
     """
     checkpoint = read(path)
     config = checkpoint.run.get("config")
     if not isinstance(config, dict) or "task" not in config:
         raise UserError(f"{checkpoint.path / 'run.json'} lacks 'config' with its task: it is not a checkpoint of this "
                         "project")
-    task = make_task(config["task"])
+    task = make_task({**config["task"], "limit": None} if whole else config["task"])
     host, softmaxes = from_checkpoint(checkpoint)
     dataset = task.dataset(split, host.inputs)
     return Opened(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

@@ -114,7 +114,7 @@ def from_checkpoint(cfg: DictConfig) -> None:
         raise UserError("a plan is a choice, and choices never see test data: split=train or split=val")
     if not 0 <= cfg.outside < 1:
         raise UserError(f"outside is a share of the entries, from 0 to below 1, and {cfg.outside} was given")
-    opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
+    opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root), cfg.whole)
     if not opened.softmaxes[0].uses_exponential:
         raise UserError(f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
                         "with approx=exact")
@@ -140,6 +140,7 @@ def from_checkpoint(cfg: DictConfig) -> None:
         **plan.to_json(), **packing(plan, rows),
         "method": plan.exponential.method, "domain": fit.domain, "guard": fit.guard,
         "max_error": fit.max_error, "calibrated": calibrated, "split": cfg.split, "samples": len(indices),
+        "whole": cfg.whole,
         "padding": cfg.padding,
         "layers": [{**c.to_json(), "outside_domain": c.y.outside(own.domain),
                     "heads": [{**h.to_json(), "outside_domain": h.y.outside(own.domain)} for h in heads]}

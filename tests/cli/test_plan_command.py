@@ -120,3 +120,15 @@ def test_a_plan_a_layer_takes_the_least_levels_of_all_methods(checkpoint, tmp_pa
     assert {p.exponential.method for p in plan.layers} == {"fitted"}
     assert all(p.exponential.fit.max_error <= 1e-2 for p in plan.layers)
     assert "a plan a layer" in done.stdout
+
+
+def test_samples_that_training_left_out(checkpoint):
+    """The checkpoint was trained on 640 samples; the range may be taken from all there are, never from test samples."""
+    def of(*more):
+        done = call("plan", f"ckpt={checkpoint}", *TINY, "pareto=false", "approx=limit", "approx.k=null", *more)
+        assert done.returncode == 0, done.stderr
+        return json.loads((checkpoint / "plan.json").read_text())
+
+    own, whole = of("samples=null"), of("samples=null", "whole=true")
+    assert (own["samples"], own["whole"]) == (640, False) and whole["whole"] and 640 < whole["samples"] <= 1438
+    assert sum(layer["entries"] for layer in whole["layers"]) > sum(layer["entries"] for layer in own["layers"])
