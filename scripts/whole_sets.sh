@@ -4,10 +4,10 @@
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
 # epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
-# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences. smollm2:
-# SmolLM2-135M, 500 steps of training, 500 sentences of CLINC150. vit: vit_tiny (197 tokens) from scratch, 100 images of
-# CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on 2 cores, half an hour
-# to two hours of training and 1 to 30 of encryption each. Stopped, it goes on.
+# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences. smollm2: SmolLM2-135M (causal
+# masks), seed 42 of the rows of training (scripts/rows.py), planned on every training sentence. vit: vit_tiny (197 tokens)
+# from scratch, 100 images of CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
+# 2 cores, half an hour to two hours of training and 1 to 30 minutes of encryption each. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
 out=${OUT:-outputs/whole}
@@ -23,16 +23,16 @@ encrypted() { # checkpoint, name of the result, options...
     cp "$out/he/$2.json" "$out/he/$2.png" results/he/
 }
 
-beside() { # task (and softmax, where they differ), checkpoint: exact softmax of as many epochs, in the table beside
-    "$PY" eval_plain.py "ckpt=$2" "out=$out/he/exact/minilm-$1.json"
+beside() { # name of the result, checkpoint: exact softmax of as many epochs, in the table beside
+    "$PY" eval_plain.py "ckpt=$2" "out=$out/he/exact/$1.json"
     mkdir -p results/he/exact
-    cp "$out/he/exact/minilm-$1.json" results/he/exact/
+    cp "$out/he/exact/$1.json" results/he/exact/
 }
 
 clinc150() { # the study of the range (scripts/range.py): a chain of 3 in the loop, exact softmax of as many epochs
     local studied=outputs/range/minilm/seed-42
     "$PY" scripts/range.py study=minilm 'seeds=[42]' 'only=[teacher,cgf,exact,exact_more,chain3]' "out=$out/range.json"
-    beside clinc150 "$studied/exact_more"
+    beside minilm-clinc150 "$studied/exact_more"
     encrypted "$studied/chain3" minilm-clinc150-cgf_chain approx=exact
 }
 
@@ -53,7 +53,7 @@ banking77() { # an exact model trained long; from its weights the student, and e
     train "banking77-exact_more" "${last[@]}" "ckpt=$out/banking77-best" softmax=exact train.epochs=2
     train "banking77-exact_most" "${last[@]}" "ckpt=$out/banking77-exact_more" softmax=exact train.epochs=4
     train "banking77-exact_last" "${last[@]}" "ckpt=$out/banking77-exact_most" softmax=exact train.epochs=4
-    beside "banking77-cgf_chain" "$out/banking77-exact_last"
+    beside "minilm-banking77-cgf_chain" "$out/banking77-exact_last"
     encrypted "$out/banking77-chain3_more" "minilm-banking77-cgf_chain" approx=exact
 }
 
@@ -69,7 +69,7 @@ sst2() { # phrases to train on, sentences to test on: phrases of ten words and m
     train sst2-exact "${kd[@]}" "ckpt=$out/sst2-teacher" softmax=exact train.epochs=1 train.lr=1.0e-4
     train sst2-exact_more "${kd[@]}" "ckpt=$out/sst2-exact" softmax=exact train.epochs=2 train.lr=5.0e-5
     train sst2-exact_most "${kd[@]}" "ckpt=$out/sst2-exact_more" softmax=exact train.epochs=2 train.lr=3.0e-5
-    beside sst2-cgf_chain "$out/sst2-exact_most"
+    beside minilm-sst2-cgf_chain "$out/sst2-exact_most"
     encrypted "$out/sst2-chain4_more" minilm-sst2-cgf_chain approx=exact
 }
 
@@ -77,7 +77,7 @@ rivals() { # what the paper has, on the sentences of clinc150, from the students
     local studied=outputs/range/minilm/seed-42 own=(model=minilm task=clinc150 train.precision=bf16 distill=kd)
     "$PY" scripts/range.py study=minilm 'seeds=[42]' 'only=[teacher,cgf,exact,exact_more,bpmax_calibrated]' "out=$out/range.json"
     "$PY" scripts/plan.py "ckpt=$studied/cgf" samples=null # its range, from which k follows
-    for name in cgf_paper cgf_limit bpmax_calibrated; do beside "clinc150-$name" "$studied/exact"; done # three epochs each
+    for name in cgf_paper cgf_limit bpmax_calibrated; do beside "minilm-clinc150-$name" "$studied/exact"; done # three epochs each
     encrypted "$studied/cgf" minilm-clinc150-cgf_paper approx=chebyshev he.circuit=paper
     # the paper's k for [-128, 0]: the range is about half of that
     encrypted "$studied/cgf" minilm-clinc150-cgf_limit approx=limit approx.k=6 he.circuit=paper
@@ -86,17 +86,17 @@ rivals() { # what the paper has, on the sentences of clinc150, from the students
     # right on about [-6, 0] only: put in at once it learns next to nothing (LOG.md); five epochs
     train clinc150-taylor "${own[@]}" "distill.cache=$out/teacher-logits" "distill.teacher=$studied/teacher" "ckpt=$studied/cgf" \
         softmax=taylor softmax.degree=3 softmax.x0=-3.0 penalty.weight=1.0 penalty.bound=6.0 train.epochs=2 train.lr=5.0e-5
-    beside clinc150-taylor "$studied/exact_more"
+    beside minilm-clinc150-taylor "$studied/exact_more"
     encrypted "$out/clinc150-taylor" minilm-clinc150-taylor approx=exact
 }
 
-smollm2() { # supervised, then on with the range under closer control
-    local own=(model=smollm2 task=clinc150 softmax=cgf penalty.weight=1.0)
-    train smollm2-first "${own[@]}" 'task.limit={train: 9600, val: 300}' penalty.bound=32.0 train.max_steps=300 train.lr=5.0e-5
-    train smollm2-cgf "${own[@]}" 'task.limit={train: 12000, val: 300}' "ckpt=$out/smollm2-first" penalty.bound=24.0 \
-        penalty.worst=0.1 train.max_steps=200 train.lr=4.0e-5 seed=43
-    "$PY" scripts/plan.py "ckpt=$out/smollm2-cgf" samples=1000 "margin=[2.5,1.2]" per_layer=true pareto=false
-    encrypted "$out/smollm2-cgf" smollm2-clinc150-cgf he.samples=500
+smollm2() { # as the rows of training have it; a plan a layer, below which no entry of any training sentence may come
+    local rows="$out/rows" own
+    "$PY" scripts/rows.py host=smollm2 'softmaxes=[exact,cgf]' "outputs=$rows" "out=$rows/results"
+    own="$rows/smollm2-clinc150/seed-42"
+    "$PY" scripts/plan.py "ckpt=$own/cgf" whole=true samples=null "margin=[1.5,1.2]" per_layer=true pareto=false
+    beside smollm2-clinc150-cgf "$own/exact"
+    encrypted "$own/cgf" smollm2-clinc150-cgf
 }
 
 vit() { # 197 tokens, 3 heads, 12 layers
