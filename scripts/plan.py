@@ -189,12 +189,13 @@ def packing(plan: Any, rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_of(cfg: DictConfig, folder: Path, layers: list[Any], options: dict[str, Any]) -> Any:
-    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.plan chooses.
+    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.choose chooses.
 
     options  rows, columns and mask;  folder: where the Pareto set goes
     """
     from cgf.approx.calibrate import union
-    from cgf.approx.plan import by_layer, choose, stretched
+    from cgf.approx.choose import choose
+    from cgf.approx.plan import by_layer, stretched
     from cgf.he.pareto import least_levels, pick
 
     approx = resolved(cfg)["approx"]

@@ -10,7 +10,8 @@ from typing import Any
 
 from cgf.approx import fit
 from cgf.approx.calibrate import Calibration, Interval, merged
-from cgf.approx.plan import ROWS, Plan, choose, cost
+from cgf.approx.choose import choose
+from cgf.approx.plan import ROWS, Plan, cost
 from cgf.errors import UserError
 
 

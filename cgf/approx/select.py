@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cgf.approx.plan import Plan, choose
+from cgf.approx.choose import choose
+from cgf.approx.plan import Plan
 from cgf.errors import UserError
 from cgf.results import read_json
 

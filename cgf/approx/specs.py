@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -29,6 +29,7 @@ class Spec:
     """A candidate before its fit: what the core costs is known, its error and guard are not.
 
     levels and ct_mults are exact but where the fit makes a coefficient zero or one: then they are upper bounds.
+    on  makes the fit on an interval
     """
 
     method: str
@@ -36,7 +37,15 @@ class Spec:
     k: int
     levels: int
     ct_mults: int
-    make: Callable[[], Exponential]
+    domain: Interval
+    on: Callable[[Interval], Exponential]
+
+    def make(self) -> Exponential:
+        return self.on(self.domain)
+
+    def over(self, domain: Interval) -> Spec:
+        """The same candidate fitted on another interval, at the same cost."""
+        return replace(self, domain=domain)
 
     @property
     def family(self) -> tuple[str, int | None]:
@@ -75,7 +84,7 @@ def _of_method(domain: Interval, method: str, degree: int | None, k: int | None,
     if method in ("chain", "limit"):
         squares: Any = fit.chain if method == "chain" else fit.limit
         for n in [k] if k is not None else SQUARINGS:
-            yield Spec(method, None, n, n, n, partial(squares, *domain, n))
+            yield Spec(method, None, n, n, n, domain, partial(_squares, squares, n))
         return
     for d in [degree] if degree is not None else DEGREES[method]:
         yield from _polynomials(domain, method, d, k, tolerance)
@@ -84,14 +93,22 @@ def _of_method(domain: Interval, method: str, degree: int | None, k: int | None,
 def _polynomials(domain: Interval, method: str, degree: int, k: int | None, tolerance: float) -> Iterator[Spec]:
     shape = tree.plan((tree.ANY,) * (degree + 1))
     for n in [k] if k is not None else _squarings(domain, method, degree, tolerance):
-        make: Callable[[], Exponential]
-        if method == "taylor":
-            if n != 0:
-                raise UserError(f"a Taylor polynomial is not squared: k must be 0, and is {n!r}")
-            make = partial(fit.taylor, degree, sum(domain) / 2, *domain)
-        else:
-            make = partial(fit.chebyshev if method == "chebyshev" else fit.fitted, *domain, degree, n)
-        yield Spec(method, degree, n, shape.depth + n, shape.products + n, make)
+        if method == "taylor" and n != 0:
+            raise UserError(f"a Taylor polynomial is not squared: k must be 0, and is {n!r}")
+        on = partial(_taylor, degree) if method == "taylor" else partial(_polynomial, method, degree, n)
+        yield Spec(method, degree, n, shape.depth + n, shape.products + n, domain, on)
+
+
+def _squares(made: Callable[[float, float, int], Exponential], k: int, domain: Interval) -> Exponential:
+    return made(*domain, k)
+
+
+def _taylor(degree: int, domain: Interval) -> Exponential:
+    return fit.taylor(degree, sum(domain) / 2, *domain)
+
+
+def _polynomial(method: str, degree: int, k: int, domain: Interval) -> Exponential:
+    return (fit.chebyshev if method == "chebyshev" else fit.fitted)(*domain, degree, k)
 
 
 def _squarings(domain: Interval, method: str, degree: int, tolerance: float) -> range:

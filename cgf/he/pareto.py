@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from cgf.approx.cache import FitCache
+from cgf.approx.choose import Wanted, feasible, least, tries, why_not
 from cgf.approx.exponential import Exponential
-from cgf.approx.plan import Plan, Wanted, checked, feasible, least, why_not
+from cgf.approx.plan import Plan, checked
 from cgf.approx.specs import Interval, Spec
 from cgf.errors import UserError
 from cgf.he.dryrun import Needs
@@ -98,8 +99,8 @@ def _wanted(request: Request) -> Wanted:
     return Wanted(request.range, request.domain, request.tolerance, kind, folded=True)
 
 
-def _fit(request: Request, spec: Spec, cache: FitCache) -> Exponential:
-    return cache.get((spec.method, *request.domain, spec.degree, spec.k), spec.make)
+def _by(cache: FitCache) -> Callable[[Spec], Exponential]:
+    return lambda spec: cache.get((spec.method, *spec.domain, spec.degree, spec.k), spec.make)
 
 
 def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
@@ -116,20 +117,19 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
         chained = any(spec.levels >= f.levels and spec.ct_mults >= f.ct_mults for f in floors)
         if spec.family in done or chained:
             continue
-        e = _fit(request, spec, cache)
-        plan = wanted.plan(e)
-        tried.append(plan)
-        if not feasible(plan):
+        tried += tries(wanted, spec, _by(cache))
+        if not feasible(tried[-1]):
             continue
-        yield plan
+        yield tried[-1]
+        e = tried[-1].exponential
         if e.fit is not None and e.fit.max_error <= FLOOR:
             done.add(spec.family)
             floors += [spec] if spec.method in ("chain", "limit") else []
 
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
-    """The plan of fewest levels, then multiplications, then error, as ``cgf.approx.plan.least`` finds it."""
-    return least(_wanted(request), candidates, lambda spec: _fit(request, spec, cache))
+    """The plan of fewest levels, then multiplications, then error, as ``cgf.approx.choose.least`` finds it."""
+    return least(_wanted(request), candidates, _by(cache))
 
 
 def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.plan import Plan, candidates, choose, feasible, statistics_levels, stretched
+from cgf.approx.choose import candidates, choose, feasible
+from cgf.approx.plan import Plan, statistics_levels, stretched
 from cgf.errors import UserError
 
 
@@ -74,3 +75,15 @@ def test_a_range_whose_exponential_no_ciphertext_holds_is_refused_before_anythin
     with pytest.raises(UserError, match=r"a guard of 2\^10 holds it up to 6.93"):
         choose((-16, 8), (-16, 8), guard_bound=2.0**10)
     assert not feasible(choose((-60, 35), (-60, 35), method="limit", k=8))  # by hand it is taken as it is
+
+
+def test_a_guard_that_falls_short_is_widened_before_a_level_is_spent():
+    """Six squarings hold [-120, 0] at 1e-4 where they are fitted on more than the [-50, 0.5] that accuracy asks for."""
+    from cgf.approx import fit
+
+    narrow = fit.chain(-50.0, 0.5, 6).fit
+    assert narrow is not None and narrow.guard[0] > -120.0
+    plan = choose((-120.0, 0.5), (-50.0, 0.5), method="chain")
+    known = plan.exponential.fit
+    assert known is not None and plan.exponential.levels == 6 and feasible(plan)
+    assert known.guard[0] <= -120.0 and known.domain[0] < -50.0 and known.max_error <= 1e-4

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.plan import choose
+from cgf.approx.choose import choose
 from cgf.approx.select import read_plan, select
 from cgf.errors import UserError
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cgf.approx import fit, plan
-from cgf.approx.plan import choose
+from cgf.approx import fit
+from cgf.approx.choose import Wanted, choose, least
 from cgf.approx.specs import METHODS, least_error, specs
 from cgf.errors import UserError
 
@@ -20,8 +20,8 @@ def test_no_polynomial_beats_its_bound_and_the_best_comes_near(domain):
 def test_fits_stop_at_the_first_levels_that_serve(monkeypatch):
     made = []
     listed = specs((-10.0, 0.0), tolerance=1e-3)
-    wanted = plan.Wanted((-10.0, 0.0), (-10.0, 0.0), 1e-3, "full", True)
-    found = plan.least(wanted, listed, lambda spec: made.append(spec) or spec.make())
+    wanted = Wanted((-10.0, 0.0), (-10.0, 0.0), 1e-3, "full", True)
+    found = least(wanted, listed, lambda spec: made.append(spec) or spec.make())
     assert found == choose((-10.0, 0.0), (-10.0, 0.0), 1e-3, "full", folded=True)
     cost = found.exponential.levels, found.ct_mults
     assert made and all((spec.levels, spec.ct_mults) <= cost for spec in made)

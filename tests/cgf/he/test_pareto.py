@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from cgf.approx.cache import FitCache
 from cgf.approx.calibrate import Calibration
+from cgf.approx.choose import choose, feasible
 from cgf.approx.friendly import Budget, assess
-from cgf.approx.plan import choose, feasible
 from cgf.approx.specs import METHODS, specs
 from cgf.errors import UserError
 from cgf.he import pareto
