@@ -80,7 +80,7 @@ def done(seed: Seed, name: str) -> bool:
     """Whether a run (its plan too, if it has one), the teacher and the exact student are evaluated."""
     run = seed.study.run(name)
     files = [seed.result(n) for n in (name, run.against or EXACT, TEACHER)]
-    if run.plan:
+    if run.plan is not None:
         files.append(seed.planned(name))
     return all(path.is_file() for path in files)
 
@@ -95,8 +95,8 @@ def row(seed: Seed, run: Run, task: str,
     seconds of this training alone: trials_s of all that the choice was made from.
     """
     result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, run.against or EXACT, TEACHER))
-    planned = read_json(seed.planned(run.name)) if run.plan else None
-    folder = seed.chosen(run.name)
+    folder, has_plan = seed.chosen(run.name), run.plan is not None
+    planned = read_json(seed.planned(run.name)) if has_plan else None
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
     git = [trained["git"], result["run"]["git"]]
@@ -107,7 +107,7 @@ def row(seed: Seed, run: Run, task: str,
         "paired": paired(result, exact), "paired_planned": planned and paired(planned, exact),
         "validation": best["val_accuracy"], "val_samples": best["val_samples"],
         "epochs": epochs(seed, run), "best_epoch": best_epoch(folder, best["step"]),
-        "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], run.plan),
+        "train_s": trained["progress"]["seconds"], "total_levels": total_levels(folder, result["rows"], has_plan),
         "rows": result["rows"], "approx": (planned or result)["approx"],
         "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
                    f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]",

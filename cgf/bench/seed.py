@@ -16,6 +16,7 @@ from cgf.errors import UserError
 from cgf.results import append_line, read_json, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAN = "scripts/plan.py"
 
 
 @dataclass
@@ -82,10 +83,10 @@ class Seed:
         watch = [] if run.watch is None else [f"domain=[{run.watch[0]},{run.watch[1]}]"]
         self._step("eval_plain.py", [folder, *watch, *self.more, f"out={self.result(run.name)}"])
         if run.chain is not None:
-            self._step("scripts/plan.py", [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
+            self._step(PLAN, [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
             out = self.result(run.name, run.chain)
-        elif run.plan:
-            self._step("scripts/plan.py", [folder, "pareto=false"])
+        elif run.plan is not None:
+            self._step(PLAN, [folder, "pareto=false", *run.plan])
             out = self.planned(run.name)
         else:
             return
@@ -127,7 +128,8 @@ class Seed:
 
 
 def _done(log: list[dict[str, Any]], script: str, arguments: list[str]) -> bool:
-    """Whether a step is in the log, what it trained is still there and what it read was not trained anew since."""
+    """Whether a step is in the log, what it trained is still there and what it read was not trained or, where it
+    reads a plan or makes one, planned anew since."""
     done, given = False, _options(arguments)
     read = {given.get("ckpt"), given.get("distill.teacher")} - {None}
     for row in log:
@@ -135,6 +137,8 @@ def _done(log: list[dict[str, Any]], script: str, arguments: list[str]) -> bool:
             done = True
         elif row["script"] == "train.py" and _trains(row["arguments"]) in read:
             done = False
+        elif row["script"] == PLAN and (script == PLAN or given.get("approx") == "plan"):
+            done = done and _options(row["arguments"])["ckpt"] != given["ckpt"]
     return done and (script != "train.py" or Path(_trains(arguments), "best.json").is_file())
 
 

@@ -22,7 +22,7 @@ class Run:
     like       the run whose choice it takes over
     watch      [lo, hi] of y, outside of which the evaluation counts
     chain      squarings of a chain with which it is evaluated too, planned on training data
-    plan       evaluated too with the exponential of least levels, planned on training data
+    plan       options of plan.py, where it is evaluated too with the exponential of least levels; None: it is not
     """
 
     name: str
@@ -35,7 +35,7 @@ class Run:
     like: str | None = None
     watch: tuple[float, float] | None = None
     chain: int | None = None
-    plan: bool = False
+    plan: tuple[str, ...] | None = None
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""
@@ -65,9 +65,10 @@ class Study:
         for name, facts in config["runs"].items():
             facts = dict(facts)
             choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
-            watch = facts.pop("watch", None)
+            watch, plan = facts.pop("watch", None), facts.pop("plan", None)
             run = Run(name, options=tuple(facts.pop("options")), choices=choices,
-                      watch=None if watch is None else (watch[0], watch[1]), **facts)
+                      watch=None if watch is None else (watch[0], watch[1]),
+                      plan=None if plan is None else tuple(plan), **facts)
             if run.schedule not in node["schedules"]:
                 raise UserError(f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
                                 f"{', '.join(node['schedules'])}")

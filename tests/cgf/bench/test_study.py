@@ -29,7 +29,7 @@ CONFIG = {
     },
 }  # fmt: skip
 VALIDATION = {"power-0": 0.5, "power-1": 0.75, "power-2": 0.75}
-CORRECT = {"teacher": 80, "cgf": 88, "cgf-chain5": 87, "exact": 90, "power": 60, "more": 70}
+CORRECT = {"teacher": 80, "cgf": 88, "cgf-chain5": 87, "cgf-plan": 86, "exact": 90, "power": 60, "more": 70}
 
 
 class Machine:
@@ -138,6 +138,24 @@ def test_what_is_trained_anew_is_evaluated_anew(tmp_path):
     seed(tmp_path, machine).carry_out(["teacher", "exact", "power", "more"])
     assert machine.names()[-8:] == ["exact", "eval exact", "power-0", "power-1", "power-2", "eval power-1", "more",
                                     "eval more"]  # fmt: skip
+
+
+def test_what_is_planned_anew_is_evaluated_with_its_plan_anew(tmp_path):
+    def run(*options):
+        own = {k: v for k, v in CONFIG["runs"]["cgf"].items() if k != "chain"}
+        config = {**CONFIG, "runs": {**CONFIG["runs"], "cgf": {**own, "plan": list(options)}}}
+        Seed(Study.of(config), 42, tmp_path, execute=machine).carry_out(["teacher", "cgf"])
+
+    machine = Machine()
+    for _ in range(2):
+        run()
+    assert machine.names() == ["teacher", "eval teacher", "cgf", "eval cgf", "plan.py cgf", "eval cgf"]
+    for _ in range(2):
+        run("margin=2")
+    assert machine.names()[6:] == ["plan.py cgf", "eval cgf"]
+    assert machine.calls[-1][1]["approx"] == "plan" and machine.calls[-2][1]["margin"] == "2"
+    run()
+    assert machine.names()[8:] == ["plan.py cgf", "eval cgf"] and "margin" not in machine.calls[-2][1]
 
 
 def test_other_seeds_take_the_choice_over(tmp_path):
