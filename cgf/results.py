@@ -74,14 +74,18 @@ def _without_home(value: Any) -> Any:
 
 
 def _git(folder: Path) -> dict:
-    """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout."""
+    """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
+
+    New files below results/ do not count: one command makes several of them, and the first is no change of the code.
+    """
 
     def git(*args: str) -> str:
         command = ["git", "--no-optional-locks", "-C", str(folder), *args]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+        changed = [line for line in git("status", "--porcelain").splitlines() if not line.startswith("?? results/")]
+        return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}
 

@@ -167,8 +167,16 @@ def test_git_reads_commit_and_dirty_flag(tmp_path, monkeypatch):
     clean = results._git(tmp_path)
     assert len(clean["commit"]) == 40
     assert clean["dirty"] is False
+    (tmp_path / "results" / "train").mkdir(parents=True)
+    (tmp_path / "results" / "train" / "row.json").touch()
+    assert results._git(tmp_path) == clean  # a new row of results leaves the next one's tree as it was
     (tmp_path / "new.py").touch()
     assert results._git(tmp_path) == {"commit": clean["commit"], "dirty": True}
+    (tmp_path / "new.py").unlink()
+    git("add", "results")
+    git("commit", "-q", "-m", "row")
+    (tmp_path / "results" / "train" / "row.json").write_text("{}")
+    assert results._git(tmp_path)["dirty"] is True  # one that is changed may be read by what runs next
 
 
 def test_importing_results_and_report_loads_no_model_library():
