@@ -25,6 +25,7 @@ def main(cfg: DictConfig) -> None:
     from models.install import installed_softmaxes
     from models.start import seed_everything, start
     from models.teacher import softmaxes_of, teacher_of
+    from models.temper import tempered
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     settings, config = Settings(**cfg.train), resolved(cfg)
@@ -37,7 +38,8 @@ def main(cfg: DictConfig) -> None:
         return
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes)
-    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run)
+    prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
+    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run, prepare)
     if settings.checkpointing:
         save_memory(host, softmaxes)
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)

@@ -82,6 +82,14 @@ def installed_softmaxes(model: nn.Module) -> list[Slot]:
     return timm_attention.installed(model) or transformers_attention.installed(model)
 
 
+def query_projections(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
+    """Of each attention with a softmax in place, by layer: the linear layer that projects queries, its rows for them.
+
+    UserError where a factor in that projection would not reach the scores.
+    """
+    return timm_attention.queries(model) or transformers_attention.queries(model)
+
+
 def configured_layers(model: nn.Module) -> int | None:
     """Attention layers that the model's own configuration states, where it does."""
     config = getattr(model, "config", None)

@@ -26,12 +26,13 @@ def seed_everything(seed: int) -> None:
 
 
 def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: Softmax, tuning: dict[str, Any],
-          run: RunFolder) -> tuple[Host, list[Softmax], TrainingState | None]:
+          run: RunFolder, prepare: Callable[[Host], Any] | None = None,
+          ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 
     The student starts from ``ckpt`` where one is given, else from make_host(), the model's own weights; a
-    run that goes on takes the weights of its newest checkpoint. Raises UserError where ckpt does not fit
-    the task.
+    run that goes on takes the weights of its newest checkpoint. prepare: changes a student's first weights, once
+    its softmaxes are in place. Raises UserError where ckpt does not fit the task.
     """
     if run.newest is not None and tuning.get("mode") != "lora":
         host, softmaxes = from_checkpoint(read(run.newest))
@@ -40,6 +41,8 @@ def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: S
         softmaxes = install(host.model, softmax)
         if ckpt is not None:
             take_over_constants(softmaxes, read(ckpt))
+        if prepare is not None:
+            prepare(host)
     tune(host, **tuning)
     if run.newest is None:
         return host, softmaxes, None

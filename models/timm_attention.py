@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from cgf.errors import UserError
+
 if TYPE_CHECKING:
     from timm.layers.attention import Attention
 
@@ -78,6 +80,15 @@ def installed(model: nn.Module) -> list[Any]:
 def heads(module: nn.Module) -> int:
     """Rows of weights that the attention has for each query."""
     return int(module.num_heads)  # type: ignore[arg-type]
+
+
+def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
+    """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
+    swapped = [m for m in model.modules() if isinstance(m, SwappedAttention)]
+    for module in swapped:
+        if not isinstance(module.q_norm, nn.Identity):
+            raise UserError(f"queries of {type(model).__name__} are normalised: a factor in their projection is undone")
+    return [(m.qkv, slice(0, m.attn_dim)) for m in swapped]  # type: ignore[misc]
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:

@@ -81,6 +81,18 @@ def heads(module: nn.Module) -> int:
     return int(module.config.num_attention_heads)  # type: ignore[union-attr, arg-type]
 
 
+def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
+    """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
+    found = []
+    for module in (m for m in model.modules() if hasattr(m, SLOT)):
+        linear = getattr(module, "q_proj", getattr(module, "query", None))
+        if not isinstance(linear, nn.Linear) or hasattr(module, "q_norm"):
+            raise UserError(f"{type(module).__name__} has no linear layer q_proj or query whose result goes to the "
+                            "scores as it is: its queries cannot be scaled")
+        found.append((linear, slice(0, linear.out_features)))
+    return found
+
+
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
     object.__setattr__(module, SLOT, softmax)
 

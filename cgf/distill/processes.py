@@ -20,7 +20,17 @@ from cgf.errors import UserError
 
 def main_first() -> AbstractContextManager[None]:
     """Within it the main process goes ahead; the others follow and find what it left on disk."""
-    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU")).main_process_first()
+    return _state().main_process_first()
+
+
+def say(text: str) -> None:
+    """A line from the main process alone."""
+    if _state().is_main_process:
+        print(text, flush=True)
+
+
+def _state() -> PartialState:
+    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
 class Processes:

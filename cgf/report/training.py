@@ -12,7 +12,8 @@ NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "vali
           "train_s", "total_levels", "command", "commit", "dirty")
 TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
           "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
-CGF, WITHIN = ("cgf", "cgf_attention", "lora"), 0.5  # points below exact softmax that CGF-softmax is to stay within
+CGF = ("cgf", "cgf_attention", "cgf_tempered", "lora")
+WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
     ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_TASK_{exact,cgf,cgf_low,bpmax,lora}"),
@@ -73,7 +74,7 @@ def rivals(softmax: str) -> tuple[str, ...]:
     """
     if softmax.startswith("bpmax") or softmax.endswith("lora"):
         return ()
-    return ("bpmax_attention",) if softmax.endswith("_attention") else ("bpmax", "bpmax_calibrated")
+    return ("bpmax_attention",) if softmax.endswith("_attention") else ("bpmax", "bpmax_calibrated", "bpmax_tempered")
 
 
 def _apart(own: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> list[float]:
