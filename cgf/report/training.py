@@ -70,9 +70,9 @@ def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def rivals(softmax: str) -> tuple[str, ...]:
     """The forms of BPMax that a row stands against: as it was trained itself, in its attention alone or as a whole.
 
-    None for BPMax itself, and for adapters, since BPMax was not trained so.
+    None for BPMax itself, nor for adapters and what was not trained at all, since BPMax was not trained so.
     """
-    if softmax.startswith("bpmax") or softmax.endswith("lora"):
+    if softmax.startswith("bpmax") or softmax.endswith("lora") or "untrained" in softmax:
         return ()
     return ("bpmax_attention",) if softmax.endswith("_attention") else ("bpmax", "bpmax_calibrated", "bpmax_tempered")
 

@@ -49,6 +49,15 @@ def test_attention_alone_stands_against_attention_alone(folder):
     assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
 
 
+def test_tempered_rows_stand_against_the_best_bpmax_and_untrained_ones_against_none(folder):
+    write(folder, "cgf_tempered", 42, 0.88)
+    write(folder, "bpmax_tempered", 42, 0.87)
+    write(folder, "cgf_untrained_tempered", 42, 0.8)
+    table = filled(TEXT, folder)
+    assert f"| cgf_tempered | 3 | 42 | 88.00 % | -2.00{BELOW} | 1 / 2 | +1.00, above |" in table
+    assert "| cgf_untrained_tempered | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | – |" in table
+
+
 def test_the_paper_rows_name_configurations_that_exist():
     for _, tasks, names in training.PAPER:
         stem, _, ends = names.rstrip("}").partition("{")
