@@ -170,7 +170,8 @@ def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> lis
 
 
 def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
-    """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit.
+    """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit, or
+    none without a plan.
 
     rows 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
     """
@@ -180,7 +181,7 @@ def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
         plan = read_plan(checkpoint.path)
         assert plan is not None
         softmax.exponential = plan.exponential
-    if not softmax.encryptable:
+    if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):
         return None
     mask, count, columns = SHAPE[rows]
     return depth(softmax, mask_rows(mask, count, columns), columns).levels

@@ -161,7 +161,8 @@ def test_other_samples_are_not_paired():
 
 
 @pytest.mark.parametrize("softmax, full, masked", [
-    (BPMax(p=3), 2, 2), (TaylorCGF(degree=3), 3, 4), (ChainCGF(k=3, trainable="none"), 4, 5), (Exact(), None, None)])
+    (BPMax(p=3), 2, 2), (TaylorCGF(degree=3), 3, 4), (ChainCGF(k=3, trainable="none"), 4, 5),
+    (Exact(), None, None), (CGF(), None, None)])
 def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
     run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
     save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], run)
