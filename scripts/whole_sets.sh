@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Whole test sets under CKKS: bash scripts/whole_sets.sh clinc150 rivals banking77 sst2 stories digits smollm2 vit
+# Whole test sets under CKKS: bash scripts/whole_sets.sh clinc150 rivals untrained banking77 sst2 stories digits smollm2 vit
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
 # epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
-# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences. smollm2: SmolLM2-135M (causal
+# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences; untrained: CGF-softmax put into
+# the exact teacher with scaled queries (temper.samples) and no training, on those too. smollm2: SmolLM2-135M (causal
 # masks), seed 42 of the rows of training (scripts/rows.py), a plan a layer. vit: vit_tiny (197 tokens)
 # from scratch, 100 images of CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
 # 2 cores, half an hour to two hours of training and 1 to 30 minutes of encryption each. Stopped, it goes on.
@@ -90,6 +91,15 @@ rivals() { # what the paper has, on the sentences of clinc150, from the students
     encrypted "$out/clinc150-taylor" minilm-clinc150-taylor approx=exact
 }
 
+untrained() { # a model fine-tuned with exact softmax, its queries scaled, and no training of CGF-softmax
+    local rows="$out/rows" own
+    "$PY" scripts/rows.py host=minilm 'softmaxes=[cgf_untrained_tempered]' "outputs=$rows" "out=$rows/results"
+    own="$rows/minilm-clinc150/seed-42"
+    "$PY" scripts/plan.py "ckpt=$own/cgf_untrained_tempered" samples=null per_layer=true pareto=false
+    beside minilm-clinc150-cgf_untrained "$own/teacher"
+    encrypted "$own/cgf_untrained_tempered" minilm-clinc150-cgf_untrained
+}
+
 smollm2() { # as the rows of training have it; a plan a layer, with room for the rare rows that go far below
     local rows="$out/rows" own
     "$PY" scripts/rows.py host=smollm2 'softmaxes=[exact,cgf]' "outputs=$rows" "out=$rows/results"
@@ -109,7 +119,7 @@ vit() { # 197 tokens, 3 heads, 12 layers
 
 for task in "$@"; do
     case $task in
-        clinc150 | banking77 | sst2 | rivals | smollm2 | vit) "$task" ;;
+        clinc150 | banking77 | sst2 | rivals | untrained | smollm2 | vit) "$task" ;;
         stories | digits)
             "$PY" train.py "experiment=${task}_teacher" "outputs=$out"
             "$PY" train.py "experiment=${task}_student" "outputs=$out" "ckpt=$out/$task-teacher" "run=$task-cgf"
@@ -117,7 +127,7 @@ for task in "$@"; do
             [ "$task" = stories ] && name=stories260k-clinc150-cgf || name=vit_digits-digits-cgf
             encrypted "$out/$task-cgf" "$name"
             ;;
-        *) echo "error: a set is clinc150, rivals, banking77, sst2, stories, digits, smollm2 or vit, and '$task' was given" >&2; exit 2 ;;
+        *) echo "error: a set is clinc150, rivals, untrained, banking77, sst2, stories, digits, smollm2 or vit, and '$task' was given" >&2; exit 2 ;;
     esac
 done
 "$PY" scripts/tables.py

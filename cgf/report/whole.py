@@ -36,7 +36,7 @@ def results(folder: Path) -> list[dict[str, Any]]:
 def lines(folder: Path) -> list[list[str]]:
     """A line a result, in the order of TITLES; then the published ones, which have a time alone."""
     table = [[
-        r["model"], r["task"], r["softmax"], exponential(r), f"{r['samples']:,}", _per_cent(r["accuracy"]),
+        r["model"], r["task"], _softmax(r), exponential(r), f"{r['samples']:,}", _per_cent(r["accuracy"]),
         _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), _exact(folder, r), f"{r['agreement']:.4f}",
         str(r["levels"]),
         f"{r['max_error']:.1e}", _or_dash(r["beyond_guard"]),
@@ -48,6 +48,12 @@ def lines(folder: Path) -> list[list[str]]:
         line[TITLES.index("µs an entry")] = f"{1e6 * seconds / entries:.1f}"
         table.append(line)
     return table
+
+
+def _softmax(result: dict[str, Any]) -> str:
+    """Name of the softmax; where the file's own says more (cgf_untrained), that."""
+    own = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
+    return own if own.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
 def _exact(folder: Path, result: dict[str, Any]) -> str:
@@ -87,7 +93,7 @@ def draw(folder: Path) -> bytes:
         for r, colour in zip(own, colours(len(own)), strict=True):
             name = f"{r['model']}, {r['task']}: " if own is rest else ""
             ax.scatter(r["us_per_entry"], 100 * r["accuracy"], color=colour,
-                       label=f"{name}{r['softmax']} {exponential(r)}, {r['levels']} levels")
+                       label=f"{name}{_softmax(r)} {exponential(r)}, {r['levels']} levels")
         if own is not rest:
             for exact in sorted({_exact(folder, r) for r in own} - {"–"}):
                 ax.axhline(float(exact.removesuffix(" %")), color="0.3", ls="--", lw=1, label=f"exact softmax {exact}")
@@ -100,7 +106,7 @@ def draw(folder: Path) -> bytes:
 
 def digest(folder: Path) -> str:
     """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
-    shown = [[*(r[k] for k in ("model", "task", "softmax", "levels", "us_per_entry", "accuracy")), exponential(r),
+    shown = [[*(r[k] for k in ("model", "task", "levels", "us_per_entry", "accuracy")), _softmax(r), exponential(r),
               _exact(folder, r)] for r in results(folder)]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
 

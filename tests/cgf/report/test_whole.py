@@ -56,6 +56,14 @@ def test_exact_of_one_result_goes_before_that_of_its_host_and_task(folder):
     assert (bpmax[TITLES.index("exact")], chain[TITLES.index("exact")]) == ("90.00 %", "95.82 %")
 
 
+def test_a_file_may_say_more_of_its_softmax_than_the_name_of_it(folder):
+    path = folder / "he" / "minilm.json"
+    for file, shown in (("minilm-clinc150-cgf_chain_more", "cgf_chain_more"), ("minilm-clinc150-cgf", "cgf_chain"),
+                        ("minilm-clinc150-cgf_chained", "cgf_chain")):
+        path = path.rename(folder / "he" / f"{file}.json")
+        assert lines(folder)[1][TITLES.index("softmax")] == shown
+
+
 def test_a_figure_of_other_results_is_noticed(folder):
     path = folder / "he" / "cost_accuracy.png"
     assert not is_current(path, folder)
