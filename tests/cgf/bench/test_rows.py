@@ -203,7 +203,7 @@ def test_students_of_a_host_are_trained_alike(name):
             assert told[run.name] == {**told["exact"], "train": told["exact"]["train"] | {"epochs": 0}}
         elif study.run(other).schedule != run.schedule:
             assert run.name in ("teacher", "exact_lora")  # what others are compared with
-        elif run.name in {r.against for r in study.runs}:  # what is trained, and the weight of hidden states, are its own
+        elif run.name in {r.against for r in study.runs}:  # parts trained, hidden states: its own
             own, kd = told[run.name], told[other]["distill"]
             assert own == {**told[other], "tune": own["tune"], "distill": kd | {"hidden": own["distill"]["hidden"]}}
         else:
