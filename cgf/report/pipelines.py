@@ -8,19 +8,26 @@ from cgf.report.training import groups, read_rows
 
 TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", "points", "levels", "epochs (best)"]
 PIPELINES = (("SFT, then KD", "exact", "cgf"), ("LoRA SFT", "exact_lora", "lora"))  # name, exact and CGF rows
+SCALED = (("SFT, then KD, scaled queries", "exact", "cgf_tempered"),
+          ("LoRA SFT, scaled queries", "exact_lora", "lora_tempered"))  # beside them, where they have the same seeds
 
 
 def lines(folder: Path) -> list[list[str]]:
-    """Two lines for each host and task that has rows of both, over the seeds that all four kinds of rows share."""
+    """Two lines for each host and task that has rows of both, over the seeds that all four kinds of rows share.
+
+    A line with scaled queries follows where all of those seeds have it.
+    """
     rows = read_rows(folder)
     names = {softmax for _, *both in PIPELINES for softmax in both}
     found = []
     for host, task in sorted({(r["host"], r["task"]) for r in rows}):
-        here = [r for r in rows if (r["host"], r["task"]) == (host, task) and r["softmax"] in names]
+        here = [r for r in rows if (r["host"], r["task"]) == (host, task)]
         seeds = set.intersection(*({r["seed"] for r in here if r["softmax"] == name} for name in names))
         by = {g["softmax"]: g for g in groups([r for r in here if r["seed"] in seeds])}
-        for pipeline, exact, cgf in PIPELINES if seeds else ():
-            own = by[cgf]
+        for pipeline, exact, cgf in (*PIPELINES, *SCALED) if seeds else ():
+            own = by.get(cgf)
+            if own is None or set(own["seeds"]) != seeds:
+                continue
             found.append([
                 host, task, ", ".join(map(str, own["seeds"])), pipeline, f"{100 * by[exact]['accuracy']:.2f} %",
                 f"{100 * own['accuracy']:.2f} %", f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",

@@ -12,7 +12,7 @@ NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "vali
           "train_s", "total_levels", "command", "commit", "dirty")
 TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
           "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
-CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_hidden", "lora")
+CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_hidden", "lora", "lora_tempered")
 WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
@@ -72,7 +72,7 @@ def rivals(softmax: str) -> tuple[str, ...]:
 
     None for BPMax itself, nor for adapters and what was not trained at all, since BPMax was not trained so.
     """
-    if softmax.startswith("bpmax") or softmax.endswith("lora") or "untrained" in softmax:
+    if softmax.startswith("bpmax") or "lora" in softmax or "untrained" in softmax:
         return ()
     return ("bpmax_attention",) if softmax.endswith("_attention") else ("bpmax", "bpmax_calibrated", "bpmax_tempered")
 
