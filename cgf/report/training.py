@@ -12,7 +12,7 @@ NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "vali
           "train_s", "total_levels", "command", "commit", "dirty")
 TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
           "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
-CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_hidden", "lora", "lora_tempered")
+CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_attention", "cgf_tempered_hidden", "lora", "lora_tempered")
 WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (

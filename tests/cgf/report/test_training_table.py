@@ -47,6 +47,9 @@ def test_attention_alone_stands_against_attention_alone(folder):
     assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | – |" in filled(TEXT, folder)
     write(folder, "bpmax_attention", 42, 0.82)
     assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
+    write(folder, "cgf_tempered_attention", 42, 0.83)
+    table = filled(TEXT, folder)
+    assert f"| cgf_tempered_attention | 3 | 42 | 83.00 % | -7.00{BELOW} | 1 / 2 | +1.00, above |" in table
 
 
 def test_tempered_rows_stand_against_the_best_bpmax_and_untrained_ones_against_none(folder):
