@@ -265,5 +265,8 @@ class Packed:
         """These rows of numbers that broadcast to (B, H, Q, K), as many columns as are packed."""
         return self.rows.part(array, self.rows.shape[3])[:, : self.layout.columns]
 
+    def clamp(self, low: float, high: float) -> Packed:
+        raise UserError("a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation")
+
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")
