@@ -203,6 +203,9 @@ class Packed:
             return total * (1.0 / self.rows.uniform)
         return total.times_vector([self.layout.spread(1.0 / self.rows.counts)])
 
+    def centred(self) -> Packed:
+        return self - self.row_mean()
+
     def minus_log_count(self) -> Packed:
         if self.rows.uniform is not None:
             return self - float(np.log(self.rows.uniform))

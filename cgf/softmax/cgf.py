@@ -21,7 +21,7 @@ def cumulants_at_one(x: Value, order: int) -> tuple[Value, Value]:
     entries (population moments): kappa_1 mean, kappa_2 variance, kappa_3 = m_3, kappa_4 = m_4 - 3 m_2^2.
     Source: CGF-softmax paper, Eq. (4) and section 'Second-Order Cumulant Approximation'.
     """
-    centred = x - x.row_mean()
+    centred = x.centred()
     squared = centred.square()
     m2 = squared.row_mean()
     shift = m2 * (1 / 2)

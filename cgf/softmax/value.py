@@ -37,6 +37,9 @@ class Value(Protocol):
     def row_mean(self) -> Value:
         """row_sum divided by the row's own count n_i."""
 
+    def centred(self) -> Value:
+        """self - row_mean, without what float32 loses of the mean of a row that lies far from zero."""
+
     def minus_log_count(self) -> Value:
         """self - ln n_i."""
 
