@@ -1,8 +1,27 @@
 import importlib.util
 import os
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings
+
+# the checks draw the same every time; scripts/fuzz.sh draws anew
+settings.register_profile("checks", derandomize=True, deadline=None, database=None)
+settings.register_profile("fresh", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "checks"))
+
+
+@pytest.fixture(autouse=True)
+def same_draws():
+    """Whatever draws without a generator of its own draws the same, alone and after any other test."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -119,7 +119,7 @@ def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tupl
 
 
 def _centre_again(part: Tensor, mean: Tensor, n: Tensor, ones: Tensor | None) -> None:
-    """Takes from rows far from zero what their mean lost in float32 (``TensorRows.centred``); others stay as they are."""
+    """Takes from rows far from zero what their mean lost in float32, as ``TensorRows.centred`` does."""
     far = far_from_zero(mean)
     if far is not None:
         part.sub_(torch.where(far, part.sum(-1, keepdim=True).div_(n), 0.0))
