@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -243,10 +244,12 @@ class Packed:
             total = meet(total, self.engine.rotate(total, step))
         return replace(row, cts=(total,))
 
-    def refresh(self, levels: int) -> Packed:
+    def refresh(self, levels: int, most: float = 1.0) -> Packed:
         if self.engine.refreshed is None or self.level >= levels:
             return self
-        return replace(self, cts=tuple(self.engine.bootstrap(self.relinearized().cts)))
+        whole = 1 << max(0, math.ceil(math.log2(most)))  # a bootstrap takes slots of at most 1
+        small = (self * (1.0 / whole)).relinearized()
+        return replace(small, cts=tuple(self.engine.bootstrap(small.cts))) * whole
 
     def reciprocal(self) -> Packed:
         raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")

@@ -94,7 +94,7 @@ class TensorRows:
             rows = combine(rows._with(rows.data[..., :half]), rows._with(rows.data[..., -half:]))
         return self._with(rows.data)
 
-    def refresh(self, levels: int) -> TensorRows:
+    def refresh(self, levels: int, most: float = 1.0) -> TensorRows:
         return self
 
     def reciprocal(self) -> TensorRows:

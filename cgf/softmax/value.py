@@ -59,10 +59,11 @@ class Value(Protocol):
         row of one entry is that entry. Invalid entries take part: give them a harmless value first.
         """
 
-    def refresh(self, levels: int) -> Value:
+    def refresh(self, levels: int, most: float = 1.0) -> Value:
         """The same value with at least ``levels`` levels to spend, by a bootstrap if there is one and need be.
 
-        Slots within [-1, 1]. In the clear, and on engines that cannot bootstrap, it does nothing.
+        Slots within [-most, most]; above 1 that takes a level of those that are left. In the clear, and on engines
+        that cannot bootstrap, it does nothing.
         """
 
     def reciprocal(self) -> Value:
