@@ -1,10 +1,30 @@
 import ctypes
 import gc
 import importlib.util
+import json
 import os
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings
+
+# the checks draw the same every time; scripts/fuzz.sh draws anew
+settings.register_profile("checks", derandomize=True, deadline=None, database=None)
+settings.register_profile("fresh", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "checks"))
+
+
+@pytest.fixture(autouse=True)
+def same_draws():
+    """Whatever draws without a generator of its own draws the same, alone and after any other test."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +35,19 @@ def data_root() -> Path:
     if not root.is_dir():
         pytest.skip("no data: set CGF_DATA_ROOT to the folder with clinc150/, banking77/, sst2/, cifar10/, weights/")
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_fit():
+    """ARION's inverse of degree 255 from a file that tests/cgf/approx/test_kept_fit.py checks: half a minute to fit."""
+    from cgf.approx import series
+
+    kept = json.loads((Path(__file__).parent / "cgf" / "approx" / "arion_inverse.json").read_text())
+    fit, found = series.inverse, series.Series(kept["a"], kept["b"], tuple(kept["coefficients"]),
+                                               tuple(kept["domain"]), kept["max_error"])  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(series, "inverse", lambda *key: found if key == (*found.domain, found.degree) else fit(*key))
+        yield fit
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,8 @@
 """CGF-softmax on packed rows, at the fewest levels, and Algorithm 1 as the paper writes it.
 
 A circuit may scale what is encrypted and what was decrypted by public constants; everything between is
-arithmetic on ciphertexts. Softmaxes without a circuit of their own run their ``formula`` as it stands.
+arithmetic on ciphertexts. A circuit belongs to an exponent (``BUILDERS``); a softmax of any other, or of none, runs
+its ``formula`` as it stands.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from cgf.approx.head_chain import HeadChain
 from cgf.approx.poly import Polynomial
 from cgf.errors import UserError
 from cgf.he.packed import Packed, Rows, pairwise
+from cgf.softmax.base import ExponentialSoftmax, as_defined
+from cgf.softmax.cgf import CGF
+from cgf.softmax.gaussian import GaussianKernel
+from cgf.softmax.loop import LoopCGF
 
 STYLES = ("folded", "abreast", "paper")
 
@@ -55,21 +60,50 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
         raise UserError(f"he.circuit must be one of {', '.join(STYLES)}, and {style!r} was given")
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
-    if not softmax.uses_exponential:
+    if not isinstance(softmax, ExponentialSoftmax):
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
-    exponential = softmax.exponential
-    if exponential is None:
+    if softmax.exponential is None:
         raise UserError(f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
                         "approx=plan, chebyshev, limit or chain")
-    if softmax.plain:
-        return Circuit("plain", lambda x: exponential.core(plus_public(x, exponential.b)), input_scale=exponential.a)
-    if getattr(softmax, "order", None) != 2:
-        return Circuit("formula", softmax.formula)
+    build = BUILDERS.get(exponent_of(softmax), as_it_stands)
+    return build(softmax, rows, padded, style)
+
+
+def exponent_of(softmax: ExponentialSoftmax) -> Any:
+    """The exponent that the weights are the exponential of, as a function; None where they are more than that.
+
+    What CGF and LoopCGF do beyond applying the exponential is for training alone: an evaluation never cuts.
+    """
+    applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
+    known = as_defined(softmax, ExponentialSoftmax.formula) and any(as_defined(softmax, one) for one in applied)
+    return getattr(softmax.exponent, "__func__", None) if known else None
+
+
+def as_it_stands(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+    """The softmax's own formula."""
+    return Circuit("formula", softmax.formula)
+
+
+def plain(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+    """The exponent is the score itself: its affine map rides on the encoding. Levels: core."""
+    e = softmax.exponential
+    return Circuit("plain", lambda x: e.core(plus_public(x, e.b)), input_scale=e.a)
+
+
+def second_order(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+    """CGF-softmax of two cumulants; of more, as it stands."""
+    exponential = softmax.exponential
+    if softmax.order != 2:
+        return as_it_stands(softmax, rows, padded, style)
     if rows.valid is not None or padded or rows.uniform is None:
         return masked(exponential, rows)
     if style == "paper":
         return algorithm_1(exponential, rows.uniform)
     return (folded if style == "folded" else abreast)(exponential, rows)
+
+
+# an exponent -> what makes its circuit; any other runs as its formula stands
+BUILDERS = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:

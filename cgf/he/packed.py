@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -203,6 +204,9 @@ class Packed:
             return total * (1.0 / self.rows.uniform)
         return total.times_vector([self.layout.spread(1.0 / self.rows.counts)])
 
+    def centred(self) -> Packed:
+        return self - self.row_mean()
+
     def minus_log_count(self) -> Packed:
         if self.rows.uniform is not None:
             return self - float(np.log(self.rows.uniform))
@@ -240,10 +244,12 @@ class Packed:
             total = meet(total, self.engine.rotate(total, step))
         return replace(row, cts=(total,))
 
-    def refresh(self, levels: int) -> Packed:
+    def refresh(self, levels: int, most: float = 1.0) -> Packed:
         if self.engine.refreshed is None or self.level >= levels:
             return self
-        return replace(self, cts=tuple(self.engine.bootstrap(self.relinearized().cts)))
+        whole = 1 << max(0, math.ceil(math.log2(most)))  # a bootstrap takes slots of at most 1
+        small = (self * (1.0 / whole)).relinearized()
+        return replace(small, cts=tuple(self.engine.bootstrap(small.cts))) * whole
 
     def reciprocal(self) -> Packed:
         raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
@@ -264,6 +270,9 @@ class Packed:
     def _part(self, array: np.ndarray) -> np.ndarray:
         """These rows of numbers that broadcast to (B, H, Q, K), as many columns as are packed."""
         return self.rows.part(array, self.rows.shape[3])[:, : self.layout.columns]
+
+    def clamp(self, low: float, high: float) -> Packed:
+        raise UserError("a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation")
 
     def exp(self) -> Packed:
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

@@ -19,9 +19,26 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
 
 
+DEFINING = ("formula", "exponent", "apply_exponential")  # what a definition is made of
+
+
+def age(cls: type, method: str) -> int:
+    """How many classes lie between cls and the one whose method it uses: of two methods the newer has less."""
+    return next((i for i, base in enumerate(cls.__mro__) if method in vars(base)), len(cls.__mro__))
+
+
+def as_defined(softmax: Any, *methods: Callable[..., Any]) -> bool:
+    """Whether the object's methods are these functions: neither a subclass nor the object put others in their place."""
+    return all(getattr(getattr(softmax, m.__name__, None), "__func__", None) is m for m in methods)
+
+
 @dataclass(eq=False)
 class Softmax:
     """Base of every softmax; a subclass gives ``formula`` and becomes usable in all four readings.
+
+    A class that gives ``weights`` too names in ``weights_follow`` the methods of ``DEFINING`` that they are computed
+    by, in training and evaluation: a subclass may change those alone. TypeError, when the class is made, for a subclass
+    that changes another one and keeps the ``weights``, which would go on with the old definition.
 
     The public fields of the dataclass are its hyper-parameters: they come from the yaml and go into
     softmax.json. ``tensors`` are what training measured or learned beside the host's weights (BPMax's
@@ -31,13 +48,28 @@ class Softmax:
     name: ClassVar[str] = "softmax"
     encryptable: ClassVar[bool] = True
     why_not_encryptable: ClassVar[str] = ""
-    uses_exponential: ClassVar[bool] = False
+    weights_follow: ClassVar[tuple[str, ...]] = DEFINING
 
     exponential: Exponential | None = field(default=None, init=False, repr=False)
     layer: int = field(default=0, init=False, repr=False)
     training: bool = field(default=False, init=False, repr=False)
     again: bool = field(default=False, init=False, repr=False)  # computed once more, in a backward pass
     observers: list[Observer] = field(default_factory=list, init=False, repr=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kept = cls.__mro__[age(cls, "weights")]
+        follow = vars(kept).get("weights_follow", ())
+        for method in DEFINING:
+            if method not in follow and age(cls, method) < age(cls, "weights"):
+                raise TypeError(f"{cls.__name__} changes {method}, and the weights of {kept.__name__}, which it keeps, "
+                                f"do not follow from {method}: it must give weights too")
+        if "uses_exponential" in vars(cls):
+            raise TypeError(f"{cls.__name__} states uses_exponential, and that is what derives from ExponentialSoftmax")
+
+    @property
+    def uses_exponential(self) -> bool:
+        return isinstance(self, ExponentialSoftmax)
 
     def formula(self, x: Value) -> Value:
         """Weights of the rows x (scaled scores times ``public_scale``); written with Value's operations alone."""
@@ -60,7 +92,10 @@ class Softmax:
         """
         from cgf.softmax.tensor import TensorRows
 
-        return self.formula(TensorRows.of(scores, valid)).at_invalid(0.0).data  # type: ignore[attr-defined]
+        rows = TensorRows.of(scores, valid)
+        scale = self.public_scale(rows.count)  # what encryption puts on the scores
+        weights = self.formula(rows if scale == 1 else rows * scale).at_invalid(0.0)
+        return weights.data  # type: ignore[attr-defined]
 
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any."""
@@ -106,8 +141,7 @@ class Softmax:
 class ExponentialSoftmax(Softmax):
     """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped."""
 
-    uses_exponential: ClassVar[bool] = True
-    plain: ClassVar[bool] = False  # the exponent is the score itself: its affine map rides on the encoding
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
 
     def exponent(self, x: Value) -> Value:
         """y, with weights = exp(y)."""

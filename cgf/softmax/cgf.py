@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
-from cgf.softmax.base import ExponentialSoftmax
+from cgf.softmax.base import ExponentialSoftmax, as_defined
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def cumulants_at_one(x: Value, order: int) -> tuple[Value, Value]:
     entries (population moments): kappa_1 mean, kappa_2 variance, kappa_3 = m_3, kappa_4 = m_4 - 3 m_2^2.
     Source: CGF-softmax paper, Eq. (4) and section 'Second-Order Cumulant Approximation'.
     """
-    centred = x - x.row_mean()
+    centred = x.centred()
     squared = centred.square()
     m2 = squared.row_mean()
     shift = m2 * (1 / 2)
@@ -46,6 +46,7 @@ class CGF(ExponentialSoftmax):
     """
 
     name: ClassVar[str] = "cgf"
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
     order: int = 2
     ceiling: float | None = None
 
@@ -66,13 +67,15 @@ class CGF(ExponentialSoftmax):
         return super().apply_exponential(y)
 
     def fuses(self) -> bool:
-        """Whether exp itself is in place, whose weights and gradient ``cgf.softmax.fused`` has as one operation."""
-        return self.order == 2 and self.exponential is None
+        """Whether this is the definition, with exp itself, whose weights and gradient ``cgf.softmax.fused`` has as one
+        operation."""
+        own = as_defined(self, CGF.exponent, CGF.apply_exponential)
+        return own and self.order == 2 and self.exponential is None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch
 
-        if not self.fuses() or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not self.fuses():
             return super().weights(scores, valid)
         from cgf.softmax.fused import cgf_weights
 

@@ -34,6 +34,7 @@ class ChainCGF(LoopCGF):
     """
 
     name: ClassVar[str] = "cgf_chain"
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
     k: int = 3
     trainable: str = "layer"
     _heads: int | None = field(default=None, init=False, repr=False)

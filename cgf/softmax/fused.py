@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cgf.softmax.tensor import far_from_zero
+
 PIECE = {"cpu": 2**19}  # entries worked on at a time: what comes between stays in the cache, and takes no memory
 LARGE_PIECE = 2**25  # elsewhere
 UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
@@ -103,14 +105,26 @@ def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tupl
     for rows in _pieces(scores):
         x, part, count = scores[..., rows, :], y[..., rows, :], _rows(n, rows)
         if valid is None or ones is None:
-            torch.sub(x, x.mean(-1, keepdim=True), out=part)
+            mean = x.mean(-1, keepdim=True)
+            torch.sub(x, mean, out=part)
         else:
             torch.where(_rows(valid, rows), x, zero, out=part)  # what is not valid may be minus infinity
-            part.sub_(part.sum(-1, keepdim=True).div_(count)).mul_(_rows(ones, rows))
+            mean = part.sum(-1, keepdim=True).div_(count)
+            part.sub_(mean).mul_(_rows(ones, rows))
+        _centre_again(part, mean, count, _rows(ones, rows))
         half = torch.linalg.vector_norm(part, dim=-1, keepdim=True).square_().div_(2 * count).add_(count.log())
         shift[..., rows, :] = half
         least.append(part.sub_(half).amin())
     return y, shift, n, torch.stack(least).amin()
+
+
+def _centre_again(part: Tensor, mean: Tensor, n: Tensor, ones: Tensor | None) -> None:
+    """Takes from rows far from zero what their mean lost in float32, as ``TensorRows.centred`` does."""
+    far = far_from_zero(mean)
+    if far is not None:
+        part.sub_(torch.where(far, part.sum(-1, keepdim=True).div_(n), 0.0))
+        if ones is not None:
+            part.mul_(ones)
 
 
 def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor, ceiling: float | None = None) -> Tensor:

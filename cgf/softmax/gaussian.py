@@ -23,7 +23,6 @@ class GaussianKernel(ExponentialSoftmax):
     """
 
     name: ClassVar[str] = "gaussian"
-    plain: ClassVar[bool] = True
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """-(|q|^2 + |k|^2 - 2 q k) scaling / 2 in float32 or better: distances cancel in half precision."""

@@ -15,6 +15,8 @@ from cgf.softmax.published import Published, interval
 from cgf.softmax.standard import relative_error, scaled
 from cgf.softmax.value import Value
 
+SMALL = 4  # keeps y of a row that one entry has all the weight of below 1, as a bootstrap needs it
+
 
 @dataclass(eq=False)
 class NormalizeSquare(Published):
@@ -68,7 +70,7 @@ class NormalizeSquare(Published):
     def start(self) -> Polynomial:
         assert self.k is not None
         narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
-        root = math.sqrt(self.roots[0].a / self.n)  # so that L enters its series without a product
+        root = math.sqrt(self.roots[0].a / self.n) / SMALL  # so that L enters its series without a level
         return Polynomial(narrow.method, narrow.a / 2**self.k, narrow.b, tuple(c * root for c in narrow.coefficients))
 
     def error_bound(self) -> float:
@@ -86,8 +88,9 @@ class NormalizeSquare(Published):
         factors = [root.a for root in self.roots[1:]] + [1.0]
         for i, (root, following) in enumerate(zip(self.roots, factors, strict=True)):
             y = y.refresh(root.levels + 3 + (2 if i == len(factors) - 1 else 0))
-            # y carries sqrt(root.a); it leaves with sqrt(following)
-            z = root.scaled(following**0.25 / math.sqrt(root.a)).core(y.square().row_sum() + root.b)
+            # y carries sqrt(root.a) / SMALL; it leaves with sqrt(following) / SMALL, after the last round with 1
+            leave = following**0.25 * (math.sqrt(SMALL) if i < len(factors) - 1 else SMALL)
+            z = root.scaled(leave / math.sqrt(root.a)).core(y.square().row_sum() * SMALL**2 + root.b)
             y = (y * z).square()
         for _ in range(2):
             y = y * (y.row_sum() * -1 + 2.0)
@@ -150,9 +153,11 @@ class Thor(Published):
         y = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
         for divider, following in zip(self.dividers, [*self.dividers[1:], None], strict=True):
             y = y.refresh(divider.levels + 2)
+            if divider is not self.dividers[0]:
+                y = y * SMALL**2  # an integer: no level
             total = y.row_sum()  # y carries divider.scale, and so does its sum
             if following is None:
                 return divider.divide(y, total)
             y = divider.divide(y, total)  # sums to 1
-            y = (y * math.sqrt(following.scale)).square()
+            y = (y * (math.sqrt(following.scale) / SMALL)).square()
         raise AssertionError("the last division returns")

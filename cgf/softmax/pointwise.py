@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
+from cgf.softmax.base import age
 from cgf.softmax.published import Published
 from cgf.softmax.value import Value
 
@@ -32,6 +33,12 @@ class ScaledReLU(Published):
     scale: float = 0.5
     bound: float = 8.0
     degree: int = 30
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if age(cls, "activation") < age(cls, "polynomial"):
+            raise TypeError(f"{cls.__name__} changes activation and keeps a polynomial, which an encrypted run "
+                            "computes, of another: it must give polynomial too")
 
     def __post_init__(self) -> None:
         if self.bound <= 0 or self.scale < 0 or not isinstance(self.degree, int):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.base import Softmax
+from cgf.softmax.base import Softmax, age
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
@@ -28,11 +28,18 @@ class Published(Softmax):
     stated interval: the largest absolute error of a weight.
     """
 
+    weights_follow: ClassVar[tuple[str, ...]] = ("formula",)  # not computed by it: it approximates them
     maximum: ClassVar[str] = "none"  # how the maximum is dealt with: comparison, fixed, bound or none
     division: ClassVar[bool] = True
     adaptive: ClassVar[bool] = False  # whether the shift follows the row
     source: ClassVar[str] = ""
     stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if age(cls, "weights") < age(cls, "formula") and cls.formula is not Softmax.formula:
+            raise TypeError(f"{cls.__name__} changes weights and keeps a formula, which an encrypted run computes, of "
+                            "others: it must give formula too")
 
     @property
     def domain(self) -> tuple[float, float]:

@@ -116,8 +116,15 @@ class FixedMax(Published):
         return Goldschmidt(self.least, float(self.n), self.iterations)
 
     def error_bound(self) -> float:
-        """The limit approximation is off by at most 0.28 / 2^r of exp's greatest value, the least sum divides it."""
-        return 0.28 / 2**self.r / self.least + self.divider.max_error
+        """Of rows of at most n entries, sum exp(x - shift) at least ``least``.
+
+        The limit keeps the share r(u) <= 1 of exp(u), less of it the farther u lies below 0. A row's sum loses most
+        where its entries are equal and it is the least, at u = ln(least / n); its weights grow by 1 / r(u) at most.
+        """
+        if self.shift - self.low > 2**self.r:  # beyond it (1 + u / 2^r)^(2^r) grows again
+            return math.inf
+        u = math.log(self.least / self.n)
+        return math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error
 
     def public_scale(self, count: int | None) -> float:
         return self._root() / 2**self.r

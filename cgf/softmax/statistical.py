@@ -64,7 +64,7 @@ class Arion(Published):
         a, shifted = self.exp.a, centred(x)
         u = shifted - scaled_variance(shifted, 0.208 / a) + (self.exp.b - a * 2.6)
         e = self.exp.core(u).at_invalid(0.0)
-        total = e.row_sum().refresh(self.inverse.levels + 2)
+        total = e.row_sum().refresh(self.inverse.levels + 2, self.most)
         guess = self.inverse.guess
         return e * self.inverse.inverse(total, total * guess.a + guess.b)
 

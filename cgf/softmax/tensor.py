@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FAR = 256.0  # a mean beyond it, in float32, is rounded by so much that weights would be off by 5e-5 and more
+
 
 @dataclass(frozen=True)
 class TensorRows:
@@ -63,6 +65,13 @@ class TensorRows:
     def row_mean(self) -> TensorRows:
         return self._with(self.row_sum().data / self.counts)
 
+    def centred(self) -> TensorRows:
+        mean = self.row_mean()
+        once, far = self - mean, far_from_zero(mean.data)
+        if far is None:
+            return once
+        return once._with(once.data - torch.where(far, once.row_mean().data, 0.0))  # elsewhere the same, bit for bit
+
     def minus_log_count(self) -> TensorRows:
         counts = torch.as_tensor(self.counts, dtype=self.data.dtype, device=self.data.device)
         return self._with(self.data - counts.log())
@@ -85,7 +94,7 @@ class TensorRows:
             rows = combine(rows._with(rows.data[..., :half]), rows._with(rows.data[..., -half:]))
         return self._with(rows.data)
 
-    def refresh(self, levels: int) -> TensorRows:
+    def refresh(self, levels: int, most: float = 1.0) -> TensorRows:
         return self
 
     def reciprocal(self) -> TensorRows:
@@ -99,6 +108,14 @@ class TensorRows:
 
     def exp(self) -> TensorRows:
         return self._with(self.data.exp())
+
+
+def far_from_zero(mean: Tensor) -> Tensor | None:
+    """Where a mean lies beyond FAR in float32, so that rows must be centred once more; None where none does."""
+    if mean.dtype != torch.float32:
+        return None
+    far = mean.abs() > FAR
+    return far if torch.compiler.is_compiling() or bool(far.any()) else None
 
 
 def _raw(other: Any) -> Any:

@@ -37,6 +37,9 @@ class Value(Protocol):
     def row_mean(self) -> Value:
         """row_sum divided by the row's own count n_i."""
 
+    def centred(self) -> Value:
+        """self - row_mean, without what float32 loses of the mean of a row that lies far from zero."""
+
     def minus_log_count(self) -> Value:
         """self - ln n_i."""
 
@@ -56,10 +59,11 @@ class Value(Protocol):
         row of one entry is that entry. Invalid entries take part: give them a harmless value first.
         """
 
-    def refresh(self, levels: int) -> Value:
+    def refresh(self, levels: int, most: float = 1.0) -> Value:
         """The same value with at least ``levels`` levels to spend, by a bootstrap if there is one and need be.
 
-        Slots within [-1, 1]. In the clear, and on engines that cannot bootstrap, it does nothing.
+        Slots within [-most, most]; above 1 that takes a level of those that are left. In the clear, and on engines
+        that cannot bootstrap, it does nothing.
         """
 
     def reciprocal(self) -> Value:

@@ -24,7 +24,7 @@ from cgf.results import read_lines
 
 def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
     """The real process, five times SIGKILL at random moments, with workers; the last run's file is that of one run."""
-    seed = random.SystemRandom().randrange(10**6)
+    seed = random.SystemRandom().randrange(10**6) if os.environ.get("HYPOTHESIS_PROFILE") == "fresh" else 0
     print(f"moments by seed {seed}")
     moments, out = random.Random(seed), checkpoint / "eval" / "killed.json"
     arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1"]
@@ -66,7 +66,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
 
 def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
     """The real process under real encryption, killed within a sample's circuits and not only between two of them."""
-    seed = random.SystemRandom().randrange(10**6)
+    seed = random.SystemRandom().randrange(10**6) if os.environ.get("HYPOTHESIS_PROFILE") == "fresh" else 0
     print(f"moment by seed {seed}")
     moments, out = random.Random(seed), checkpoint / "eval" / "ciphertexts.json"
     lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 4)

@@ -1,0 +1,82 @@
+"""What every published method computes under encryption, against its definition: within the bound that it states.
+
+At the numbers of its yaml. The bound holds for scores in ``domain`` and denominators in the stated interval; rows here
+are checked to lie there, and a method that is not given its interval by a field has none to leave.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from cgf.config import build
+from cgf.softmax.exact import Exact
+from cgf.softmax.published import Published
+
+FOLDER = Path(__file__).parents[3] / "configs" / "softmax"
+METHODS = {p.stem: build(OmegaConf.load(p)) for p in sorted(FOLDER.glob("*.yaml"))}
+METHODS = {name: softmax for name, softmax in METHODS.items() if isinstance(softmax, Published)}
+APPROXIMATIONS = [name for name, softmax in METHODS.items() if type(softmax).weights is Published.weights]
+ROUNDING = 1e-11  # of float64, multiplied by what a division by iteration loses
+
+
+def scores(softmax, spread, n, seed=0):
+    """(2, 3, 20, n) of the given standard deviation, in the interval of scores that the method states."""
+    x = torch.from_numpy(np.random.default_rng(seed).normal(0, spread, (2, 3, 20, n)))
+    low, high = softmax.domain
+    if softmax.maximum == "bound":  # the interval is that of scores less their estimated maximum
+        return x
+    return (x + (high - 3 * spread if softmax.maximum == "fixed" else (low + high) / 2)).clamp(low, high)
+
+
+def masks(n):
+    """Full rows, queries of n / 2 to n keys, and two samples of which one is padded to its half."""
+    last = torch.linspace(n // 2, n - 1, 20).long()
+    return {"full": None, "causal": torch.arange(n) <= last[:, None],
+            "padded": torch.arange(n) < torch.tensor([n // 2, n])[:, None, None, None]}  # fmt: skip
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("name", APPROXIMATIONS)
+def test_the_reading_of_an_approximation_is_exact_softmax_within_its_bound(name, spread):
+    softmax = METHODS[name]
+    bound, n = softmax.error_bound(), softmax.n
+    assert 0 < bound < 0.5  # a bound that says something
+    x = scores(softmax, spread, n)
+    for mask, valid in masks(n).items():
+        found, wanted = softmax.reading(x, valid), Exact().weights(x, valid)
+        assert float((found - wanted).abs().max()) <= bound + ROUNDING, mask
+        assert valid is None or not found[~valid.expand(x.shape)].any()
+        assert float(wanted.amax()) > 2 / n  # rows of which an entry stands out
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in APPROXIMATIONS])
+def test_the_reading_of_a_replacement_is_its_definition_within_its_bound(name):
+    softmax = METHODS[name]
+    n = getattr(softmax, "n", 128)
+    x = scores(softmax, 1.0, n, seed=1) + (0.5 if name.startswith("power") else 0.0)
+    for mask, valid in masks(n).items():
+        found, wanted = softmax.reading(x, valid), softmax.weights(x, valid)
+        assert float((found - wanted).abs().max()) <= softmax.error_bound() + ROUNDING, mask
+        assert float((wanted.abs().amax(-1) / wanted.abs().mean(-1)).min()) > 1.2
+
+
+def test_the_weights_of_an_approximation_are_those_of_exact_softmax():
+    x = scores(METHODS["standard"], 1.0, 16)
+    valid = masks(16)["causal"]
+    assert torch.equal(METHODS["standard"].weights(x, valid), Exact().weights(x, valid))
+
+
+@pytest.mark.parametrize("above, least", [(1, 1e-3), (8, 0.01), (127, 0.2)])
+def test_the_bound_of_a_fixed_maximum_holds_for_rows_of_two_levels(above, least):
+    """One entry at u and ``above`` others below it: what tells them apart is lost most where the row's sum is least."""
+    softmax, worst = METHODS["fixed_max"], 0.0
+    for u in np.linspace(-10.0, 0.0, 30):
+        x = torch.from_numpy(u - np.linspace(0.0, 8.0, 30)[:, None] * np.ones(above + 1) + softmax.shift)
+        x[:, 0] = u + softmax.shift
+        x = x[(x - softmax.shift).exp().sum(-1) >= softmax.least]
+        if len(x):
+            worst = max(worst, float((softmax.reading(x) - Exact().weights(x)).abs().max()))
+    assert 0.005 < worst <= softmax.error_bound() < 0.33
