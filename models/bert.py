@@ -25,7 +25,8 @@ def host(model: nn.Module, tokenizer: Any, name: str, num_classes: int, trained:
     if model.config.is_encoder_decoder:  # type: ignore[union-attr]
         raise UserError(f"model={name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
     return checked(Host(model, name, "bert", forward, Inputs(tokenizer=tokenizer), num_classes, trained, source,
-                        ("query", "key", "value", "attention.output.dense"), class_names=listed(class_names)), causal=False)
+                        ("query", "key", "value", "attention.output.dense"), class_names=listed(class_names)),
+                   causal=False)
 
 
 def load(name: str, num_classes: int, path: str | None = None, package: str | None = None, subfolder: str = "",

@@ -102,7 +102,8 @@ def _permute(model: nn.Module, order: list[int], where: str) -> None:
     import torch
 
     base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]
-    last = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base and m.out_features == len(order)]
+    beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
+    last = [m for m in beside if m.out_features == len(order)]
     if len(last) != 1:
         raise UserError(f"the head of {where} names the task's classes in another order, and {type(model).__name__} "
                         f"has {len(last)} linear layers that could give its logits: one is needed to reorder it")

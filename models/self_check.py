@@ -104,9 +104,9 @@ def _check(host: Host, wanted: bool | None) -> None:
         with installed(host.model, lambda _: Stand()) as stands:
             unreplaced = Unreplaced(host.model)
             mask = batch.get("attention_mask")
-            with _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask)):
-                with unreplaced.watching():
-                    after = host.forward(host.model, batch)
+            same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
+            with same, unreplaced.watching():
+                after = host.forward(host.model, batch)
         host.causal = _causal(names, stands, len(logits))
         if wanted is not None and host.causal != wanted:
             what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")

@@ -85,8 +85,8 @@ def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple
             handle.remove()
     for layer, slot in enumerate(slots):
         if not slot.doubled:
-            raise UserError(f"queries of {host.name} cannot be scaled: in layer {layer} a factor in their projection is "
-                            "not one in the scores, as where queries are normalised")
+            raise UserError(f"queries of {host.name} cannot be scaled: in layer {layer} a factor in their projection "
+                            "is not one in the scores, as where queries are normalised")
 
 
 class Doubling:

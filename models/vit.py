@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     """
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
-    options = {**(options or {}), **dropping(drop_path)}
+    options = {**_plain(options or {}), **dropping(drop_path)}
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
@@ -40,6 +40,13 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
     return host(model, image_input(model, source["options"]), name, num_classes, own_head, source, class_names)
+
+
+def _plain(value: Any) -> Any:
+    """Dictionaries and lists of a configuration as Python's own: timm and json take no others."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def dropping(drop_path: float) -> dict[str, float]:
