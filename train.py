@@ -37,7 +37,7 @@ def main(cfg: DictConfig) -> None:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
     seed_everything(cfg.seed)
-    make_host = partial(build, cfg.model, num_classes=task.num_classes)
+    make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
     host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run, prepare)
     if settings.checkpointing:

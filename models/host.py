@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cgf.data.task import Inputs
+from cgf.errors import UserError
 
 
 @dataclass
@@ -21,9 +22,10 @@ class Host:
     inputs        tokenizer or image facts, for the task
     head_trained  whether the classification head was ever trained for these classes
     source        where the weights come from, for run.json
-    attention     what the names of the attention's parameters contain, for attention-only tuning
     lora_targets  name endings of the linear layers that adapters are put on
     extras        writes what else a checkpoint's host folder is to hold; None: nothing
+    class_names   what the logits stand for, in their order; None: not told
+    causal        whether no token sees a later one, as models.self_check measured
     """
 
     model: nn.Module
@@ -34,9 +36,10 @@ class Host:
     num_classes: int
     head_trained: bool
     source: dict[str, Any] = field(default_factory=dict)
-    attention: str = "attention"
     lora_targets: tuple[str, ...] = ()
     extras: Callable[[Path], None] | None = None
+    class_names: list[str] | None = None
+    causal: bool | None = None
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """Logits (B, classes) of a collated batch, on the model's device."""
@@ -46,8 +49,8 @@ class Host:
     @property
     def rows(self) -> str:
         """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
-        config = getattr(self.model, "config", None)
-        return "masked" if self.family == "llama" or getattr(config, "is_decoder", False) else "full"
+        assert self.causal is not None, "a host is measured when it is made"
+        return "masked" if self.causal else "full"
 
     def state(self) -> dict[str, Tensor]:
         """Weights under the host's own key names, adapters merged."""
@@ -59,6 +62,8 @@ class Host:
                                      "source": self.source}
         if self.inputs.image is not None:
             described["image"] = vars(self.inputs.image)
+        if self.class_names is not None:
+            described["class_names"] = self.class_names
         return described
 
     def write_surroundings(self, folder: Path) -> None:
@@ -70,6 +75,21 @@ class Host:
         folder.mkdir(parents=True, exist_ok=True)
         self.model.config.save_pretrained(folder)  # type: ignore[union-attr, operator]
         self.inputs.tokenizer.save_pretrained(folder)
+
+
+def listed(class_names: Sequence[str] | None) -> list[str] | None:
+    """Class names as a checkpoint keeps them, whatever a configuration made of the list."""
+    return None if class_names is None else [str(name) for name in class_names]
+
+
+def check_classes(where: str, theirs: Sequence[str] | None, own: Sequence[str] | None, whose: str) -> None:
+    """UserError where both name their classes, and the names or their order differ; a run of before has none."""
+    if theirs is None or own is None or list(theirs) == list(own):
+        return
+    at = next((i for i, (a, b) in enumerate(zip(theirs, own, strict=False)) if a != b), min(len(theirs), len(own)))
+    first, second = ([*names, "nothing"][min(at, len(names))] for names in (theirs, own))
+    raise UserError(f"{where} has other classes than {whose}, or another order of them: class {at} is {first!r} there "
+                    f"and {second!r} here")
 
 
 def host_state(model: nn.Module) -> dict[str, Tensor]:

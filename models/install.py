@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from torch import nn
@@ -15,16 +18,51 @@ from models import timm_attention, transformers_attention
 # what stands at the softmax of one layer: a Softmax, or something that offers scores() and weights()
 Slot = Any
 
+SOFTMAX = re.compile(r"softmax\(|scaled_dot_product_attention\(|multi_head_attention_forward\(")
+
 
 def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The model's attention modules in forward order, with their names; UserError if there is none."""
+    """The model's attention modules in forward order, with their names.
+
+    UserError if there is none, or if another module computes a softmax, which would stay exact.
+    """
     found = timm_attention.find(model) + transformers_attention.find(model)
     if not found:
         raise UserError(
             f"{type(model).__name__} has no attention that can be replaced: needed is a timm Attention or a "
             "transformers model that uses the attention interface"
         )
+    replaced = {name for name, _ in found}
+    for name, module in model.named_modules():
+        if name not in replaced and _computes_softmax(type(module)):
+            raise UserError(f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
+                            f"{type(module).__name__} at {name}")
     return found
+
+
+@cache
+def _computes_softmax(kind: type[nn.Module]) -> bool:
+    """Whether the source of a module's own forward calls a softmax or a fused attention."""
+    try:
+        source = inspect.getsource(kind.forward)
+    except (OSError, TypeError):  # no Python source: what runs is seen by models.self_check
+        return False
+    return SOFTMAX.search(source) is not None
+
+
+def attention_blocks(model: nn.Module) -> list[nn.Module]:
+    """Of each attention the smallest module with its output projection, which may stand beside it (BERT's).
+
+    That is the module itself, or its parent where one weight matrix alone is beside it there: a parent with an MLP has
+    two or more.
+    """
+    blocks = []
+    for name, module in attention_modules(model):
+        parent = model.get_submodule(name.rpartition(".")[0])
+        own = {id(p) for p in module.parameters()}
+        beside = [p for p in parent.parameters() if id(p) not in own and p.dim() > 1]
+        blocks.append(parent if len(beside) == 1 else module)
+    return blocks
 
 
 def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: int | None = None) -> list[Slot]:
@@ -85,7 +123,7 @@ def installed_softmaxes(model: nn.Module) -> list[Slot]:
 def query_projections(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each attention with a softmax in place, by layer: the linear layer that projects queries, its rows for them.
 
-    UserError where a factor in that projection would not reach the scores.
+    UserError where there is no such layer. Whether a factor in it reaches the scores is for models.temper to measure.
     """
     return timm_attention.queries(model) or transformers_attention.queries(model)
 

@@ -22,9 +22,8 @@ def from_checkpoint(checkpoint: Checkpoint) -> tuple[Host, list[Softmax]]:
 
     Needs neither the hub nor the original weights. Raises UserError where the weights are another model's.
     """
-    host = _bare_host(checkpoint)
     tensors, layers = checkpoint.weights()
-    load_weights(host.model, tensors, checkpoint)
+    host = _host(checkpoint, tensors)
     softmaxes = install(host.model, checkpoint.softmax)
     if len(softmaxes) != checkpoint.layers:
         raise UserError(f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model "
@@ -47,10 +46,10 @@ def load_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoi
     model.load_state_dict(tensors)
 
 
-def _bare_host(checkpoint: Checkpoint) -> Host:
-    """The host of a checkpoint with weights yet to be loaded."""
+def _host(checkpoint: Checkpoint, tensors: dict[str, Any]) -> Host:
+    """The host of a checkpoint with its weights, which it is measured with."""
     run = checkpoint.run
-    family, about = run["family"], (run["model"], run["num_classes"], True, run["source"])
+    family, about = run["family"], (run["model"], run["num_classes"], True, run["source"], run.get("class_names"))
     if family == "vit":
         import timm
 
@@ -60,6 +59,7 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
         model = timm.create_model(source["timm"], num_classes=run["num_classes"], **source["options"])
         facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()}
         image = ImageInput(**facts)
+        load_weights(model, tensors, checkpoint)
         return vit.host(model, image, *about)
     if family not in TEXT:
         raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
@@ -73,4 +73,5 @@ def _bare_host(checkpoint: Checkpoint) -> Host:
         model = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(folder))
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} does not describe the model: {str(error).splitlines()[0]}") from None
+    load_weights(model, tensors, checkpoint)
     return TEXT[family].host(model, tokenizer, *about)

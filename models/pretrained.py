@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,14 @@ def _folder(name: str, folder: Path) -> str:
     return str(folder)
 
 
-def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str) -> tuple[nn.Module, Any, bool]:
-    """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights)."""
+def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str,
+               class_names: list[str] | None = None) -> tuple[nn.Module, Any, bool]:
+    """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights).
+
+    class_names  the task's. A head that came with the weights and names the same classes in another order has its rows
+                 put into the task's order; one that names other classes counts as not trained for these. Names that
+                 nobody gave (LABEL_0, LABEL_1 ...) tell nothing: such a head is taken as it is.
+    """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging
 
@@ -60,5 +67,46 @@ def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str
             ignore_mismatched_sizes=True, **options,
         )
     fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
-    head = ("score.", "classifier.")
-    return model, tokenizer, not any(key.startswith(head) for key in fresh)
+    trained = all(key.startswith(f"{model.base_model_prefix}.") for key in fresh)  # whatever else there is, is the head
+    return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where))
+
+
+def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
+    """Puts the rows of a trained head into the order of class_names; returns whether it is of these classes.
+
+    Names are compared without case, and with '_', '-' and ' ' alike. UserError where the order differs and the head
+    does not end in one linear layer.
+    """
+    labels: dict[int, str] = {int(i): name for i, name in model.config.id2label.items()}  # type: ignore
+    if len(labels) != len(class_names) or all(name == f"LABEL_{i}" for i, name in labels.items()):
+        return len(labels) == len(class_names)
+    theirs, wanted = [_plain(labels[i]) for i in range(len(labels))], [_plain(name) for name in class_names]
+    if sorted(theirs) != sorted(wanted) or len(set(wanted)) < len(wanted):
+        from cgf.distill.processes import say  # it loads accelerate
+
+        say(f"the head of {where} is of other classes ({labels[0]!r} ...) than the task ({class_names[0]!r} ...): it "
+            "counts as not trained")
+        return False
+    if theirs != wanted:
+        _permute(model, [theirs.index(name) for name in wanted], where)
+        model.config.id2label = dict(enumerate(class_names))  # type: ignore
+        model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore
+    return True
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[_\-\s]+", " ", name.casefold()).strip()
+
+
+def _permute(model: nn.Module, order: list[int], where: str) -> None:
+    import torch
+
+    base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]
+    beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
+    last = [m for m in beside if m.out_features == len(order)]
+    if len(last) != 1:
+        raise UserError(f"the head of {where} names the task's classes in another order, and {type(model).__name__} "
+                        f"has {len(last)} linear layers that could give its logits: one is needed to reorder it")
+    with torch.no_grad():
+        for parameter in last[0].parameters():
+            parameter.copy_(parameter[order])

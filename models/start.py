@@ -13,7 +13,7 @@ from cgf.distill.checkpoint import Checkpoint, TrainingState, read
 from cgf.distill.run import RunFolder
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
-from models.host import Host
+from models.host import Host, check_classes, listed
 from models.install import install
 from models.load import from_checkpoint
 from models.tune import tune
@@ -69,4 +69,8 @@ def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
     if checkpoint.run["task"] != task.name or checkpoint.run["num_classes"] != task.num_classes:
         raise UserError(f"checkpoint {checkpoint.path} was trained on {checkpoint.run['task']} with "
                         f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}")
-    return from_checkpoint(checkpoint)[0]
+    check_classes(f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names,
+                  f"task={task.name}")
+    host = from_checkpoint(checkpoint)[0]
+    host.class_names = listed(task.class_names)  # a checkpoint of before has none
+    return host

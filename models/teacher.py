@@ -13,7 +13,7 @@ from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import read
 from cgf.errors import UserError
 from cgf.softmax.exact import Exact
-from models.host import Host
+from models.host import Host, check_classes
 from models.install import install, installed_softmaxes
 from models.load import from_checkpoint
 
@@ -45,6 +45,7 @@ def teacher_of(teacher: str | Mapping[str, Any] | None, ckpt: str | None, host: 
     if checkpoint.run["num_classes"] != host.num_classes:
         raise UserError(f"teacher {checkpoint.path} has {checkpoint.run['num_classes']} classes, and the student "
                         f"{host.num_classes}")
+    check_classes(f"teacher {checkpoint.path}", checkpoint.run.get("class_names"), host.class_names, "the student")
     return _fitting(from_checkpoint(checkpoint)[0], host)
 
 
@@ -58,7 +59,8 @@ def softmaxes_of(teacher: Host | None) -> list[Any]:
 def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:
     if not str(node.get("_target_")).startswith("models."):
         raise UserError(f"distill.teacher must be self, a checkpoint or the node of a model, and is {dict(node)}")
-    made = build(dict(node), num_classes=host.num_classes)
+    names = {} if host.class_names is None else {"class_names": host.class_names}
+    made = build(dict(node), num_classes=host.num_classes, **names)
     if not made.head_trained:
         raise UserError(f"teacher {made.name} has no head that was trained for {host.num_classes} classes")
     return made

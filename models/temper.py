@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cgf.distill.processes import say
 from cgf.errors import UserError
@@ -32,7 +33,8 @@ def temper(host: Host, dataset: Any, collate: Callable[[Sequence[Any]], dict[str
     """Scales the queries of every head for the softmaxes in place; returns the factors by layer and head.
 
     So many samples, drawn by seed, go through the host once, in one batch; every layer sees those before it scaled
-    already. UserError where samples is no whole number of at least 1, or an attention normalises its queries.
+    already. UserError where samples is no whole number of at least 1, or a factor in a projection is not one in the
+    scores: an attention that normalises its queries undoes it.
     """
     if type(samples) is not int or samples < 1:
         raise UserError(f"temper.samples must be a whole number of at least 1 (0: off), and {samples!r} was given")
@@ -41,6 +43,7 @@ def temper(host: Host, dataset: Any, collate: Callable[[Sequence[Any]], dict[str
     projections, softmaxes = query_projections(host.model), installed_softmaxes(host.model)
     training = host.model.training
     host.model.eval()
+    _check_scaling(host, {key: value[:2] for key, value in batch.items()}, projections)
     with torch.no_grad(), installed(host.model, lambda layer: Tempering(softmaxes[layer])) as slots:
         host.logits(batch)
     host.model.train(training)
@@ -58,6 +61,49 @@ def tempered(task: Any, samples: int, seed: int, host: Host) -> None:
     found = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
     factors = sorted(factor for layer in found for factor in layer)
     say(f"queries scaled by {factors[0]:.2g} to {factors[-1]:.2g}, half of the heads by {median(factors):.2g} or less")
+
+
+def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple[nn.Linear, slice]]) -> None:
+    """UserError unless queries twice as large make scores twice as large, in every layer.
+
+    Every sample goes through twice, the second time with its queries doubled; both halves go on with the weights of the
+    first, so that every layer is given the same in both.
+    """
+
+    def doubled(_: nn.Module, __: Any, output: Tensor, rows: slice) -> Tensor:
+        output = output.clone()
+        output[len(output) // 2 :, ..., rows] *= 2
+        return output
+
+    handles = [linear.register_forward_hook(partial(doubled, rows=rows)) for linear, rows in projections]
+    softmaxes = installed_softmaxes(host.model)
+    try:
+        with torch.no_grad(), installed(host.model, lambda layer: Doubling(softmaxes[layer])) as slots:
+            host.logits({key: torch.cat([value, value]) for key, value in batch.items()})
+    finally:
+        for handle in handles:
+            handle.remove()
+    for layer, slot in enumerate(slots):
+        if not slot.doubled:
+            raise UserError(f"queries of {host.name} cannot be scaled: in layer {layer} a factor in their projection "
+                            "is not one in the scores, as where queries are normalised")
+
+
+class Doubling:
+    """Stands at the softmax of a layer: notes whether the scores of the second half are twice those of the first."""
+
+    def __init__(self, softmax: Softmax) -> None:
+        self.softmax, self.training, self.layer = softmax, False, softmax.layer
+        self.doubled = False
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        return self.softmax.scores(query, key, scaling)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Exact weights (B, H, Q, K) of the first half of the samples, twice."""
+        once, twice = scores.chunk(2)
+        self.doubled = bool((twice - 2 * once).abs().max() <= 1e-4 * once.abs().max())
+        return Exact().weights(torch.cat([once, once]), valid)
 
 
 class Tempering:

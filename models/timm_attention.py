@@ -64,13 +64,18 @@ def _boolean(n: int, like: Tensor, attn_mask: Tensor | None, is_causal: bool) ->
         return None
     zeros = torch.zeros(like.shape[0], 1, n, n, dtype=like.dtype, device=like.device)
     bias = maybe_add_mask(zeros, resolve_self_attn_mask(n, zeros, attn_mask, is_causal))
-    return bias > torch.finfo(bias.dtype).min / 2
+    valid = bias > torch.finfo(bias.dtype).min / 2
+    if bool((bias[valid] != 0).any()):
+        raise UserError("timm's Attention is given a mask that adds a bias to its scores: attention with a replaced "
+                        "softmax takes a mask that lets pass or does not")
+    return valid
 
 
 def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
     timm = sys.modules.get("timm.layers.attention")  # loaded by whoever made such a model; seconds for all others
     # exactly timm's class: a subclass may compute something else in its forward
-    return [(name, m) for name, m in model.named_modules() if timm is not None and type(m) is timm.Attention]
+    kinds = (SwappedAttention,) if timm is None else (SwappedAttention, timm.Attention)
+    return [(name, m) for name, m in model.named_modules() if type(m) in kinds]
 
 
 def installed(model: nn.Module) -> list[Any]:
@@ -85,9 +90,6 @@ def heads(module: nn.Module) -> int:
 def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
     swapped = [m for m in model.modules() if isinstance(m, SwappedAttention)]
-    for module in swapped:
-        if not isinstance(module.q_norm, nn.Identity):
-            raise UserError(f"queries of {type(model).__name__} are normalised: a factor in their projection is undone")
     return [(m.qkv, slice(0, m.attn_dim)) for m in swapped]  # type: ignore[misc]
 
 

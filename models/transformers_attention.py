@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from cgf.errors import UserError
@@ -16,29 +17,68 @@ SLOT = "_cgf_softmax"  # attribute of an attention module that holds its softmax
 BEFORE = "_cgf_previous_attention"  # attribute of the model: the implementation to go back to
 
 
+# keywords that hosts pass and that change no weight here, with the reason
+WITHOUT_EFFECT = {
+    "output_attentions": "the weights are returned in any case", "output_hidden_states": "collected outside",
+    "output_router_logits": "collected outside", "return_dict": "about the output's form",
+    "use_cache": "keys and values come as they are to be used", "cache_position": "in the mask already",
+    "position_ids": "in the rotary embedding or the mask already", "deterministic": "about flash kernels",
+    "num_items_in_batch": "about the loss",
+}  # fmt: skip
+# keywords that change the weights, with what they do
+REFUSED = {
+    "softcap": "caps its scores", "s_aux": "adds a sink to every row", "sinks": "adds a sink to every row",
+    "position_bias": "adds a position bias to its scores", "head_mask": "multiplies its weights by a head mask",
+    "indices": "attends to chosen keys alone", "block_indices": "attends to chosen keys alone",
+    "cu_seq_lens_q": "packs several texts into a row", "cu_seq_lens_k": "packs several texts into a row",
+    "seq_idx": "packs several texts into a row", "cache": "reads keys and values from a paged cache",
+}  # fmt: skip
+
+
 def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-              scaling: float | None = None, dropout: float = 0.0, **_: Any) -> tuple[Tensor, Tensor]:
+              scaling: float | None = None, dropout: float = 0.0, is_causal: bool | None = None,
+              sliding_window: int | None = None, **more: Any) -> tuple[Tensor, Tensor]:
     """Attention with the softmax that ``install`` gave this module.
 
-    query (B, H, Q, D), key and value (B, H_kv, K, D), attention_mask bool (B, 1, Q, K). Returns the output
-    (B, Q, H, D) and the weights (B, H, Q, K).
+    query (B, H, Q, D), key and value (B, H_kv, K, D), attention_mask bool (B, 1, Q, K), which holds causality and a
+    sliding window. Returns the output (B, Q, H, D) and the weights (B, H, Q, K). Raises UserError for whatever else a
+    host adds to its scores or weights.
     """
     softmax = getattr(module, SLOT, None)
     if softmax is None:
         raise UserError(f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use models.install")
-    groups = getattr(module, "num_key_value_groups", 1)
+    causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
+    _check(module, query, key, attention_mask, causal, sliding_window, more)
+    groups = query.shape[1] // key.shape[1]
     if groups > 1:  # grouped queries: every key and value head serves several query heads
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    if attention_mask is not None and attention_mask.dtype.is_floating_point:
-        raise UserError(f"attention '{NAME}' needs a boolean mask, and got an additive one: mean and variance of a "
-                        "row that holds -inf are nonsense")
-    if attention_mask is None and getattr(module, "is_causal", False) and query.shape[-2] > 1:
-        raise UserError(f"a causal {type(module).__name__} ran without a mask: its mask function is not registered")
     softmax.training = module.training
     scores = softmax.scores(query, key, scaling if scaling is not None else query.shape[-1] ** -0.5)
     weights = softmax.weights(scores, attention_mask).to(value.dtype)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2).contiguous(), weights
+
+
+def _check(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, window: int | None,
+           more: dict[str, Any]) -> None:
+    """UserError for what this attention does not compute, by name."""
+    name = type(module).__name__
+    for keyword, given in more.items():
+        if given is not None and keyword not in WITHOUT_EFFECT:
+            does = REFUSED.get(keyword, "passes something that is not known here")
+            raise UserError(f"{name} {does} ({keyword}): attention with a replaced softmax takes scaled scores and a "
+                            "boolean mask alone")
+    if query.shape[-2] != key.shape[-2]:
+        raise UserError(f"{name} attends from {query.shape[-2]} to {key.shape[-2]} tokens (cross attention or a cache):"
+                        " the attention of a text with itself is needed")
+    if mask is not None and mask.dtype != torch.bool:
+        raise UserError(f"attention '{NAME}' needs a boolean mask, and {name} gives an additive one: mean and variance "
+                        "of a row that holds -inf are nonsense")
+    if mask is None and causal and query.shape[-2] > 1:
+        raise UserError(f"a causal {name} ran without a mask: its mask function is not registered")
+    if window is not None and not causal:
+        raise UserError(f"{name} looks ahead within a window of {window} tokens: its rows are full in short texts and "
+                        "masked in long ones, and a plan needs one of the two")
 
 
 def register() -> None:
@@ -86,9 +126,9 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     found = []
     for module in (m for m in model.modules() if hasattr(m, SLOT)):
         linear = getattr(module, "q_proj", getattr(module, "query", None))
-        if not isinstance(linear, nn.Linear) or hasattr(module, "q_norm"):
-            raise UserError(f"{type(module).__name__} has no linear layer q_proj or query whose result goes to the "
-                            "scores as it is: its queries cannot be scaled")
+        if not isinstance(linear, nn.Linear):
+            raise UserError(f"{type(module).__name__} has no linear layer q_proj or query: its queries cannot be "
+                            "scaled")
         found.append((linear, slice(0, linear.out_features)))
     return found
 
@@ -98,7 +138,11 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
 
 
 def switch_on(model: nn.Module) -> None:
+    """The registered attention in place, and no saving: a model read back would have exact softmax, unsaid."""
     register()
+    for part in model.modules():
+        if hasattr(part, "save_pretrained"):
+            object.__setattr__(part, "save_pretrained", _refuse_to_save)
     object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
     model.set_attn_implementation(NAME)  # type: ignore[operator]
 
@@ -111,4 +155,11 @@ def restore(model: nn.Module) -> int:
     if before is not None:
         model.set_attn_implementation(before)  # type: ignore[operator]
         object.__delattr__(model, BEFORE)
+        for part in (m for m in model.modules() if "save_pretrained" in vars(m)):
+            object.__delattr__(part, "save_pretrained")
     return len(held)
+
+
+def _refuse_to_save(*_: Any, **__: Any) -> None:
+    raise UserError("save_pretrained would keep the weights without their softmax, and what reads them would compute "
+                    "the exact one: use the checkpoint of a training run, or models.install.uninstall first")

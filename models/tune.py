@@ -11,6 +11,7 @@ from torch import nn
 
 from cgf.errors import UserError
 from models.host import Host
+from models.install import attention_blocks
 
 HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
 MODES = ("full", "attention", "lora")
@@ -48,9 +49,15 @@ def tune(host: Host, mode: str = "full", rank: int = 16, scale: int = 32, dropou
         if keep:
             host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
+        blocks = attention_blocks(host.model) if mode == "attention" else []
+        attention = {id(p) for block in blocks for p in block.parameters()}
+        if mode == "attention" and not attention:
+            raise UserError(f"tune.mode=attention needs attentions with parameters, and those of {host.name} have none")
+        if head and not any(_in_head(name) for name, _ in host.model.named_parameters()):
+            raise UserError(f"tune.head=true needs a head by one of the names {', '.join(HEADS)}, and {host.name} has "
+                            "none")
         for name, parameter in host.model.named_parameters():
-            attention = mode == "attention" and host.attention in f".{name}"
-            parameter.requires_grad_(attention or "lora_" in name or (head and _in_head(name)))
+            parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
     trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
     if not trained:
         raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")

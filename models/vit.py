@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,12 +11,14 @@ from torch import nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
-from models.host import Host
+from models.host import Host, listed
 from models.hub import fetching
+from models.self_check import checked
 
 
 def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
-         options: dict[str, Any] | None = None, drop_path: float = 0.0) -> Host:
+         options: dict[str, Any] | None = None, drop_path: float = 0.0,
+         class_names: Sequence[str] | None = None) -> Host:
     """A timm vision transformer with a head of num_classes.
 
     options are further arguments of timm's; drop_path, from 0 to below 1, drops whole branches in training.
@@ -25,7 +28,7 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     """
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
-    options = {**(options or {}), **dropping(drop_path)}
+    options = {**_plain(options or {}), **dropping(drop_path)}
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
@@ -36,7 +39,14 @@ def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
     pretrained_cfg: Any = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
-    return host(model, image_input(model, source["options"]), name, num_classes, own_head, source)
+    return host(model, image_input(model, source["options"]), name, num_classes, own_head, source, class_names)
+
+
+def _plain(value: Any) -> Any:
+    """Dictionaries and lists of a configuration as Python's own: timm and json take no others."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def dropping(drop_path: float) -> dict[str, float]:
@@ -58,6 +68,7 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
 
 
 def host(model: nn.Module, image: ImageInput, name: str, num_classes: int, trained: bool,
-         source: dict[str, Any]) -> Host:
-    return Host(model, name, "vit", lambda m, batch: m(batch["pixel_values"]), Inputs(image=image), num_classes,
-                trained, source, ".attn.", ("attn.qkv", "attn.proj"))
+         source: dict[str, Any], class_names: Sequence[str] | None = None) -> Host:
+    """Raises UserError where a softmax of the model cannot be replaced, see models.self_check."""
+    return checked(Host(model, name, "vit", lambda m, batch: m(batch["pixel_values"]), Inputs(image=image), num_classes,
+                        trained, source, ("attn.qkv", "attn.proj"), class_names=listed(class_names)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -32,8 +33,8 @@ def main(cfg: DictConfig) -> None:
     seed_everything(cfg.seed)
     if cfg.ckpt is None:
         task = build(cfg.task)
-        looked = own_weights(lambda: build(cfg.model, num_classes=task.num_classes), task, cfg.split, softmax,
-                             cfg.forward)
+        make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
+        looked = own_weights(make_host, task, cfg.split, softmax, cfg.forward)
     else:
         looked = of_checkpoint(cfg.ckpt, cfg.split, make_task, softmax, cfg.forward)
     other = None if cfg.compare is None else of_checkpoint(cfg.compare, cfg.split, make_task, softmax, cfg.forward)

@@ -64,7 +64,8 @@ class EncryptedEvaluation:
     rows_at_once: int | None = None
     shard: tuple[int, int] = (1, 1)
     say: Callable[[str], None] = print
-    _probed: dict[int, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)  # (heads, queries)
+    # of each sample probed, (heads, queries) of every kind of layer
+    _probed: dict[int, list[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def plan(self) -> Batches:
@@ -100,7 +101,7 @@ class EncryptedEvaluation:
         """max_level -> rotation steps of the circuits of full rows; those of masked ones show with their masks."""
         sizes: dict[int, frozenset[int]] = {}
         for batch in [] if self.masked else batches:
-            for heads, queries in [self._probed[i] for i in batch if i in self._probed][:1]:
+            for heads, queries in next((self._probed[i] for i in batch if i in self._probed), []):
                 rows = len(batch) * heads * queries
                 shape = Rows((len(batch), heads, queries, queries), 0, None, np.full(rows, float(queries)))
                 if rows <= self.session.rings[-1].slots:
@@ -161,7 +162,10 @@ class EncryptedEvaluation:
             return {"plain": plain, "exact": predicted()}
 
     def _probe(self, index: int) -> tuple[int, int, int]:
-        """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear."""
+        """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.
+
+        Of the layer with the most rows, where layers differ: it decides how many samples fit.
+        """
         probes: list[ShapeProbe] = []
 
         def make(layer: int) -> ShapeProbe:
@@ -170,9 +174,11 @@ class EncryptedEvaluation:
 
         with self.installed(self.host.model, make):
             evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
-        matrix, mask, counts, shape = flatten(probes[0].scores_seen, probes[0].valid)
-        needs = self.session.needs(self.softmaxes[0], Rows(shape, 0, mask, counts), matrix.shape[1])
-        self._probed[index] = shape[1], shape[2]
+        shapes = [probe.scores_seen.shape for probe in probes]
+        largest = max(range(len(probes)), key=lambda layer: shapes[layer][1] * shapes[layer][2])
+        matrix, mask, counts, shape = flatten(probes[largest].scores_seen, probes[largest].valid)
+        needs = self.session.needs(self.softmaxes[largest], Rows(shape, 0, mask, counts), matrix.shape[1])
+        self._probed[index] = list(dict.fromkeys((heads, queries) for _, heads, queries, _ in shapes))
         return shape[1], shape[2], needs.layout.slots
 
 

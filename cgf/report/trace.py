@@ -38,7 +38,10 @@ def _seconds(ax: Axes, seconds: dict[str, float]) -> None:
 
 
 def _errors(ax: Axes, layers: list[dict[str, Any]]) -> None:
-    table = np.array([layer["heads"]["max_error"] for layer in layers])
+    """One row a layer; blank where another layer has more heads."""
+    errors = [layer["heads"]["max_error"] for layer in layers]
+    heads = max(map(len, errors))
+    table = np.array([own + [np.nan] * (heads - len(own)) for own in errors])
     ax.grid(visible=False)
     image = ax.imshow(np.log10(np.maximum(table, 1e-16)), aspect="auto", cmap="viridis")
     for layer, row in enumerate(layers):

@@ -1,0 +1,230 @@
+"""Whether a host with replaced softmaxes computes what it computed before: measured when the host is made.
+
+One small batch goes through the untouched model, and through the model with a softmax in every attention that is exact
+and made of other operations than torch's own. There every attention is given what it was given in the untouched model,
+so that rounding does not add up over layers. The weights, the modes and the random numbers stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cgf.errors import UserError
+from models.host import Host
+from models.install import attention_modules, installed
+
+TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
+LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
+LENGTH, REAL, CHANGED = 8, 5, 4  # tokens of a text, those of them that are real in the padded ones, the one changed
+EXACT = ("softmax", "scaled_dot_product", "multi_head_attention", "transformer_encoder_layer")  # torch's operations
+
+
+def checked(host: Host, causal: bool | None = None) -> Host:
+    """The host, with ``causal`` measured; causal: what its adapter reads alone, None: either.
+
+    Raises UserError, with the name of the model, where the adapter reads other hosts, or another softmax put in would
+    change more than the weights of the attention, or less.
+    """
+    try:
+        _check(host, causal)
+    except UserError as error:
+        raise UserError(f"model={host.name} cannot be taken as a host: {error}") from None
+    return host
+
+
+@dataclass(eq=False)
+class Stand:
+    """An exact softmax without torch's: what else computes one shows.
+
+    valid  the mask that it was given, None before a batch came
+    """
+
+    layer: int = 0
+    training: bool = False
+    batch: int = 0  # samples, 0 before any came
+    valid: Tensor | None = None
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        return (query @ key.transpose(-2, -1)) * scaling
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        self.batch, self.valid = len(scores), None if valid is None else valid.expand(scores.shape)
+        kept = scores if valid is None else scores.masked_fill(~valid, torch.finfo(scores.dtype).min)
+        powers = (kept - kept.amax(-1, keepdim=True)).exp()
+        powers = powers if valid is None else powers * valid
+        return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
+
+
+class Unreplaced(TorchDispatchMode):
+    """Notes the module in which a softmax or a fused attention runs, by name."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.names = {id(m): f"{type(m).__name__} at {name}" for name, m in model.named_modules() if name}
+        self.within: list[str] = []
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(part in func.name() for part in EXACT):
+            self.found.append(self.within[-1] if self.within else "the model itself")
+        return func(*args, **(kwargs or {}))
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        def enter(module: nn.Module, _: Any) -> None:
+            self.within.append(self.names.get(id(module), type(module).__name__))
+
+        def leave(*_: Any) -> None:
+            self.within.pop()
+
+        handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
+        try:
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _check(host: Host, wanted: bool | None) -> None:
+    batch = _batch(host)
+    with torch.random.fork_rng(devices=[]), _evaluating(host.model), torch.no_grad():
+        names = [name for name, _ in attention_modules(host.model)]
+        given: dict[str, Any] = {}
+        with _hooked(host.model, names, lambda name, output: given.update({name: output})):
+            logits = host.forward(host.model, batch)
+        with installed(host.model, lambda _: Stand()) as stands:
+            unreplaced = Unreplaced(host.model)
+            mask = batch.get("attention_mask")
+            same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
+            with same, unreplaced.watching():
+                after = host.forward(host.model, batch)
+        host.causal = _causal(names, stands, len(logits))
+        if wanted is not None and host.causal != wanted:
+            what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")
+            raise UserError(f"{type(host.model).__name__} {what}, and models.{which}.load reads such models")
+        if unreplaced.found:
+            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.found[0]}")
+        if _distance(logits, after) > TOLERANCE:
+            raise UserError("with every softmax replaced by an exact one its logits are others than before (by "
+                            f"{_distance(logits, after):.1e} of the largest)")
+        if "input_ids" in batch:
+            _own_head(host, batch, logits)
+            _looks({name: _first(output) for name, output in given.items()}, logits, host.causal)
+
+
+def _batch(host: Host) -> dict[str, Tensor]:
+    """One image of random pixels; or four texts: one, it with a later token changed, and two that begin as it does and
+    are padded, the second with other tokens where there is padding."""
+    draw = torch.Generator().manual_seed(0)
+    if host.inputs.image is not None:
+        return {"pixel_values": torch.randn(1, *host.inputs.image.size, generator=draw)}
+    pad = host.inputs.tokenizer.pad_token_id
+    count = host.model.get_input_embeddings().num_embeddings  # type: ignore[operator]
+    known = torch.tensor([i for i in range(count) if i != pad])
+    ids = known[torch.randint(len(known), (4, LENGTH), generator=draw)]
+    ids[1:] = torch.where(torch.arange(LENGTH) == CHANGED, known[(ids[0] + 1) % len(known)], ids[0])[None]
+    ids[2:, :REAL] = ids[0, :REAL]
+    ids[2, REAL:] = 0 if pad is None else pad
+    ids[3, REAL:] = ids[0, :LENGTH - REAL]
+    mask = torch.ones_like(ids)
+    mask[2:, REAL:] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@contextmanager
+def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Any], Any]) -> Iterator[None]:
+    """hook(name, output) at each of these modules; what it returns, if not None, takes the output's place."""
+    handles = [model.get_submodule(name).register_forward_hook(lambda _, __, output, name=name: hook(name, output))
+               for name in names]  # fmt: skip
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _same(name: str, before: Any, after: Any, mask: Tensor | None) -> Any:
+    """The output of an attention in the untouched model, for what follows; UserError if it is another than now."""
+    own, other = (_real(_first(output), mask) for output in (before, after))
+    if _distance(own, other) > TOLERANCE:
+        raise UserError(f"with its softmax replaced by an exact one, {name} gives other numbers than before (by "
+                        f"{_distance(own, other):.1e} of the largest): it does more with its scores than a softmax")
+    return before
+
+
+def _own_head(host: Host, batch: dict[str, Tensor], logits: Tensor) -> None:
+    """A text's logits are those of the model's own classifier, on texts without padding."""
+    if "input_ids" in batch:
+        own = host.model(**{key: value[:2] for key, value in batch.items()}).logits
+        if _distance(own, logits[:2]) > LEAK:
+            raise UserError(f"its logits are not those of {type(host.model).__name__}: it has another head than is "
+                            "read here")
+
+
+def _causal(names: list[str], stands: list[Stand], batch: int) -> bool:
+    """Whether the masks (B, H, Q, K) of the first sample, which has no padding, let no query see a later key."""
+    for name, stand in zip(names, stands, strict=True):
+        if not stand.batch:
+            raise UserError(f"{name} was given a softmax and did not use it")
+        if stand.batch != batch:
+            raise UserError(f"{name} attends in {stand.batch} parts of {batch} samples, and rows of one sample are "
+                            "needed")
+    masks = [None if stand.valid is None else stand.valid[0] for stand in stands]
+    ahead = [mask is None or bool(mask.triu(1).any()) for mask in masks]
+    if any(ahead) and not all(ahead):
+        raise UserError(f"{names[ahead.index(True)]} looks ahead and {names[ahead.index(False)]} does not: a plan "
+                        "needs one kind of row")
+    partly = [name for name, mask in zip(names, masks, strict=True) if mask is not None and not bool(mask.all())]
+    if all(ahead) and partly:
+        raise UserError(f"{partly[0]} looks ahead, and is masked in a text without padding: its rows are neither full "
+                        "nor causal")
+    return not any(ahead)
+
+
+def _looks(outputs: dict[str, Tensor], logits: Tensor, causal: bool) -> None:
+    """Padding reaches no real token, and in a causal host a later token no earlier one."""
+    for name, output in outputs.items():
+        if output.dim() != 3:  # texts without their padding in one row: the logits tell
+            continue
+        if _distance(output[2, :REAL], output[3, :REAL]) > LEAK:
+            raise UserError(f"what stands at padding changes what {name} gives at real tokens")
+        if causal and _distance(output[0, :CHANGED], output[1, :CHANGED]) > LEAK:
+            raise UserError(f"{name} is causal by its mask, and a later token changes what it gives at earlier ones")
+    if _distance(logits[2], logits[3]) > LEAK:
+        raise UserError("what stands at padding changes its logits")
+
+
+def _first(output: Any) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _real(output: Tensor, mask: Tensor | None) -> Tensor:
+    """Of an output (B, T, D) the real tokens; others as they are."""
+    return output[mask.bool()] if mask is not None and output.shape[:2] == mask.shape else output
+
+
+def _distance(own: Tensor, other: Tensor) -> float:
+    """The largest difference, of the largest number; infinite where something is no number."""
+    found = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
+    return found if found == found else float("inf")
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode; every module's own mode comes back."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
