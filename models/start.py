@@ -35,7 +35,7 @@ def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: S
     its softmaxes are in place. Raises UserError where ckpt does not fit the task.
     """
     if run.newest is not None and tuning.get("mode") != "lora":
-        host, softmaxes = from_checkpoint(read(run.newest))
+        host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
         host = student(make_host, ckpt, task)
         softmaxes = install(host.model, softmax)
@@ -69,4 +69,4 @@ def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
     if checkpoint.run["task"] != task.name or checkpoint.run["num_classes"] != task.num_classes:
         raise UserError(f"checkpoint {checkpoint.path} was trained on {checkpoint.run['task']} with "
                         f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}")
-    return from_checkpoint(checkpoint)[0]
+    return from_checkpoint(checkpoint, to_train=True)[0]
