@@ -18,8 +18,9 @@ SHARES = {"mlp_ratio": (0.0, 64.0), "init_values": (0.0, 1e6), "drop_path_rate":
 FLAGS = ("qkv_bias", "qk_norm", "proj_bias", "class_token", "pre_norm", "final_norm", "fc_norm", "no_embed_class")
 CHOICES = {"global_pool": ("", "avg", "avgmax", "max", "token", "map"), "pos_embed": ("", "learn", "none")}
 MOST_PATCHES = 2**16
-# keys of a configuration by which transformers would fetch or choose code, wherever they are nested
-CODE = ("auto_map", "trust_remote_code", "quantization_config", "attn_implementation", "experts_implementation")
+# keys of a configuration by which transformers would fetch or choose code or a file, wherever they are nested
+CODE = ("auto_map", "trust_remote_code", "quantization_config", "attn_implementation", "experts_implementation",
+        "transformers_weights")
 MOST, MOST_BY_NAME = 2**24, {"num_hidden_layers": 1024, "num_labels": 2**16}  # whole numbers of a configuration
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
@@ -65,11 +66,12 @@ def image_facts(image: Any, where: str) -> ImageInput:
     """The images that a checkpoint's model takes. UserError where they are none."""
     if not isinstance(image, dict):
         raise UserError(f"{where} needs the images that the model takes, and has {short(image)}")
-    facts = arguments(ImageInput, image, where)
+    facts: dict[str, Any] = arguments(ImageInput, image, where)
     size = facts["size"]
     if len(size) != 3 or not all(1 <= n <= SIZES["img_size"][1] for n in size):
         raise UserError(f"'size' of {where} must be channels, height and width, and is {short(size)}")
-    return ImageInput(**{key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()})
+    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    return ImageInput(**facts)
 
 
 def check_folder(folder: Path, bounded: bool = False) -> None:
@@ -122,8 +124,9 @@ def check_weights(folder: Path) -> None:
     files = {p.name for p in folder.iterdir()}
     pickled = sorted(name for name in files if name.endswith(PICKLED) and name != "training_args.bin")
     if pickled and not any(name.endswith((".safetensors", ".gguf")) for name in files):
-        raise UserError(f"{folder} has its weights as {pickled[0]} alone, a pickled file, which could run code: convert "
-                        "them where you trust them (model.save_pretrained(FOLDER) of transformers writes safetensors)")
+        raise UserError(f"{folder} has its weights as {pickled[0]} alone, a pickled file, which could run code: "
+                        "convert them where you trust them (model.save_pretrained(FOLDER) of transformers writes "
+                        "safetensors)")
     if "adapter_config.json" in files:
         raise UserError(f"{folder} holds adapters (adapter_config.json), and whole models are read: merge them first "
                         "(merge_and_unload of peft)")

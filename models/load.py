@@ -57,8 +57,8 @@ def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpo
                         f"first '{first}'")
     for key, value in own.items():
         if value.dtype != tensors[key].dtype:  # load_state_dict would round without a word
-            raise UserError(f"checkpoint {checkpoint.path} must have '{key}' in {value.dtype}, as its model has it, and "
-                            f"has it in {tensors[key].dtype}")
+            raise UserError(f"checkpoint {checkpoint.path} must have '{key}' in {value.dtype}, as its model has it, "
+                            f"and has it in {tensors[key].dtype}")
 
 
 def _parts(checkpoint: Checkpoint) -> Parts:

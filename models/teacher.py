@@ -60,9 +60,9 @@ def softmaxes_of(teacher: Host | None) -> list[Any]:
 
 def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:
     target = node.get("_target_")
-    if target not in LOADERS:
-        raise UserError(f"distill.teacher must be self, a checkpoint or the node of a model ({', '.join(LOADERS)}), and "
-                        f"is {dict(node)}")
+    if not isinstance(target, str) or target not in LOADERS:
+        raise UserError(f"distill.teacher must be self, a checkpoint or the node of a model ({', '.join(LOADERS)}), "
+                        f"and is {dict(node)}")
     plain({key: value for key, value in node.items() if key != "_target_"}, "distill.teacher")  # names no other code
     made = build(dict(node), num_classes=host.num_classes)
     if not made.head_trained:

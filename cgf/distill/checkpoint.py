@@ -191,7 +191,8 @@ def _check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
     config = run["config"] if isinstance(run["config"], dict) else {}
     model, trained = config.get("model"), config.get("softmax")
     if isinstance(model, dict) and model.get("name", run["model"]) != run["model"]:
-        raise UserError(f"{path} says model={run['model']}, and its configuration {short(model['name'])}: it was changed")
+        raise UserError(f"{path} says model={run['model']}, and its configuration {short(model['name'])}: it was "
+                        "changed")
     if isinstance(trained, dict) and trained.get("_target_") in TARGETS and _params(trained) != softmax.to_json():
         raise UserError(f"{path} was trained with the softmax {short(_params(trained))}, and softmax.json has "
                         f"{short(softmax.to_json())}: one of them was changed")

@@ -47,7 +47,7 @@ def small_files(folder: Path) -> list[str]:
 
 
 def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """run.json of a folder whose other files are written: ``content`` (JSON's own values), their hashes and the seal."""
+    """run.json of a folder whose other files are written: ``content`` (JSON's own values), hashes and the seal."""
     run = {**content, "schema": SCHEMA,
            "files": {name: file_hash(folder / name) for name in (MODEL, *small_files(folder))}}
     return {**run, "seal": json_hash(run)}
@@ -58,7 +58,7 @@ def content_of(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
-    """Hashes by file as run.json has them, checked but for the weights', which their reader checks; None: an old one.
+    """Hashes by file as run.json has them, checked but for the weights', whose reader does; None: an old one.
 
     UserError, naming the file, where one was changed, taken away or added since, and where run.json itself was.
     """
@@ -66,7 +66,7 @@ def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
     if not any(key in run for key in KEYS):
         return None
     if run.get("schema") != SCHEMA or isinstance(run.get("schema"), bool):
-        raise UserError(f"{folder / RUN} must be of schema {SCHEMA}, and is of {short(run.get('schema'))}: this version "
+    """Hashes by file as run.json has them, checked but for the weights' (whose reader does that); None: of old.
                         "does not read it")
     if json_hash({k: v for k, v in run.items() if k != "seal"}) != run.get("seal"):
         raise UserError(f"{folder / RUN} was changed after the checkpoint was saved, its seal does not fit: {AS_SAVED}")
@@ -87,5 +87,5 @@ def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
 def _no_pickles(folder: Path) -> None:
     for path in [*folder.iterdir(), *(folder / HOST).rglob("*")]:
         if path.suffix in PICKLED:
-            raise UserError(f"checkpoint {folder} holds {path.relative_to(folder)}, a pickled file, which could run code: "
-                            "a checkpoint has its weights in model.safetensors alone, so take that file away")
+            raise UserError(f"checkpoint {folder} holds {path.relative_to(folder)}, a pickled file, which could run "
+                            "code: weights lie in model.safetensors alone, so take that file away")

@@ -68,7 +68,8 @@ class TrainingState:
         if [g.get("count") for g in self.groups] != [len(g["params"]) for g in own]:
             raise UserError(f"the training state is of {short([g.get('count') for g in self.groups])} parameters, and "
                             f"the run has {[len(g['params']) for g in own]}")
-        groups, parameters = [], [p for g in own for p in g["params"]]
+        parameters = [p for g in own for p in g["params"]]
+        groups: list[dict[str, Any]] = []
         for given, group in zip(self.groups, own, strict=True):
             rest = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k != "count"}
             for key, value in rest.items():
@@ -119,13 +120,14 @@ class TrainingState:
         try:
             return cls(described["progress"], load_file(folder / "tensors.safetensors"), described["groups"])
         except (SafetensorError, OSError) as error:
-            raise UserError(f"{folder} cannot be resumed from, its tensors.safetensors cannot be read: {error}") from None
+            raise UserError(f"{folder} cannot be resumed from, tensors.safetensors cannot be read: {error}") from None
 
 
 def _alike(value: Any, own: Any) -> bool:
     """Whether a setting of an optimizer can stand where its own stands: a number for a number, flags for flags."""
     if isinstance(own, tuple):
-        return isinstance(value, tuple) and len(value) == len(own) and all(map(_alike, value, own))
+        fits = isinstance(value, tuple) and len(value) == len(own)
+        return fits and all(_alike(v, o) for v, o in zip(value, own, strict=True))
     if own is None or isinstance(own, bool):
         return value is None or isinstance(value, bool)
     return isinstance(value, int | float) and not isinstance(value, bool)

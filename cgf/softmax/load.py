@@ -50,7 +50,7 @@ TARGETS: dict[str, type[Softmax]] = {
 }
 VARIANTS = {cls.name: cls for cls in TARGETS.values()}
 # whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n is a row's length
-GREATEST, GREATEST_BY_NAME = 512, {"n": 2**20}
+BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
 
 
 def softmax_from_json(data: Any) -> Softmax:
@@ -75,6 +75,14 @@ def softmax_from_json(data: Any) -> Softmax:
         raise UserError(f"{what} cannot be built from its parameters: {error}") from None
 
 
+def check_listed(softmax: Softmax) -> None:
+    """UserError unless a checkpoint of this softmax could be read again: asked before it is trained."""
+    cls = type(softmax)
+    if VARIANTS.get(softmax.name) is not cls:
+        raise UserError(f"softmax '{softmax.name}' needs its row in TARGETS of cgf/softmax/load.py, and there is none: "
+                        f"a checkpoint could not be read again ({cls.__module__}.{cls.__qualname__})")
+
+
 def _looked_up(data: dict[str, Any]) -> type[Softmax]:
     target, variant = data.get("_target_"), data.get("variant")
     known = f"one of {', '.join(sorted(VARIANTS))}"
@@ -90,11 +98,11 @@ def _looked_up(data: dict[str, Any]) -> type[Softmax]:
 
 def _within_reach(name: str, value: Any, what: str) -> None:
     """UserError for a whole number or a list that no circuit and no fit could have."""
-    most = GREATEST_BY_NAME.get(name, GREATEST)
+    least, most = BOUNDS_BY_NAME.get(name, BOUNDS)
     if isinstance(value, list | tuple):
-        if len(value) > GREATEST:
-            raise UserError(f"'{name}' of {what} may have {GREATEST} entries at most, and has {len(value)}")
+        if len(value) > most:
+            raise UserError(f"'{name}' of {what} may have {most} entries at most, and has {len(value)}")
         for item in value:
             _within_reach(name, item, what)
-    elif isinstance(value, int) and abs(value) > most:
-        raise UserError(f"'{name}' of {what} must be at most {most}, and is {value}")
+    elif isinstance(value, int) and not least <= value <= most:
+        raise UserError(f"'{name}' of {what} must be from {least} to {most}, and is {value}")

@@ -1,4 +1,4 @@
-"""Checkpoints changed on purpose: sealed anew, so that a test meets what lies behind the seal; or as of old, without."""
+"""Checkpoints changed on purpose: sealed anew, so that a test meets what lies behind the seal; or without one."""
 
 from cgf.distill.seal import RUN, content_of, sealed
 from cgf.results import read_json, write_json

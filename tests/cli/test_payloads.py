@@ -220,7 +220,7 @@ VIT = {
     "nested folder made": (task(lambda p: {"seed": mark(p)}), "'_target_', which names code"),
     "nested folder removed": (task(lambda p: {"seed": {
         "_target_": "shutil.rmtree", "path": str(p.victim)}}), "'_target_', which names code"),
-    "nested deep in lists": (task(lambda p: {"limit": {"train": [[{"a": [mark(p)]}]]}}), "'_target_', which names code"),
+    "nested deep in lists": (task(lambda p: {"limit": {"train": [[{"a": [mark(p)]}]]}}), "'_target_', which names"),
     "_args_": (task(lambda p: {"_args_": [mark(p)]}), "'_args_', which names code"),
     "_partial_": (task(lambda p: {"_partial_": True, "seed": mark(p)}), "names code"),
     "_recursive_": (task(lambda p: {"_recursive_": True, "seed": mark(p)}), "names code"),
@@ -229,7 +229,7 @@ VIT = {
     "an unknown setting": (task(lambda p: {"loader": "os.mkdir"}), "has no setting 'loader'"),
     "softmax by a foreign path": (softmax(lambda p: {"_target_": "os.mkdir", "path": str(p.canary)}), "must name a"),
     "softmax an alias": (softmax(lambda p: {"_target_": "cgf.softmax.base.annotations"}), "must name a softmax"),
-    "softmax a private class": (softmax(lambda p: {"_target_": "cgf.softmax.tensor.TensorRows"}), "must name a softmax"),
+    "softmax a private class": (softmax(lambda p: {"_target_": "cgf.softmax.tensor.TensorRows"}), "must name a"),
     "softmax an abstract base": (softmax(lambda p: {"_target_": "cgf.softmax.loop.LoopCGF"}), "must name a softmax"),
     "softmax a base without a formula": (softmax(lambda p: {"_target_": "cgf.softmax.base.Softmax"}), "must name a"),
     "softmax an unknown variant": (softmax(lambda p: {"variant": "os.mkdir"}), "needs the variant one of"),
@@ -241,9 +241,9 @@ VIT = {
     "softmax with a hidden field": (softmax(lambda p: {"variant": "cgf", "layer": 3}), "has no setting 'layer'"),
     "softmax order a text": (softmax(lambda p: {"variant": "cgf", "order": "2"}), "must be int"),
     "softmax order a list": (softmax(lambda p: {"variant": "cgf", "order": [2]}), "must be int"),
-    "softmax k of a billion": (softmax(lambda p: {"variant": "cgf_chain", "k": 10**9}), "at most 512"),
-    "softmax power of a billion": (softmax(lambda p: {"variant": "bpmax", "p": 10**9 + 1}), "at most 512"),
-    "softmax a list without end": (softmax(lambda p: {"variant": "cgf_chain", "domain": [0.0] * 10**6}), "65536 entries"),
+    "softmax k of a billion": (softmax(lambda p: {"variant": "cgf_chain", "k": 10**9}), "must be from 0 to 512"),
+    "softmax power of a billion": (softmax(lambda p: {"variant": "bpmax", "p": 10**9 + 1}), "must be from 0 to 512"),
+    "softmax a list without end": (softmax(lambda p: {"variant": "cgf_chain", "domain": [0.0] * 10**6}), "65536"),
     "layers of a billion": (described(layers=10**9), "1024 layers at most"),
     "layers true": (described(layers=True), "not a checkpoint"),
     "an exponential of code": (described(exponential={"_target_": "os.mkdir"}), "names code"),
@@ -276,7 +276,7 @@ VIT = {
     "option of a billion": (option("embed_dim", 10**9), "embed_dim of .* must be from 1 to 16384"),
     "option of another size": (option("embed_dim", 2**14), "of another model"),
     "image of code": (run_json(lambda run, p: run["image"].update(mean=[mark(p)])), "names code"),
-    "image of a billion pixels": (run_json(lambda run, p: run["image"].update(size=[1, 10**9, 10**9])), "must be chann"),
+    "image of a billion pixels": (run_json(lambda run, p: run["image"].update(size=[1, 10**9, 10**9])), "must be ch"),
 }
 TEXT = {
     "config auto_map": (with_code("config.json", model_type="evil", auto_map={
@@ -365,7 +365,8 @@ def test_a_softmax_of_each_variant_is_read_back():
 
     for variant, cls in VARIANTS.items():
         made = cls()
-        assert made.name == variant and softmax_from_json(json.loads(json.dumps(made.to_json()))).params() == made.params()
+        again = softmax_from_json(json.loads(json.dumps(made.to_json())))
+        assert made.name == variant and again.params() == made.params()
         bare = {k: v for k, v in made.to_json().items() if k != "_target_"}
         assert type(softmax_from_json(bare)) is cls
         old = {k: v for k, v in made.to_json().items() if k != "variant"}
@@ -383,6 +384,18 @@ def test_every_softmax_and_task_of_the_configs_has_its_row_in_the_tables():
     for group, table in (("softmax", TARGETS), ("task", TASKS), ("model", LOADERS)):
         assert {OmegaConf.load(p)._target_ for p in (CONFIGS / group).glob("*.yaml")} <= set(table)
     assert all(f"{cls.__module__}.{cls.__qualname__}" == path for path, cls in (*TARGETS.items(), *TASKS.items()))
+
+
+def test_a_softmax_that_no_checkpoint_could_name_is_not_trained():
+    from cgf.softmax.load import check_listed
+
+    class Parabola(CGF):
+        name = "parabola"
+
+    check_listed(CGF())
+    for stranger in (Parabola(), type("Other", (CGF,), {})()):
+        with pytest.raises(UserError, match=r"needs its row in TARGETS of cgf/softmax/load\.py"):
+            check_listed(stranger)
 
 
 def test_a_checkpoint_is_read_without_its_run_folder(place):
