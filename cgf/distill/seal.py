@@ -66,7 +66,7 @@ def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
     if not any(key in run for key in KEYS):
         return None
     if run.get("schema") != SCHEMA or isinstance(run.get("schema"), bool):
-    """Hashes by file as run.json has them, checked but for the weights' (whose reader does that); None: of old.
+        raise UserError(f"{folder / RUN} must be of schema {SCHEMA}, and is of {short(run.get('schema'))}: this code "
                         "does not read it")
     if json_hash({k: v for k, v in run.items() if k != "seal"}) != run.get("seal"):
         raise UserError(f"{folder / RUN} was changed after the checkpoint was saved, its seal does not fit: {AS_SAVED}")
