@@ -21,6 +21,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from cgf.he.memory import keep_freed_memory
+    from cgf.softmax.load import check_listed
     from models.checkpointing import save_memory
     from models.install import installed_softmaxes
     from models.start import seed_everything, start
@@ -32,6 +33,7 @@ def main(cfg: DictConfig) -> None:
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
     penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
+    check_listed(softmax)
     run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")

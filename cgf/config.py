@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,11 @@ def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
 
 
 def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
-    """hydra.utils.instantiate, with a UserError for names and values that do not fit."""
+    """hydra.utils.instantiate, with a UserError for names and values that do not fit.
+
+    For the project's own configs and the command line alone: what a node names is imported and called, so none that
+    came out of a file may reach it.
+    """
     try:
         return hydra.utils.instantiate(node, **more)
     except InstantiationException as error:
@@ -145,19 +150,14 @@ def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
         raise UserError(f"{target} cannot be built from its configuration: {_innermost(error)}") from None
 
 
-def task_maker(root: str | None) -> Callable[[dict[str, Any]], Any]:
+def task_maker(root: str | None) -> Callable[[Any], Any]:
     """Builds a task from the node that a checkpoint kept; root, where given, replaces its data folder.
 
-    Only classes below cgf.data are built: a checkpoint must not be able to name arbitrary code.
+    The node comes out of a file, so Hydra never sees it: ``cgf.data.tasks`` looks its class up by name.
     """
+    from cgf.data.tasks import task_from_node  # loads torch: not before the command line was checked
 
-    def make(node: dict[str, Any]) -> Any:
-        target = str(node.get("_target_"))
-        if not target.startswith("cgf.data."):
-            raise UserError(f"a checkpoint's task must be a class below cgf.data, and is {target}")
-        return build({**node, "root": root or None} if "root" in node else node)
-
-    return make
+    return partial(task_from_node, root=root)
 
 
 def _innermost(error: BaseException) -> str:

@@ -179,6 +179,11 @@ def append_lines(path: str | os.PathLike, rows: list[dict]) -> None:
         file.write(lines)
 
 
+def plain_json(data: Any) -> Any:
+    """`data` as `write_json` writes it and `read_json` reads it. Raises what `write_json` raises."""
+    return _plain(data, "")
+
+
 def _plain(value: Any, key: str) -> Any:
     """`value` in JSON's own types; `key` is its dotted place in the whole, for the message."""
     if isinstance(value, dict):

@@ -198,7 +198,9 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[dict[str, Any]],
     if not isinstance(config, dict) or "task" not in config:
         raise UserError(f"{checkpoint.path / 'run.json'} lacks 'config' with its task: it is not a checkpoint of this "
                         "project")
-    task = make_task({**config["task"], "limit": None} if whole else config["task"])
+    node = config["task"]
+    task = make_task({**node, "limit": None} if whole and isinstance(node, dict) else node)
+    checkpoint.check_task(task)
     check_classes(f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names,
                   f"task={task.name}")
     host, softmaxes = from_checkpoint(checkpoint)

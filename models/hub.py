@@ -25,6 +25,8 @@ def fetching(what: str, instead: str) -> Iterator[None]:
     constants.HF_HUB_OFFLINE = before or reach is not None
     try:
         yield
+    except UserError:  # a sentence already
+        raise
     except GatedRepoError:
         raise _gated(what, instead) from None
     except (OSError, RuntimeError, ValueError) as error:

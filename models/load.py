@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
-from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import Checkpoint
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
 from models import bert, llama
+from models.described import CONFIG, check_folder, image_facts, timm_source
 from models.host import Host
 from models.install import install
 
 TEXT = {"llama": llama, "bert": bert}
+# how a host is made: its model with fresh weights, and what stands around the model
+Parts = tuple[Callable[[], nn.Module], Callable[[nn.Module], Host]]
 
 
-def from_checkpoint(checkpoint: Checkpoint) -> tuple[Host, list[Softmax]]:
+def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Host, list[Softmax]]:
     """The host of a checkpoint, with its weights and the softmax that it was trained with.
 
-    Needs neither the hub nor the original weights. Raises UserError where the weights are another model's.
+    to_train: a softmax may lack what training measures, as training will measure it. Needs neither the hub nor the
+    original weights. Raises UserError where the weights are another model's, or what is measured is not there.
     """
+    make, around = _parts(checkpoint)
     tensors, layers = checkpoint.weights()
-    host = _host(checkpoint, tensors)
+    if not to_train:
+        checkpoint.check_measured(layers)
+    with torch.device("meta"):  # names and shapes alone: nothing is allocated for a model of another size
+        check_weights(make(), tensors, checkpoint)
+    model = make()
+    model.load_state_dict(tensors)
+    host = around(model)  # which is measured with its weights
     softmaxes = install(host.model, checkpoint.softmax)
     if len(softmaxes) != checkpoint.layers:
         raise UserError(f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model "
@@ -33,8 +46,8 @@ def from_checkpoint(checkpoint: Checkpoint) -> tuple[Host, list[Softmax]]:
     return host, softmaxes
 
 
-def load_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoint) -> None:
-    """Strict loading by the host's own key names; UserError names the first keys that do not fit."""
+def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoint) -> None:
+    """UserError unless the tensors have the names, shapes and types of numbers of the model's own."""
     own = model.state_dict()
     missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
     shapes = [k for k in own if k in tensors and own[k].shape != tensors[k].shape]
@@ -43,35 +56,63 @@ def load_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoi
         raise UserError(f"checkpoint {checkpoint.path} is of another model ({checkpoint.run.get('model')}): "
                         f"{len(missing)} keys missing, {len(extra)} unknown, {len(shapes)} of another shape, "
                         f"first '{first}'")
-    model.load_state_dict(tensors)
+    for key, value in own.items():
+        if value.dtype != tensors[key].dtype:  # load_state_dict would round without a word
+            raise UserError(f"checkpoint {checkpoint.path} must have '{key}' in {value.dtype}, as its model has it, "
+                            f"and has it in {tensors[key].dtype}")
 
 
-def _host(checkpoint: Checkpoint, tensors: dict[str, Any]) -> Host:
-    """The host of a checkpoint with its weights, which it is measured with."""
-    run = checkpoint.run
+def _parts(checkpoint: Checkpoint) -> Parts:
+    """How the host of a checkpoint is made; all that the checkpoint says of it is checked here."""
+    run, where = checkpoint.run, f"run.json of checkpoint {checkpoint.path}"
     family, about = run["family"], (run["model"], run["num_classes"], True, run["source"], run.get("class_names"))
     if family == "vit":
-        import timm
-
-        from models import vit
-
-        source = run["source"]
-        model = timm.create_model(source["timm"], num_classes=run["num_classes"], **source["options"])
-        facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in run["image"].items()}
-        image = ImageInput(**facts)
-        load_weights(model, tensors, checkpoint)
-        return vit.host(model, image, *about)
+        return _vit(run, about, where)
     if family not in TEXT:
         raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
+    return _text(checkpoint, about)
+
+
+def _vit(run: dict[str, Any], about: tuple[Any, ...], where: str) -> Parts:
+    import timm
+
+    from models import vit
+
+    name, options = timm_source(run["source"], f"'source' of {where}")
+    image = image_facts(run.get("image"), f"'image' of {where}")
+
+    def make() -> nn.Module:
+        try:
+            return timm.create_model(name, num_classes=run["num_classes"], **options)
+        except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+            raise UserError(f"{where} describes no model that timm can build: {_first_line(error)}") from None
+
+    return make, lambda model: vit.host(model, image, *about)
+
+
+def _text(checkpoint: Checkpoint, about: tuple[Any, ...]) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer  # seconds: not for a ViT
 
-    folder = checkpoint.path / "host"
-    if not (folder / "config.json").is_file():  # a relative path would be asked for on the hub
+    folder, classes = checkpoint.path / "host", checkpoint.run["num_classes"]
+    if not (folder / CONFIG).is_file():  # a relative path would be asked for on the hub
         raise UserError(f"{folder} does not describe the model: it holds no config.json")
+    check_folder(folder, bounded=True)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(folder))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder} does not describe the model: {str(error).splitlines()[0]}") from None
-    load_weights(model, tensors, checkpoint)
-    return TEXT[family].host(model, tokenizer, *about)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
+    if config.num_labels != classes:
+        raise UserError(f"{folder / CONFIG} has {config.num_labels} classes, and run.json says num_classes={classes}")
+
+    def make() -> nn.Module:
+        try:
+            return AutoModelForSequenceClassification.from_config(copy.deepcopy(config), trust_remote_code=False)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+            raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
+
+    return make, lambda model: TEXT[checkpoint.run["family"]].host(model, tokenizer, *about)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

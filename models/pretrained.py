@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
+from models.described import CONFIG, TOKENIZER, check_folder, check_weights
 from models.hub import fetching
 
 
@@ -61,10 +62,11 @@ def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str
     logging.set_verbosity_error()
     options = {"gguf_file": gguf_file} if gguf_file else {}
     with fetching(where, instead):
-        tokenizer = AutoTokenizer.from_pretrained(where, **options)
+        check_named(where)
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
         model, info = AutoModelForSequenceClassification.from_pretrained(
             where, num_labels=num_classes, dtype=torch.float32, output_loading_info=True,
-            ignore_mismatched_sizes=True, **options,
+            ignore_mismatched_sizes=True, trust_remote_code=False, use_safetensors=True, **options,
         )
     fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
     trained = all(key.startswith(f"{model.base_model_prefix}.") for key in fresh)  # whatever else there is, is the head
@@ -110,3 +112,16 @@ def _permute(model: nn.Module, order: list[int], where: str) -> None:
     with torch.no_grad():
         for parameter in last[0].parameters():
             parameter.copy_(parameter[order])
+
+
+def check_named(where: str) -> None:
+    """UserError where a folder, or a hub id's files once fetched, names code or has its weights as pickles."""
+    from transformers.utils import cached_file
+
+    if Path(where).is_dir():
+        check_folder(Path(where))
+        check_weights(Path(where))
+        return
+    found = [cached_file(where, name, _raise_exceptions_for_missing_entries=False) for name in (CONFIG, TOKENIZER)]
+    for folder in {Path(path).parent for path in found if path is not None}:
+        check_folder(folder)

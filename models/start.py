@@ -35,7 +35,7 @@ def start(make_host: Callable[[], Host], ckpt: str | None, task: Any, softmax: S
     its softmaxes are in place. Raises UserError where ckpt does not fit the task.
     """
     if run.newest is not None and tuning.get("mode") != "lora":
-        host, softmaxes = from_checkpoint(read(run.newest))
+        host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
         host = student(make_host, ckpt, task)
         softmaxes = install(host.model, softmax)
@@ -71,6 +71,6 @@ def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
                         f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}")
     check_classes(f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names,
                   f"task={task.name}")
-    host = from_checkpoint(checkpoint)[0]
+    host = from_checkpoint(checkpoint, to_train=True)[0]
     host.class_names = listed(task.class_names)  # a checkpoint of before has none
     return host

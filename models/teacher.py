@@ -12,10 +12,13 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput
 from cgf.distill.checkpoint import read
 from cgf.errors import UserError
+from cgf.named import plain
 from cgf.softmax.exact import Exact
 from models.host import Host, check_classes
 from models.install import install, installed_softmaxes
 from models.load import from_checkpoint
+
+LOADERS = ("models.bert.load", "models.dino.load", "models.llama.load", "models.vit.load")
 
 
 def teacher_of(teacher: str | Mapping[str, Any] | None, ckpt: str | None, host: Host,
@@ -57,8 +60,11 @@ def softmaxes_of(teacher: Host | None) -> list[Any]:
 
 
 def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:
-    if not str(node.get("_target_")).startswith("models."):
-        raise UserError(f"distill.teacher must be self, a checkpoint or the node of a model, and is {dict(node)}")
+    target = node.get("_target_")
+    if not isinstance(target, str) or target not in LOADERS:
+        raise UserError(f"distill.teacher must be self, a checkpoint or the node of a model ({', '.join(LOADERS)}), "
+                        f"and is {dict(node)}")
+    plain({key: value for key, value in node.items() if key != "_target_"}, "distill.teacher")  # names no other code
     names = {} if host.class_names is None else {"class_names": host.class_names}
     made = build(dict(node), num_classes=host.num_classes, **names)
     if not made.head_trained:

@@ -28,6 +28,7 @@ from cgf.distill.processes import Processes
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate import Outcome, batches_of_rows, evaluate, joined
+from cgf.named import arguments
 from cgf.results import write_json
 
 
@@ -275,5 +276,6 @@ class Trainer:
     def resume(self, state: TrainingState) -> None:
         """Goes on from a checkpoint's state; the weights are loaded already."""
         restored = state.restore(self.optimizer.optimizer)
-        self.progress = Progress(**{k: v for k, v in restored.items() if k != "random"})
+        kept = {k: v for k, v in restored.items() if k != "random"}
+        self.progress = Progress(**arguments(Progress, kept, "the training state's progress"))
         self.processes.alone(lambda: self.journal.cut(self.progress.step))

@@ -112,6 +112,10 @@ class Softmax:
         """Measured or trained state, by name, saved beside the host's weights under this layer's own prefix."""
         return {}
 
+    def required_tensors(self) -> tuple[str, ...]:
+        """Names out of ``tensors`` without which an evaluation would compute something else than was trained."""
+        return ()
+
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         if tensors:
             raise UserError(f"{self.name} keeps no tensors, and the checkpoint has {sorted(tensors)}")

@@ -128,6 +128,9 @@ class BPMax(Softmax):
     def tensors(self) -> dict[str, Tensor]:
         return {} if self.denominator is None else {"denominator": self.denominator}
 
+    def required_tensors(self) -> tuple[str, ...]:
+        return ("denominator",)
+
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         unknown = set(tensors) - {"denominator"}
         if unknown:

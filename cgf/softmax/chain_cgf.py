@@ -102,6 +102,9 @@ class ChainCGF(LoopCGF):
         return {"alpha": torch.tensor(self._alpha, dtype=torch.float64), "beta": beta.detach(),
                 "constants": constants.detach()}
 
+    def required_tensors(self) -> tuple[str, ...]:
+        return ("alpha", "beta", "constants")
+
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         if set(tensors) != {"alpha", "beta", "constants"}:
             raise UserError(f"{self.name} keeps the tensors 'alpha', 'beta' and 'constants', and the checkpoint has "

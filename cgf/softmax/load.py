@@ -1,34 +1,108 @@
-"""From softmax.json back to a definition; only classes of this package are built from a file."""
+"""From softmax.json back to a definition: looked up by name in a fixed table, its parameters checked."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.named import arguments, short
 from cgf.softmax.base import Softmax
+from cgf.softmax.bpmax import BPMax, CalibratedBPMax
+from cgf.softmax.cgf import CGF
+from cgf.softmax.chain_cgf import ChainCGF
+from cgf.softmax.comparison import Comparison
+from cgf.softmax.exact import Exact
+from cgf.softmax.gaussian import GaussianKernel
+from cgf.softmax.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
+from cgf.softmax.poly_cgf import PolynomialCGF
+from cgf.softmax.quotient import Power, Quad, StablePower
+from cgf.softmax.standard import FixedMax, Standard
+from cgf.softmax.statistical import Arion, Tricycle
+from cgf.softmax.taylor import TaylorCGF
+from cgf.softmax.the_x import TheX
+from cgf.softmax.two_relu import TwoReLU
 
-PACKAGE = "cgf.softmax."
+# what ``_target_`` of a softmax.json may read: a name in this table, never a path that is imported from
+TARGETS: dict[str, type[Softmax]] = {
+    "cgf.softmax.bpmax.BPMax": BPMax,
+    "cgf.softmax.bpmax.CalibratedBPMax": CalibratedBPMax,
+    "cgf.softmax.cgf.CGF": CGF,
+    "cgf.softmax.chain_cgf.ChainCGF": ChainCGF,
+    "cgf.softmax.comparison.Comparison": Comparison,
+    "cgf.softmax.exact.Exact": Exact,
+    "cgf.softmax.gaussian.GaussianKernel": GaussianKernel,
+    "cgf.softmax.normalize_square.NormalizeSquare": NormalizeSquare,
+    "cgf.softmax.normalize_square.Thor": Thor,
+    "cgf.softmax.pointwise.ScaledReLU": ScaledReLU,
+    "cgf.softmax.pointwise.ScaledSigmoid": ScaledSigmoid,
+    "cgf.softmax.poly_cgf.PolynomialCGF": PolynomialCGF,
+    "cgf.softmax.quotient.Power": Power,
+    "cgf.softmax.quotient.Quad": Quad,
+    "cgf.softmax.quotient.StablePower": StablePower,
+    "cgf.softmax.standard.FixedMax": FixedMax,
+    "cgf.softmax.standard.Standard": Standard,
+    "cgf.softmax.statistical.Arion": Arion,
+    "cgf.softmax.statistical.Tricycle": Tricycle,
+    "cgf.softmax.taylor.TaylorCGF": TaylorCGF,
+    "cgf.softmax.the_x.TheX": TheX,
+    "cgf.softmax.two_relu.TwoReLU": TwoReLU,
+}
+VARIANTS = {cls.name: cls for cls in TARGETS.values()}
+# whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n is a row's length
+BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
 
 
-def softmax_from_json(data: dict[str, Any]) -> Softmax:
+def softmax_from_json(data: Any) -> Softmax:
     """The definition that ``Softmax.to_json`` described.
 
-    Raises UserError where the target is not a Softmax below cgf.softmax: a checkpoint must not be able to
-    name arbitrary code.
+    Raises UserError for a variant that is not in the table, a ``_target_`` that is not in it or another variant's, and
+    parameters that the variant does not have or that are of another type or out of reach.
     """
-    target = str(data.get("_target_", ""))
-    module_name, _, class_name = target.rpartition(".")
-    if not target.startswith(PACKAGE) or ".." in target:
-        raise UserError(f"softmax.json must name a class below {PACKAGE[:-1]}, and names {target!r}")
-    try:
-        cls = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError):
-        raise UserError(f"softmax.json names {target}, and this version has no such class") from None
-    if not (isinstance(cls, type) and issubclass(cls, Softmax)):
-        raise UserError(f"softmax.json names {target}, which is not a softmax")
+    if not isinstance(data, dict):
+        raise UserError(f"softmax.json must describe a softmax by an object, and holds {short(data)}")
+    cls = _looked_up(data)
     params = {k: v for k, v in data.items() if k not in ("_target_", "variant")}
+    what = f"softmax.json's '{cls.name}'"
+    given = arguments(cls, params, what)
+    for name, value in given.items():
+        _within_reach(name, value, what)
     try:
-        return cls(**params)
-    except TypeError as error:
-        raise UserError(f"softmax.json does not fit {target}: {error}") from None
+        return cls(**given)
+    except UserError:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise UserError(f"{what} cannot be built from its parameters: {error}") from None
+
+
+def check_listed(softmax: Softmax) -> None:
+    """UserError unless a checkpoint of this softmax could be read again: asked before it is trained."""
+    cls = type(softmax)
+    if VARIANTS.get(softmax.name) is not cls:
+        raise UserError(f"softmax '{softmax.name}' needs its row in TARGETS of cgf/softmax/load.py, and there is none: "
+                        f"a checkpoint could not be read again ({cls.__module__}.{cls.__qualname__})")
+
+
+def _looked_up(data: dict[str, Any]) -> type[Softmax]:
+    target, variant = data.get("_target_"), data.get("variant")
+    known = f"one of {', '.join(sorted(VARIANTS))}"
+    if target is not None and (not isinstance(target, str) or target not in TARGETS):
+        raise UserError(f"softmax.json must name a softmax of this project, {known}, and names {short(target)}")
+    named = variant if variant is not None or target is None else TARGETS[target].name
+    if not isinstance(named, str) or named not in VARIANTS:
+        raise UserError(f"softmax.json needs the variant {known}, and has {short(named)}")
+    if target is not None and TARGETS[target] is not VARIANTS[named]:
+        raise UserError(f"softmax.json says variant '{named}' and _target_ {target}, which is '{TARGETS[target].name}'")
+    return VARIANTS[named]
+
+
+def _within_reach(name: str, value: Any, what: str) -> None:
+    """UserError for a whole number or a list that no circuit and no fit could have."""
+    least, most = BOUNDS_BY_NAME.get(name, BOUNDS)
+    if isinstance(value, list | tuple):
+        if len(value) > most:
+            raise UserError(f"'{name}' of {what} may have {most} entries at most, and has {len(value)}")
+        for item in value:
+            _within_reach(name, item, what)
+    elif isinstance(value, int) and not least <= value <= most:
+        raise UserError(f"'{name}' of {what} must be from {least} to {most}, and is {value}")

@@ -11,6 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
 from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
+from resealed import reseal
 
 from cgf.errors import UserError
 from cgf.evaluate_he.batches import chosen_samples
@@ -172,8 +173,7 @@ def test_other_settings_do_not_take_over_lines(checkpoint):
     assert fewer["samples"] == 4 == len(logits(few)) and fewer["entries"] == 16 * 4 * 16 * 4 * 4
     _, rows = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
     assert set(logits(rows)) != set(logits(few)) and len(logits(rows)) == 4
-    run = json.loads((checkpoint / "run.json").read_text())
-    (checkpoint / "run.json").write_text(json.dumps({**run, "time_utc": "another"}))
+    reseal(checkpoint, time_utc="another")
     _, third = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
     assert third[-1]["seconds"] != rows[-1]["seconds"]  # computed once more
 

@@ -9,7 +9,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from digits_checkpoint import call, spawn
+from resealed import reseal, reseal_softmax
 from safetensors.torch import load_file, save_file
 
 
@@ -160,23 +162,25 @@ def other_shapes(folder):
     tensors = load_file(folder / "model.safetensors")
     tensors["head.weight"] = tensors["head.weight"][:, :5].clone()
     save_file(tensors, folder / "model.safetensors")
+    reseal(folder)
 
 
 def other_keys(folder):
     tensors = load_file(folder / "model.safetensors")
     save_file({f"encoder.{k}": v for k, v in tensors.items()}, folder / "model.safetensors")
+    reseal(folder)
 
 
 def other_code(folder):
     described = json.loads((folder / "softmax.json").read_text())
     described["softmax"]["_target_"] = "subprocess.run"
     (folder / "softmax.json").write_text(json.dumps(described))
+    reseal(folder)
 
 
 def other_task_code(folder):
-    run = json.loads((folder / "run.json").read_text())
-    run["config"]["task"] = {"_target_": "os.system", "command": "touch pwned"}
-    (folder / "run.json").write_text(json.dumps(run))
+    config = json.loads((folder / "run.json").read_text())["config"]
+    reseal(folder, config={**config, "task": {"_target_": "os.system", "command": "touch pwned"}})
 
 
 def broken_plan(folder):
@@ -189,7 +193,8 @@ def broken_plan(folder):
     (without_softmax, "lacks softmax.json"), (foreign_run, "not a checkpoint of this project"),
     (without_config, "lacks 'config'"),
     (other_shapes, "of another model"), (other_keys, "of another model"),
-    (other_code, "a class below cgf.softmax"), (other_task_code, "a class below cgf.data"),
+    (other_code, "must name a softmax of this project"),
+    (other_task_code, "task must be one of cgf.data.labelled.LabelledArchiveTask"),
     (broken_plan, "'alpha' must hold finite numbers"),
 ], ids=lambda v: getattr(v, "__name__", ""))
 def test_a_damaged_checkpoint(refused, checkpoint, damage, says):
@@ -277,7 +282,7 @@ def test_bad_values_for_friendly(refused, arguments, says):
 
 
 def test_friendly_of_a_checkpoint_without_an_exponent(refused, checkpoint):
-    swap_softmax(checkpoint, _target_="cgf.softmax.bpmax.BPMax", p=5, c=5.0)
+    with_bpmax(checkpoint)
     refused("friendly", [f"ckpt={checkpoint}"], "'bpmax' has no exponent to look at")
 
 
@@ -330,17 +335,20 @@ def test_a_gpu_that_is_not_there(refused, checkpoint):
     refused("eval_he", [f"ckpt={checkpoint}", "he=desilo_gpu"], "gpu")
 
 
-def swap_softmax(folder, **described):
-    whole = json.loads((folder / "softmax.json").read_text())
-    (folder / "softmax.json").write_text(json.dumps({**whole, "softmax": described}))
+def with_bpmax(folder):
+    """The checkpoint as if trained with BPMax, denominators of 1 measured in each of its four layers."""
+    tensors = load_file(folder / "model.safetensors")
+    ones = {f"softmax.{layer}.denominator": torch.ones(4, 16, 1) for layer in range(4)}
+    save_file({**tensors, **ones}, folder / "model.safetensors")
+    reseal_softmax(folder, _target_="cgf.softmax.bpmax.BPMax", variant="bpmax", p=5, c=5.0)
 
 
 def test_softmaxes_without_an_exponential(refused, checkpoint):
-    swap_softmax(checkpoint, _target_="cgf.softmax.bpmax.BPMax", p=5, c=5.0)
+    with_bpmax(checkpoint)
     for approx in ("plan", "chebyshev"):
         refused("eval_plain", [f"ckpt={checkpoint}", f"approx={approx}"], "'bpmax' has no exponential to replace")
     refused("plan", [f"ckpt={checkpoint}"], "'bpmax' has no exponential to plan")
-    swap_softmax(checkpoint, _target_="cgf.softmax.exact.Exact")
+    reseal_softmax(checkpoint, _target_="cgf.softmax.exact.Exact", variant="exact")
     refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "approx=exact"], "'exact' cannot run under CKKS", "division")
 
 

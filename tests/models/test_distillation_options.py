@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from digits_checkpoint import call
+from resealed import reseal
 from safetensors.torch import load_file, save_file
 
 from cgf.config import build, compose
@@ -193,6 +194,7 @@ def sharpen(checkpoint):
         if "qkv.weight" in name:
             value *= 20.0
     save_file(weights, checkpoint / "model.safetensors")
+    reseal(checkpoint)
 
 
 def test_a_run_with_each_option(tmp_path):

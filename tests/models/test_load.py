@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest_models import CLASSES, LAYERS, batch_for, small_bert, small_llama, small_vit, tokenizer
+from resealed import reseal
 from safetensors.torch import load_file, save_file
 
 from cgf.distill.checkpoint import read, save
@@ -78,6 +79,7 @@ def test_a_checkpoint_of_another_model_is_refused(small, tmp_path):
     folder = write(small, install(small.model, CGF()), tmp_path / "ckpt-1")
     for other in set(SMALL) - {small.family}:
         save_file(SMALL[other]().state(), folder / "model.safetensors")
+        reseal(folder)
         with pytest.raises(UserError, match="of another model") as error:
             from_checkpoint(read(folder))
         one_sentence(error)
@@ -86,6 +88,7 @@ def test_a_checkpoint_of_another_model_is_refused(small, tmp_path):
 def edit(folder, name, **changes):
     whole = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps({**whole, **changes}))
+    reseal(folder)
 
 
 def truncated(folder):
@@ -96,6 +99,12 @@ def truncated(folder):
 def stray_layer(folder):
     tensors = load_file(folder / "model.safetensors")
     save_file({**tensors, "softmax.9.denominator": torch.ones(1)}, folder / "model.safetensors")
+    reseal(folder)
+
+
+def without_host(folder):
+    shutil.rmtree(folder / "host")
+    reseal(folder)
 
 
 @pytest.mark.parametrize("damage, says", [
@@ -103,7 +112,7 @@ def stray_layer(folder):
     (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors"),
     (lambda f: (f / "softmax.json").unlink(), "lacks softmax.json"),
     (truncated, "model.safetensors cannot be read"),
-    (lambda f: shutil.rmtree(f / "host"), "does not describe the model"),
+    (without_host, "does not describe the model"),
     (lambda f: edit(f, "run.json", family="rnn"), "family 'rnn'"),
     (lambda f: edit(f, "softmax.json", layers=2), "2 softmaxes"),
     (lambda f: edit(f, "softmax.json", layers="three"), "not a checkpoint"),

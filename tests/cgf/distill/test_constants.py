@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from digits_checkpoint import call
+from resealed import reseal, reseal_softmax
 from safetensors.torch import load_file
 from test_trainer import Host, trainer
 from torch import nn
@@ -198,6 +199,7 @@ def test_a_fixed_polynomial_in_the_loop(teacher, tmp_path):
     told = json.loads(described.read_text())
     told["exponential"]["coefficients"][0] += 0.125  # what was trained with counts, not a new fit
     described.write_text(json.dumps(told))
+    reseal(described.parent)
     _, softmaxes = from_checkpoint(read(run))
     assert all(s.exponential.coefficients[0] == told["exponential"]["coefficients"][0] for s in softmaxes)
 
@@ -205,8 +207,6 @@ def test_a_fixed_polynomial_in_the_loop(teacher, tmp_path):
 def test_constants_of_another_softmax_are_one_sentence(teacher, tmp_path):
     run = train(tmp_path, "run", "softmax=cgf_chain", f"ckpt={teacher}", "train.max_steps=1")
     described = read(run).path / "softmax.json"
-    told = json.loads(described.read_text())
-    told["softmax"]["trainable"] = "head"
-    described.write_text(json.dumps(told))
+    reseal_softmax(described.parent, **{**json.loads(described.read_text())["softmax"], "trainable": "head"})
     done = call("eval_plain", f"ckpt={run}")
     assert done.returncode == 2 and "needs 'beta' of shape (4, 1, 1)" in done.stderr and done.stderr.count("\n") == 1

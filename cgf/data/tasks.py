@@ -1,0 +1,59 @@
+"""From the task that a checkpoint was trained on back to a Task: looked up by name, its settings checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cgf.data.labelled import LabelledArchiveTask
+from cgf.data.task import Task
+from cgf.data.text import IntentsTask, TableTask
+from cgf.data.vision import DigitsTask, ImageFolderTask
+from cgf.errors import UserError
+from cgf.named import arguments, short
+
+# what ``_target_`` of a checkpoint's task may read: a name in this table, never a path that is imported from
+TASKS: dict[str, type[Task]] = {
+    "cgf.data.labelled.LabelledArchiveTask": LabelledArchiveTask,
+    "cgf.data.text.IntentsTask": IntentsTask,
+    "cgf.data.text.TableTask": TableTask,
+    "cgf.data.vision.DigitsTask": DigitsTask,
+    "cgf.data.vision.ImageFolderTask": ImageFolderTask,
+}
+INSIDE = ("name", "archive", "table", "class_file", "files", "folders")  # files and folders below the data root
+HUB = ("hub", "hub_config", "hub_revision")
+
+
+def task_from_node(node: Any, root: str | None) -> Task:
+    """The task of the node that a checkpoint kept; root takes the place of its data folder.
+
+    A checkpoint does not say where files are written: its ``cache`` is left out, and texts are tokenised anew. Raises
+    UserError for a task that is not in the table, settings that it does not have or of another type, files outside the
+    data root, and a hub data set that is not owner/name.
+    """
+    if not isinstance(node, Mapping):
+        raise UserError(f"a checkpoint's task must be an object of settings, and is {short(node)}")
+    target = node.get("_target_")
+    if not isinstance(target, str) or target not in TASKS:
+        raise UserError(f"a checkpoint's task must be one of {', '.join(TASKS)}, and is {short(target)}")
+    what = f"the checkpoint's task ({TASKS[target].__name__})"
+    given = arguments(TASKS[target], {k: v for k, v in node.items() if k != "_target_"}, what)
+    for key in INSIDE:
+        _inside(given.get(key), f"'{key}' of {what}")
+    for key in HUB:
+        _on_the_hub(given.get(key), f"'{key}' of {what}")
+    if "cache" in given:
+        given["cache"] = None
+    return TASKS[target](**{**given, "root": root or None})
+
+
+def _inside(value: Any, what: str) -> None:
+    for path in value.values() if isinstance(value, Mapping) else [value]:
+        if path is not None and (path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/")):
+            raise UserError(f"{what} must lie below the data root, and is {short(path)}")
+
+
+def _on_the_hub(value: Any, what: str) -> None:
+    if value is not None and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", value):
+        raise UserError(f"{what} must be a name on the hub, and is {short(value)}")
