@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from cgf.config import build, entry, resolved, task_maker
+from cgf.config import build, changed, entry, resolved, task_maker
 
 
 @entry("eval_he")
@@ -16,8 +16,8 @@ def main(cfg: DictConfig) -> None:
     from cgf.he.session import Session
     from cgf.he.workers import owner_settings, whole_workers
     from cgf.report.encrypted import tell
-    from cgf.results import run_info, write_json
-    from models.evaluation import SPLIT_BY, open_checkpoint
+    from cgf.results import check_replaceable, run_info, write_json
+    from models.evaluation import NAMED, SPLIT_BY, open_checkpoint
     from models.install import installed
 
     workers, shard = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard)
@@ -27,16 +27,20 @@ def main(cfg: DictConfig) -> None:
     plan = opened.put_in_place(resolved(cfg)["approx"])
     indices = opened.samples(cfg.he.samples, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"
-    path = opened.result_path(cfg.out, f"he-{cfg.he.engine}-{cfg.he.circuit}", plan, cfg.split, len(indices), part)
+    settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
+    path = opened.result_path(cfg.out, f"he-{cfg.he.engine}-{cfg.he.circuit}", plan, cfg.split, len(indices), part,
+                              changed("eval_he", cfg, settings, NAMED))
     digest = opened.digest(plan, resolved(cfg), indices)
+    check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
+    lines = Lines(path.with_suffix(".jsonl"), digest, made_by())
     session = Session(build(owner_settings(cfg.he)), cfg.he.max_level, cfg.he.circuit, workers)
     evaluation = EncryptedEvaluation(
         opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
-        Lines(path.with_suffix(".jsonl"), digest, made_by()), opened.as_trained, cfg.he.batch,
-        opened.rows() == "masked", cfg.he.rows_at_once, shard,
+        lines, opened.as_trained, cfg.he.batch, opened.rows() == "masked", cfg.he.rows_at_once, shard,
     )  # fmt: skip
     try:
-        found = summary(evaluation.run())
+        with lines.alone():
+            found = summary(evaluation.run())
     finally:
         session.close()
     result = {

@@ -7,7 +7,7 @@ import time
 
 from omegaconf import DictConfig
 
-from cgf.config import build, entry, resolved, task_maker
+from cgf.config import build, changed, entry, resolved, task_maker
 
 
 @entry("eval_plain")
@@ -16,8 +16,8 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.evaluate import batches_of_rows, evaluate
     from cgf.observe import Watch
-    from cgf.results import run_info, write_json
-    from models.evaluation import open_checkpoint
+    from cgf.results import check_replaceable, run_info, write_json
+    from models.evaluation import NAMED, open_checkpoint
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
@@ -27,6 +27,10 @@ def main(cfg: DictConfig) -> None:
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
+    settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
+    path = opened.result_path(cfg.out, "plain", plan, cfg.split, len(indices),
+                              changed=changed("eval_plain", cfg, settings, NAMED))
+    check_replaceable(path, lambda there: there["kind"] == "eval_plain" and opened.made(there, path))
     start = time.perf_counter()
     outcome = evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
                        batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"))
@@ -42,7 +46,6 @@ def main(cfg: DictConfig) -> None:
     }  # fmt: skip
     if cfg.predictions:
         result |= {"predictions": outcome.predictions.tolist(), "labels": outcome.labels.tolist()}
-    path = opened.result_path(cfg.out, "plain", plan, cfg.split, len(indices))
     write_json(path, result)
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "

@@ -11,6 +11,16 @@ from cgf.config import build, entry, resolved, run_name
 
 @entry("train")
 def main(cfg: DictConfig) -> None:
+    from cgf.distill.processes import alone_at
+    from cgf.distill.run import held, run_path
+
+    name = run_name(cfg)
+    with alone_at(held(run_path(cfg.outputs, name))):
+        train(cfg, name)
+
+
+def train(cfg: DictConfig, name: str) -> None:
+    """A run of this name, or what is left of it."""
     from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
@@ -34,7 +44,7 @@ def main(cfg: DictConfig) -> None:
     penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
     check_listed(softmax)
-    run = RunFolder.claim(cfg.outputs, run_name(cfg), config, resume=cfg.resume, overwrite=cfg.overwrite)
+    run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return

@@ -84,7 +84,9 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         try:
             override = OverridesParser.create().parse_override(text)
         except HydraException:
-            raise UserError(f"an override reads key=value, and {text!r} was given") from None
+            key, _, given = text.partition("=")
+            quoted = f"; a value that holds = goes in quotes of its own: '{key}=\"{given}\"'" if "=" in given else ""
+            raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         value: Any = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
@@ -178,9 +180,31 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return {str(k): v for k, v in plain.items()}
 
 
+def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Of the settings at and below ``keys`` those that differ from what the chosen files say, by dotted name.
+
+    but: names that are left out.
+    """
+    default = OmegaConf.load(CONFIGS / f"{config_name}.yaml")
+    for group, choice in HydraConfig.get().runtime.choices.items():
+        if group in keys and choice is not None:
+            file = OmegaConf.load(CONFIGS / group / f"{choice}.yaml")
+            default[group] = OmegaConf.merge(default.get(group) or {}, file)
+    own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, default))
+    return {name: own.get(name) for name in sorted({*own, *default})
+            if name not in but and own.get(name) != default.get(name)}
+
+
+def _flat(node: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict) or not node:
+        return {name: node}
+    return {key: value for part, below in node.items()
+            for key, value in _flat(below, f"{name}.{part}" if name else str(part)).items()}
+
+
 def run_name(cfg: DictConfig) -> str:
     """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide."""
-    if cfg.run:
+    if cfg.run is not None:
         return str(cfg.run)
     hydra_cfg = HydraConfig.get()
     choices, groups = hydra_cfg.runtime.choices, ("model", "task", "softmax", "distill", "tune")

@@ -2,7 +2,8 @@
 
 A result file is one flat JSON object whose key `run` holds `run_info`. A log of a run in progress is a
 JSON-lines file. Both survive a kill at any moment: an object is renamed into place whole, and a torn last
-line is dropped. Numbers are finite; a NaN is refused by name where it is written, not met later in a table.
+line is dropped. Numbers are finite; a NaN is refused by name where it is written, not met later in a table. Only
+regular files are written to: a symbolic link is followed, stays a link, and is judged by what it leads to.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.target import regular
 
 PACKAGES = (
     "torch", "torchvision", "timm", "transformers", "peft", "datasets", "accelerate", "hydra-core",
@@ -145,13 +148,20 @@ def write_json(path: str | os.PathLike, data: Any) -> None:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Write a UTF-8 file under a temporary name beside it, then rename: a crash leaves the old one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a UTF-8 file as `write_bytes` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+    """Write a file under a temporary name beside it, then rename: a crash leaves the old one.
+
+    UserError where `path` is something else than a regular file (see `cgf.target.regular`).
+    """
+    path = regular(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(part, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -167,9 +177,7 @@ def append_line(path: str | os.PathLike, row: dict) -> None:
 def append_lines(path: str | os.PathLike, rows: list[dict]) -> None:
     """Append JSON lines in one write, as `append_line` does."""
     lines = b"".join(json.dumps(_plain(row, ""), ensure_ascii=False).encode() + b"\n" for row in rows)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
+    with open(regular(path), "a+b") as file:
         file.seek(0, os.SEEK_END)
         if end := file.tell():
             file.seek(end - 1)
@@ -241,6 +249,25 @@ def _parse(text: bytes) -> Any:
         raise ValueError(f"it holds {name}, not a number")
 
     return json.loads(text.decode("utf-8"), parse_constant=refuse)
+
+
+def check_replaceable(path: str | os.PathLike, same: Callable[[dict], bool]) -> None:
+    """UserError where there is a file already that is no result for which ``same`` holds: it is not overwritten."""
+    path = Path(path)
+    if not path.exists():
+        return
+    try:
+        there = _parse(path.read_bytes())
+    except (OSError, ValueError):
+        there = None
+    if isinstance(there, dict) and "kind" in there:
+        if same(there):
+            return
+        told = [f"{key} {there[key]}" for key in ("checkpoint", "softmax", "split", "samples") if key in there]
+        what = f"another result ({', '.join([str(there['kind']), *told])})"
+    else:
+        what = "something else than a result"
+    raise UserError(f"{path} holds {what} and is not overwritten: give another out=, or remove the file")
 
 
 def find_results(root: str | os.PathLike) -> list[dict]:

@@ -21,11 +21,15 @@ from cgf.evaluate_he.batches import chosen_samples
 from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published import Published
+from cgf.target import result_file
 from models.host import Host, check_classes
 from models.install import install, installed
 from models.load import from_checkpoint
 
 SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
+# settings that a result file's name holds by themselves, or that change nothing of the result
+NAMED = ("approx.method", "approx.k", *(f"he.{key}" for key in ("engine", "circuit", "samples", "workers", "shard")),
+         *(f"he.{key}" for key in SPLIT_BY))  # fmt: skip
 
 
 @dataclass
@@ -140,24 +144,42 @@ class Opened:
             fixed = "own"
         return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": softmax.name,
                 "approx": fixed if plan is None else plan.exponential.method,
-                "checkpoint": self.checkpoint.path.name}
+                "checkpoint": self.checkpoint.path.name, "checkpoint_digest": self.checkpoint_digest()}
+
+    def checkpoint_digest(self) -> str:
+        """Of run.json, which no two checkpoints share: it has the time at which it was made."""
+        return hashlib.sha256(json.dumps(self.checkpoint.run, sort_keys=True).encode()).hexdigest()[:16]
+
+    def made(self, there: dict[str, Any], path: Path) -> bool:
+        """Whether the result ``there`` of file ``path`` is of this checkpoint.
+
+        One of an earlier version has no digest: its names must be this one's, and its ``ckpt`` or its own folder too.
+        """
+        if "checkpoint_digest" in there:
+            return bool(there["checkpoint_digest"] == self.checkpoint_digest())
+        own = self.checkpoint.path.resolve()
+        ckpt = str((there["run"].get("config") or {}).get("ckpt")) if isinstance(there.get("run"), dict) else ""
+        places = {Path(ckpt).expanduser().resolve(), path.resolve().parent.parent}
+        named = {"model": self.host.name, "task": self.checkpoint.run["task"], "checkpoint": own.name}
+        return named.items() <= there.items() and bool(places & {own, own.parent})
 
     def result_path(self, out: str | None, kind: str, plan: Plan | None, split: str, samples: int,
-                    part: str = "") -> Path:
+                    part: str = "", changed: dict[str, Any] | None = None) -> Path:
         """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
 
-        part: of a result in several files, at the end of its name.
+        part: of a result in several files, at the end of its name. changed: settings that differ from the defaults,
+        of which a hash goes into the name. UserError where ``out`` cannot be a result file.
         """
-        if out:
-            path = Path(out).expanduser()
+        if out is not None:
+            path = result_file(out)
             return path.with_stem(path.stem + part)
         name = self.names(plan)["approx"]
         if self.softmaxes[0].to_json() != self.checkpoint.softmax.to_json():
-            given = hashlib.sha256(json.dumps(self.softmaxes[0].to_json(), sort_keys=True).encode()).hexdigest()[:8]
-            name = f"{self.softmaxes[0].name}-{given}-{name}"
+            name = f"{self.softmaxes[0].name}-{_short(self.softmaxes[0].to_json())}-{name}"
         if plan is not None:
             name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
-        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{part}.json"
+        other = f"-{_short(changed)}" if changed else ""
+        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{other}{part}.json"
 
     def digest(self, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
         """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
@@ -172,6 +194,10 @@ class Opened:
         if self.replaced is not None:
             facts["softmax"] = self.softmaxes[0].to_json()
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _short(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _with_polynomials(softmax: Published) -> None:

@@ -22,7 +22,9 @@ def main(cfg: DictConfig) -> None:
     from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
     from cgf.errors import UserError
     from cgf.results import run_info, write_json
+    from cgf.target import result_file
 
+    out = result_file(cfg.out)
     known = {p.stem: p for p in sorted((CONFIGS / "softmax").glob("*.yaml"))}
     names = list(known) if cfg.names is None else list(cfg.names)
     if unknown := sorted(set(names) - set(known)):
@@ -32,7 +34,6 @@ def main(cfg: DictConfig) -> None:
     result = {"table": table(softmaxes, chain, cfg.rows, cfg.columns, training_results(Path(cfg.train).expanduser())),
               "rows": cfg.rows, "columns": cfg.columns,
               "exponential": f"a chain of {cfg.k} squarings on {list(cfg.range)}", "run": run_info(resolved(cfg))}
-    out = Path(cfg.out).expanduser()
     write_json(out, result)
     print_alternatives(result)
     draw_alternatives(result, out.with_suffix(".png"))

@@ -55,8 +55,9 @@ NOTES = (
 def main(cfg: DictConfig) -> None:
     from cgf.bench.tables import draw_depths, print_complexity
     from cgf.results import run_info, write_json
+    from cgf.target import result_file
 
-    out = Path(cfg.out).expanduser()
+    out = result_file(cfg.out)
     check(cfg)
     result = {"methods": methods(cfg), "paper_k": paper_k(cfg), "by_k": by_k(cfg), "rows": cfg.rows,
               "columns": cfg.columns, "notes": NOTES, "run": run_info(resolved(cfg))}

@@ -21,17 +21,19 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate_he.lines import Lines
     from cgf.evaluate_he.summary import merged
     from cgf.report.encrypted import tell
-    from cgf.results import read_json, run_info, write_json
+    from cgf.results import check_replaceable, read_json, run_info, write_json
+    from cgf.target import result_file
 
     if not isinstance(cfg.shards, ListConfig):
         raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")
+    out = result_file(cfg.out)
     paths = [Path(p).expanduser() for p in cfg.shards]
     results = [read_json(p) for p in paths]
     lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).read() for p, r in zip(paths, results, strict=True)]
     result = merged(results, lines)
     parts = [r["run"] for r in results]
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
-    out = Path(cfg.out).expanduser()
+    check_replaceable(out, lambda there: there.get("digest") == result["digest"] and "shard" not in there)
     write_json(out, result)
     tell(result, out, "polynomial")
 

@@ -27,10 +27,11 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.he.desilo import VERSION, DesiloOwner
     from cgf.results import run_info, write_json
+    from cgf.target import result_file
 
     if cfg.seeds < 1:
         raise UserError(f"seeds must be at least 1, and {cfg.seeds} was given")
-    out = Path(cfg.out).expanduser()
+    out = result_file(cfg.out)
     own = {"engine": f"desilofhe {VERSION}",
            **measure(DesiloOwner, cfg.rows, cfg.columns, list(cfg.steps), cfg.seed, cfg.runs)}  # fmt: skip
     result = {"engines": [own, *others(out)], "precisions": PRECISIONS, "published": PUBLISHED,

@@ -25,8 +25,9 @@ CIRCUITS = ((256, 256, "chain", -128.0, None, 6), (8192, 32, "chain", -16.0, Non
 def main(cfg: DictConfig) -> None:
     from cgf.he.op_times import OpTimes
     from cgf.results import read_json, run_info, write_json
+    from cgf.target import result_file
 
-    path = Path(cfg.out).expanduser()
+    path = result_file(cfg.out)
     if cfg.check:
         data = read_json(path)
         check = checked(build(cfg.he.owner), OpTimes.from_json(data), cfg.runs)

@@ -59,8 +59,9 @@ def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untype
 def before(config: dict) -> tuple[Path, dict]:  # type: ignore[type-arg]
     """The result file and the studies that it has."""
     from cgf.results import read_json
+    from cgf.target import result_file
 
-    out = Path(config["out"]).expanduser()
+    out = result_file(config["out"])
     return out, read_json(out)["studies"] if out.is_file() else {}
 
 

@@ -37,6 +37,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.he.desilo import BOOTSTRAP_GIB
     from cgf.he.memory import need_memory
     from cgf.results import read_json, run_info, write_json
+    from cgf.target import result_file
 
     if cfg.workers < 1 or 256 % cfg.workers:
         raise UserError(f"workers must divide the 256 rows of the matrix, and workers={cfg.workers}")
@@ -45,7 +46,7 @@ def main(cfg: DictConfig) -> None:
             raise UserError(f"cho is the size of a bootstrap key, {' or '.join(BOOTSTRAP_GIB)}, and {cfg.cho!r} was "
                             "given")
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
-    out = Path(cfg.out).expanduser()
+    out = result_file(cfg.out)
     known = read_json(out) if out.is_file() else {}
     result = {"cho": None, **known, "published_seconds": PUBLISHED}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:

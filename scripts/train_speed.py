@@ -19,7 +19,9 @@ from cgf.config import CONFIGS, build, entry, resolved
 @entry("train_speed")
 def main(cfg: DictConfig) -> None:
     from cgf.results import run_info, write_json
+    from cgf.target import result_file
 
+    out = result_file(cfg.out)
     names = ["fused", *cfg.softmaxes]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     shape = {**resolved(cfg)["model"], "tokens": cfg.tokens}
@@ -38,8 +40,8 @@ def main(cfg: DictConfig) -> None:
         row["peak_ratio"] = row["peak_mib"] / max(yard["peak_mib"], 1e-3)  # tiny rows may not reach beyond the start
         print(f"{row['softmax']:>18}  {row['tokens_per_s']:>9,.0f} tokens/s  step {row['step_ratio']:.2f} x {base}  "
               f"peak at {cfg.memory_tokens} tokens {row['peak_mib']:,.0f} MiB, {row['peak_ratio']:.2f} x {base}")
-    write_json(Path(cfg.out).expanduser(), {"rows": rows, "run": run_info(resolved(cfg))})
-    print(cfg.out)
+    write_json(out, {"rows": rows, "run": run_info(resolved(cfg))})
+    print(out)
 
 
 def apart(name: str, cfg: DictConfig) -> dict[str, Any]:

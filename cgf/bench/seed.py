@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 from cgf.bench.study import Run, Study
 from cgf.errors import UserError
+from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,12 +47,9 @@ class Seed:
         UserError where a step fails, where another process is at work here, and where the seed that decides
         has not been run.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / ".lock", "w") as self._held:
-            try:  # processes that are started hold the lock too: a step outlives whoever started it
-                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(f"another process is at work in {self.folder}: wait for it or stop it") from None
+        # processes that are started hold the lock too: a step outlives whoever started it
+        refusal = f"another process is at work in {self.folder}: wait for it or stop it"
+        with locked(self.folder / ".lock", refusal) as self._held:
             for run in self.study.runs:
                 if only is None or run.name in only:
                     self._train(run)
@@ -116,6 +113,8 @@ class Seed:
         if _done(read_lines(log), script, arguments):
             return
         print(f"{script} {' '.join(arguments)}", flush=True)
+        if script == "eval_plain.py":  # the study's own result, of a run that may have been trained anew since
+            Path(_options(arguments)["out"]).unlink(missing_ok=True)
         start = time.perf_counter()
         (self.execute or self._process)(script, arguments)
         append_line(log, {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start})

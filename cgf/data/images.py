@@ -7,9 +7,11 @@ take both, and PIL's own resizing is what pretrained models were evaluated with.
 import hashlib
 import io
 import math
+import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,6 +43,10 @@ class Folder:
     def classes(self, top: str) -> list[str]:
         """The class folders of `top`, sorted; an empty list where there is no such folder."""
         return sorted(path.name for path in (self.path / top).glob("*") if path.is_dir())
+
+    def places(self, top: str) -> set[Path]:
+        """Where `top` and its class folders really are, links followed."""
+        return {(self.path / top).resolve(), *((self.path / top / name).resolve() for name in self.classes(top))}
 
     def read(self, name: str) -> bytes:
         """The bytes of one file."""
@@ -75,11 +81,25 @@ class Archive(Folder):
     def classes(self, top: str) -> list[str]:
         return sorted({name.split("/")[1] for name in self.names(top)})
 
+    def places(self, top: str) -> set[Path]:
+        return {Path(os.path.normpath(top))}
+
     def read(self, name: str) -> bytes:
         return self.content[name]
 
     def revision(self, top: str) -> str:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+
+def check_places(task: str, source: Folder, folders: Mapping[str, str]) -> None:
+    """UserError where two splits share a folder of images, or one's lies inside another's; links are followed."""
+    places = {split: source.places(folder) for split, folder in folders.items()}
+    for one, other in permutations(places, 2):
+        if any({place, *place.parents} & places[other] for place in places[one]):
+            raise UserError(
+                f"task {task} needs a source of its own for each split, and {source.path}/{folders[one]} for {one} "
+                f"has images of {source.path}/{folders[other]} for {other}"
+            )
 
 
 class EncodedImages:

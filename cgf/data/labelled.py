@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
-from cgf.data.task import check_share, three_parts
+from cgf.data.task import check_share, inside, three_parts
 from cgf.data.vision import VisionTask
 from cgf.errors import UserError
 
@@ -36,6 +36,8 @@ class LabelledArchiveTask(VisionTask):
         for name in ("test_fraction", "val_fraction"):
             check_share(name, getattr(self, name))
         check_augment(self.augment)
+        for name in ("archive", "table"):
+            inside(self.name, name, getattr(self, name))
 
     @cached_property
     def class_names(self) -> list[str]:

@@ -122,6 +122,26 @@ class Task(ABC):
         return choose(keys, labels, count, f"limit {self.seed}")
 
 
+def check_apart(task: str, setting: str, names: Mapping[str, str]) -> None:
+    """UserError where two splits have one source: what is trained on must not be tested on."""
+    seen: dict[str, str] = {}
+    for split, name in names.items():
+        if name in seen:
+            raise UserError(
+                f"task {task} needs a source of its own for each split, and {setting} names {name} for "
+                f"{seen[name]} and {split}"
+            )
+        seen[name] = split
+
+
+def inside(task: str, setting: str, name: str) -> str:
+    """A path below the task's folder as a setting gives it, without . and ..; UserError where it leads out of it."""
+    plain = os.path.normpath(name)
+    if os.path.isabs(plain) or plain.split(os.sep)[0] == "..":
+        raise UserError(f"task.{setting} needs a path inside the folder of task {task}, and it is {name!r}")
+    return plain
+
+
 def choose(keys: Sequence[str], labels: Sequence[Any], count: int, salt: Any) -> list[int]:
     """Indices, ascending, of a fixed stratified choice of about `count` rows.
 

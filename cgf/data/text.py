@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
+from cgf.data.task import inside
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
 
@@ -80,12 +81,27 @@ class TableTask(TextTask):
     classes: Mapping[Any, str] | None = None
     class_file: str | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for split, file in self.files.items():
+            inside(self.name, f"files.{split}", file)
+        if self.class_file:
+            inside(self.name, "class_file", self.class_file)
+
     def read_local(self, root: Path) -> Source:
         paths = {
             split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()
         }
+        digests = {split: sha256(path) for split, path in paths.items()}
+        for split, digest in digests.items():  # by content: links and copies of a file are that file
+            other = next(s for s in digests if digests[s] == digest)
+            if other != split:
+                raise UserError(
+                    f"task {self.name} needs a source of its own for each split, and {paths[other]} for {other} "
+                    f"and {paths[split]} for {split} are the same"
+                )
         rows = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
-        revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
+        revision = {f"{self.name}/{path.name}": digests[split] for split, path in paths.items()}
         return Source(rows, {split: str(path) for split, path in paths.items()}, revision)
 
     def label_names(self, train: Sequence[Row]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from cgf.data.files import Row
 from cgf.data.hub import hub_rows, load_hub
 from cgf.data.sentences import whole_of
-from cgf.data.task import SPLITS, Inputs, Task, check_share, choose
+from cgf.data.task import SPLITS, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import tokenized
 from cgf.errors import UserError
@@ -59,6 +59,8 @@ class TextTask(Task):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share("val_fraction", self.val_fraction)
+        if self.hub:
+            check_apart(self.name, "task.hub_splits", self.hub_splits)
         if self.max_length < 1:
             raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
         if isinstance(self.min_words, bool) or not isinstance(self.min_words, int) or self.min_words < 0:

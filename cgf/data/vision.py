@@ -12,8 +12,18 @@ import torch
 
 from cgf.data.hub import HubData, check_columns, load_hub
 from cgf.data.image_items import ImageDataset, Images, collate_images
-from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, Folder, HubImages, check_augment, small_affine
-from cgf.data.task import ImageInput, Inputs, Task, check_share, choose, three_parts
+from cgf.data.images import (
+    AUGMENTS,
+    Archive,
+    Augment,
+    EncodedImages,
+    Folder,
+    HubImages,
+    check_augment,
+    check_places,
+    small_affine,
+)
+from cgf.data.task import ImageInput, Inputs, Task, check_apart, check_share, choose, inside, three_parts
 from cgf.errors import UserError
 
 
@@ -127,6 +137,12 @@ class ImageFolderTask(VisionTask):
         super().__post_init__()
         check_share("val_fraction", self.val_fraction)
         check_augment(self.augment)
+        for split, folder in self.folders.items():
+            inside(self.name, f"folders.{split}", folder)
+        if self.archive:
+            inside(self.name, "archive", self.archive)
+        if self.hub:
+            check_apart(self.name, "task.hub_splits", self.hub_splits)
         self._read: dict[str, Images] = {}
 
     @cached_property
@@ -189,7 +205,9 @@ class ImageFolderTask(VisionTask):
             raise UserError(
                 f"task {self.name} needs {path}, and there is no such {'file' if self.archive else 'folder'}"
             )
-        return Archive(path) if self.archive else Folder(path)
+        source = Archive(path) if self.archive else Folder(path)
+        check_places(self.name, source, self.folders)
+        return source
 
     @cached_property
     def _hub(self) -> HubData:

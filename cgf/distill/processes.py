@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from torch.utils.data import DataLoader
 
 from cgf.errors import UserError
 
+SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")  # where launchers tell their number
+WORKS = "torchrun --nproc_per_node N train.py starts N processes that train together, on CPU too"
+
 
 def main_first() -> AbstractContextManager[None]:
     """Within it the main process goes ahead; the others follow and find what it left on disk."""
@@ -29,12 +33,42 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
+def alone_at(held: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """``held`` in the main process; nothing in the others, which work under it."""
+    return held if _state().is_main_process else nullcontext()
+
+
 def _state() -> PartialState:
-    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
+    """This process among those of its launch; UserError where they would not know of each other.
+
+    torchrun starts processes on CPU without telling accelerate so: it would take each of them for the only one.
+    """
+    refuse_single(os.environ)
+    state = PartialState(cpu=_on_cpu())
+    count = max(int(os.environ.get(name) or 1) for name in SIZES)
+    if state.num_processes == 1 < count:
+        raise UserError(f"{count} processes were started and would not know of each other: {WORKS}")
+    return state
+
+
+def _on_cpu() -> bool:
+    return parse_flag_from_env("ACCELERATE_USE_CPU") or ("LOCAL_RANK" in os.environ
+                                                         and not torch.accelerator.is_available())
+
+
+def refuse_single(environment: Mapping[str, str]) -> None:
+    """UserError for the one process that accelerate launch starts where several were asked for without GPUs.
+
+    It leaves the address at which they were to meet, and neither a rank nor their number.
+    """
+    launched = "ACCELERATE_MIXED_PRECISION" in environment and "MASTER_PORT" in environment
+    if launched and not any(name in environment for name in ("RANK", "LOCAL_RANK", *SIZES)):
+        raise UserError("accelerate launch was asked for several processes and starts only one where there are no "
+                        f"GPUs for them (MASTER_PORT is set, RANK is not): {WORKS}")
 
 
 class Processes:
-    """The processes that ``accelerate launch`` started, or this one alone.
+    """The processes that ``accelerate launch`` or ``torchrun`` started, or this one alone.
 
     A step's batch is divided among them, so that steps, epochs, learning rates and checkpoints are those of one
     process, and a run may go on with another number of them. (accelerate's own loaders hand out whole batches instead:
@@ -46,8 +80,9 @@ class Processes:
 
     def __init__(self, batch_size: int, seed: int, mixed_precision: str, sometimes: bool, wandb: bool) -> None:
         AcceleratorState._reset_state()  # an earlier run of a sweep may have had another precision
+        _state()
         self.accelerator = Accelerator(
-            mixed_precision=mixed_precision, log_with="wandb" if wandb else None,
+            cpu=_on_cpu(), mixed_precision=mixed_precision, log_with="wandb" if wandb else None,
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=sometimes)],
         )  # fmt: skip
         self.seed = seed

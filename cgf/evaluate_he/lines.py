@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cgf.errors import UserError
 from cgf.he.record import LayerRecord
+from cgf.lock import locked
 from cgf.results import append_lines, read_lines, run_info
 
 
@@ -57,8 +60,22 @@ class Lines:
         rows = (*samples, {**batch, "made_by": self.made_by})
         append_lines(self.path, [{**row, "digest": self.digest} for row in rows])
 
-    def clear(self) -> None:
-        self.path.unlink(missing_ok=True)
+    def alone(self) -> AbstractContextManager[Any]:
+        """Keeps other processes from evaluating into the same lines; UserError where another is at work there."""
+        return locked(self.path.with_name(f".{self.path.name}.lock"),
+                      f"another process evaluates into {self.path}: wait for it, stop it, or give another out=")
+
+    def check_own(self) -> None:
+        """UserError where the file holds something else than lines of this evaluation: nothing of it is removed."""
+        rows = read_lines(self.path)
+        if any(isinstance(row, dict) and row.get("digest") == self.digest for row in rows):
+            return
+        torn = not rows and (not self.path.exists() or self.path.read_bytes()[:9] in (b"", b'{"index":'))
+        if not torn:
+            samples = sum(isinstance(row, dict) and "index" in row for row in rows)
+            what = f"{samples} samples of another evaluation" if samples else "no lines of an evaluation"
+            raise UserError(f"{self.path} holds {what} (other settings, samples, polynomial or checkpoint) and is not "
+                            f"overwritten: give another out=, or remove it and {self.path.with_suffix('.json').name}")
 
 
 def made_by() -> dict[str, Any]:

@@ -74,12 +74,13 @@ class EncryptedEvaluation:
     def run(self) -> Finished:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
 
+        UserError where they are of another evaluation.
+
         With workers, one batch more than there are workers is under way, so that one's model runs while the others'
         ciphertexts do.
         """
+        self.lines.check_own()
         finished = self.lines.read()
-        if not finished.samples:  # none, or another evaluation's
-            self.lines.clear()
         plan = self.plan
         batches = shard_of(plan.of(self.indices), self.shard)
         if not batches:

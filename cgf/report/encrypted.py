@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.report.trace import draw
+from cgf.results import write_bytes
 
 
 def tell(result: dict[str, Any], path: Path, whose: str) -> None:
@@ -15,7 +16,7 @@ def tell(result: dict[str, Any], path: Path, whose: str) -> None:
     whose: plan or polynomial, for the words. Ends with exit code 1 where an entry lay beyond the guard (one such slot
     may ruin its whole ciphertext), a slot of the simulator beyond what a ciphertext holds, or a sample was ruined.
     """
-    path.with_suffix(".png").write_bytes(draw(result))
+    write_bytes(path.with_suffix(".png"), draw(result))
     print(f"accuracy {result['accuracy']:.4f} under CKKS ({result['engine']}), {result['accuracy_plain']:.4f} in the "
           f"clear with the same polynomial, {result['accuracy_exact']:.4f} as trained; agreement "
           f"{result['agreement']:.4f}")

@@ -1,7 +1,12 @@
 """eval_he.py from end to end on a small trained ViT: against the clear run, killed, and with corrupted decryption."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +27,9 @@ KEYS = {"accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error"
         "levels_counted", "ops", "seconds", "ring_slots", "outside_domain", "beyond_guard", "samples"}
 
 
-def evaluate(checkpoint, *arguments):
+def evaluate(checkpoint, *arguments, name="result"):
     """The result file of an eval_he.py run, and the lines beside it: one a sample, then one for their batch."""
-    out = checkpoint / "eval" / "result.json"
+    out = checkpoint / "eval" / f"{name}.json"
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text()), read_lines(out.with_suffix(".jsonl"))
@@ -72,7 +77,7 @@ def test_levels_are_those_of_the_plan_in_the_smallest_ring(checkpoint):
     assert plan["rows"] == "full"
     assert result["levels"] == result["levels_counted"] == plan["levels"]
     assert result["ring_slots"] == (8192 if plan["levels"] <= 7 else 16384)
-    paper, _ = evaluate(checkpoint, "he=sim", "he.samples=4", "he.circuit=paper")
+    paper, _ = evaluate(checkpoint, "he=sim", "he.samples=4", "he.circuit=paper", name="paper")
     assert paper["levels"] == plan["levels"] + 1 and paper["circuit"] == "paper"
 
 
@@ -163,19 +168,128 @@ def test_a_shard_is_one_of_n(checkpoint, text):
 
 
 def test_other_settings_do_not_take_over_lines(checkpoint):
-    """The same result file for another polynomial, other samples or another checkpoint: everything anew."""
+    """The same file for another polynomial, other samples or another checkpoint is refused, and every line stays."""
     first, lines = evaluate(checkpoint, "he=sim", "he.samples=6")
     again, same = evaluate(checkpoint, "he=sim", "he.samples=6")
     assert same == lines and again["max_error"] == first["max_error"]
-    other, others = evaluate(checkpoint, "he=sim", "he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]")
-    assert other["levels"] == 1 + 3 and logits(others) != logits(lines)
-    fewer, few = evaluate(checkpoint, "he=sim", "he.samples=4")
-    assert fewer["samples"] == 4 == len(logits(few)) and fewer["entries"] == 16 * 4 * 16 * 4 * 4
-    _, rows = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
-    assert set(logits(rows)) != set(logits(few)) and len(logits(rows)) == 4
+    out = checkpoint / "eval" / "result.json"
+    kept = [out.read_bytes(), out.with_suffix(".jsonl").read_bytes()]
+
+    def refused(*arguments):
+        done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", "he=sim", *arguments)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        told = "another result (eval_he, checkpoint checkpoint, softmax cgf, split test, samples 6)"
+        assert f"error: {out} holds {told} and is not overwritten: give another out=, or remove the file" in done.stderr
+        assert [out.read_bytes(), out.with_suffix(".jsonl").read_bytes()] == kept
+
+    refused("he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]")
+    refused("he.samples=4")
+    refused("he.samples=6", "seed=7")
+    refused("he.samples=6", "he.owner.outside=raise")
+    run = (checkpoint / "run.json").read_text()
     reseal(checkpoint, time_utc="another")
-    _, third = evaluate(checkpoint, "he=sim", "he.samples=4", "seed=7")
-    assert third[-1]["seconds"] != rows[-1]["seconds"]  # computed once more
+    refused("he.samples=6")
+    (checkpoint / "run.json").write_text(run)
+    other, others = evaluate(checkpoint, "he=sim", "he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]",
+                             name="other")
+    assert other["levels"] == 1 + 3 and logits(others) != logits(lines)
+    # a stopped evaluation has lines alone
+    out.unlink()
+    stopped = call("eval_he", f"ckpt={checkpoint}", f"out={out}", "he=sim", "he.samples=6", "seed=7")
+    assert stopped.returncode == 2 and "result.jsonl holds 6 samples of another evaluation" in stopped.stderr
+    assert "give another out=, or remove it and result.json" in stopped.stderr
+    assert out.with_suffix(".jsonl").read_bytes() == kept[1] and not out.exists()
+
+
+def test_names_hold_what_differs_from_the_defaults(checkpoint):
+    """Another seed or setting of the owner leaves the earlier result and its lines; the defaults' name is as ever."""
+    for arguments in ([], ["seed=42"], ["seed=7"], ["he.owner.outside=raise"], ["he.batch=2"]):
+        done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=4", *arguments)
+        assert done.returncode == 0, done.stderr
+    stems = sorted(p.stem for p in (checkpoint / "eval").glob("*.json"))
+    plan = json.loads((checkpoint / "plan.json").read_text())["exponential"]
+    default = f"he-sim-folded-{plan['method']}-k{plan['k']}-test-4"
+    assert len(stems) == 3 and stems[0] == default and all(stem.startswith(f"{default}-") for stem in stems[1:])
+    assert "4 samples are done already" in done.stdout  # how samples are batched is no other evaluation
+    samples = [set(logits(read_lines(checkpoint / "eval" / f"{stem}.jsonl"))) for stem in stems]
+    assert sorted(map(len, samples)) == [4, 4, 4] and len(set(map(frozenset, samples))) == 2
+    for arguments in ([], ["seed=7"], ["seed=7", "samples=60"], ["domain=[-3,0]"]):
+        assert call("eval_plain", f"ckpt={checkpoint}", "samples=4", *arguments).returncode == 0
+    plain = sorted(p.stem for p in (checkpoint / "eval").glob("plain-*.json"))
+    assert [stem.count("-") for stem in plain] == [3, 4, 4, 3] and plain[0] == "plain-exact-test-4"
+    assert plain[-1] == "plain-exact-test-60"  # of the whole split no seed chooses
+
+
+def test_a_result_is_written_where_nothing_else_is_lost(checkpoint):
+    """Figures and lines have names of their own, and what is no result of this evaluation stays."""
+    eval_ = checkpoint / "eval"
+    eval_.mkdir()
+    he = ["eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=2"]
+    plain = ["eval_plain", f"ckpt={checkpoint}", "samples=2"]
+    (eval_ / "notes.jsonl").write_text('{"mine": 1}')
+    os.mkfifo(eval_ / "fifo.json")
+    (eval_ / "link.json").symlink_to(eval_ / "fifo.json")
+    (eval_ / "folder.json").mkdir()
+    (eval_ / "a.json").write_text("[1]")
+    before = {p: p.is_file() and p.read_bytes() for p in checkpoint.rglob("*")}
+    for call_, out, says in (
+        (he, "r.png", "out must name a file that ends in .json, and '"), (he, "q.jsonl", "that ends in .json"),
+        (plain, "r.png", "out must name a file that ends in .json"), (plain, "none", "out must name a file"),
+        (he, "notes.json", "notes.jsonl holds no lines of an evaluation"),
+        (he, "fifo.json", "must be a regular file to be written to, and is a fifo"),
+        (plain, "link.json", "must be a regular file to be written to, and is a fifo"),
+        (plain, "folder.json", "must be a regular file to be written to, and is a folder"),
+        (plain, "../plan.json", "plan.json holds something else than a result and is not overwritten"),
+        (he, "../plan.json", "plan.json holds something else than a result and is not overwritten"),
+        (plain, "a.json", "a.json holds something else than a result and is not overwritten"),
+    ):
+        done = call(*call_, f"out={eval_ / out}")
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and says in done.stderr, done.stderr
+    assert {p: p.is_file() and p.read_bytes() for p in checkpoint.rglob("*")} == before
+    merged = call("merge_shards", "shards=[]", f"out={eval_}/r.png")
+    assert merged.returncode == 2 and "ends in .json" in merged.stderr
+
+
+def test_a_result_of_another_checkpoint_is_kept(checkpoint, tmp_path):
+    """By the digest of its run.json; a result of an earlier version is known by its names and where it is from."""
+    other, out = tmp_path / "other" / "checkpoint", tmp_path / "out.json"
+    shutil.copytree(checkpoint, other)
+    reseal(other, time_utc="another")
+    arguments = ["samples=2", f"out={out}"]
+    assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
+    assert call("eval_plain", f"ckpt={checkpoint}", *arguments, "approx=plan").returncode == 0  # made again
+    early = {k: v for k, v in json.loads(out.read_text()).items() if k != "checkpoint_digest"}
+    for _ in range(2):
+        kept = out.read_bytes()
+        done = call("eval_plain", f"ckpt={other}", *arguments)
+        assert done.returncode == 2 and out.read_bytes() == kept
+        assert f"{out} holds another result (eval_plain, checkpoint checkpoint, softmax cgf" in done.stderr
+        out.write_text(json.dumps(early))
+    assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
+
+
+def test_a_second_evaluation_into_the_same_lines_is_refused(checkpoint):
+    """While the first is at work; a real one that is killed keeps nobody out."""
+    out = checkpoint / "eval" / "result.json"
+    lock = out.with_name(".result.jsonl.lock")
+    arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1", "he.workers=2", f"out={out}"]
+    process = subprocess.Popen(command("eval_he", *arguments), env={**os.environ, **ENVIRONMENT},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not out.with_suffix(".jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)  # it stays where it is, and holds on
+    second = call("eval_he", *arguments)
+    assert process.poll() is None and lock.exists()
+    process.kill()
+    process.wait()
+    assert second.returncode == 2 and second.stderr == (
+        f"error: another process evaluates into {out.with_suffix('.jsonl')}: wait for it, stop it, or give another "
+        "out=\n")
+    again = call("eval_he", *arguments)
+    assert again.returncode == 0 and "samples are done already" in again.stdout and not lock.exists(), again.stderr
+    seen = [i for batch in batches(read_lines(out.with_suffix(".jsonl"))) for i in batch]
+    assert sorted(seen) == list(range(60)), "every batch once"
 
 
 def test_a_batch_at_a_time_gives_the_same(checkpoint):
@@ -192,8 +306,8 @@ def test_a_batch_at_a_time_gives_the_same(checkpoint):
 @pytest.mark.parametrize("engine, samples, tolerance", [("sim", 30, 1e-4), ("desilo", 4, 1e-2)])
 def test_two_workers_give_what_one_gives(checkpoint, engine, samples, tolerance):
     alone, one = evaluate(checkpoint, "he=sim", f"he.samples={samples}")
-    (checkpoint / "eval" / "result.jsonl").unlink()
-    shared, two = evaluate(checkpoint, f"he={engine}", f"he.samples={samples}", "he.workers=2", "he.rows_at_once=900")
+    shared, two = evaluate(checkpoint, f"he={engine}", f"he.samples={samples}", "he.workers=2", "he.rows_at_once=900",
+                           name="shared")
     assert shared["workers"] == 2 and alone["workers"] == 1
     assert shared["entries"] == alone["entries"] and shared["levels"] == alone["levels"]
     assert shared["accuracy"] == alone["accuracy"]
@@ -245,6 +359,7 @@ def test_entries_beyond_the_guard_are_red(checkpoint):
     assert len(warning) == 1
     assert warning[0].startswith(f"warning: {result['outside_domain']:.2%} of the entries lay outside the plan's")
     assert f"layer {-worst[1]} head {-worst[2]} ({worst[0]})" in warning[0]
+    out = checkpoint / "eval" / "plain.json"
     plain = call("eval_plain", f"ckpt={checkpoint}", f"out={out}", "approx=plan", "samples=20")
     assert plain.returncode == 0 and json.loads(out.read_text())["beyond_guard"] == result["beyond_guard"]
 

@@ -69,10 +69,11 @@ def test_slots_beyond_what_a_ciphertext_holds_are_told(checkpoint):
 
 
 def test_the_circuit_that_ran_is_told(checkpoint):
-    arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=3", f"out={checkpoint}/eval/one.json"]
+    arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=3"]
     for style in ("paper", "folded"):
-        done = call("eval_he", *arguments, f"he.circuit={style}")
-        assert json.loads((checkpoint / "eval" / "one.json").read_text())["circuits"] == {style: 3 * ENTRIES}
+        out = checkpoint / "eval" / f"{style}.json"
+        done = call("eval_he", *arguments, f"he.circuit={style}", f"out={out}")
+        assert json.loads(out.read_text())["circuits"] == {style: 3 * ENTRIES}
         assert f"circuits: {style} ({3 * ENTRIES} entries)\n" in done.stdout and "was asked for" not in done.stdout
 
 

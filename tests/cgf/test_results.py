@@ -1,5 +1,6 @@
 import json
 import os
+import stat
 import subprocess
 import sys
 
@@ -187,3 +188,37 @@ def test_importing_results_and_report_loads_no_model_library():
     root = os.path.dirname(os.path.dirname(results.__file__))
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert json.loads(out.stdout.replace("'", '"')) == []
+
+
+def test_only_regular_files_are_written(tmp_path):
+    """Neither a fifo nor a device nor a folder is replaced; a link stays a link, and is judged by its target."""
+    os.mkfifo(tmp_path / "fifo.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    (tmp_path / "new.json").symlink_to("there/made.json")
+    (tmp_path / "device.json").symlink_to("/dev/full")
+    for name, what in (("fifo.json", "a fifo"), ("folder.json", "a folder"), ("device.json", "a device")):
+        for write in (write_json, append_line):
+            with pytest.raises(UserError, match=f"{name} must be a regular file to be written to, and is {what}"):
+                write(tmp_path / name, {"a": 1})
+    with pytest.raises(UserError, match=r"file/a.json cannot be written"):
+        write_json(tmp_path / "file" / "a.json", {})
+    for name, target in (("link.json", "real.json"), ("new.json", "there/made.json")):
+        write_json(tmp_path / name, {"a": 1})
+        append_line(tmp_path / name, {"b": 2})
+        assert (tmp_path / name).is_symlink() and (tmp_path / target).read_text().endswith('{"b": 2}\n')
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode) and stat.S_ISFIFO(os.stat(tmp_path / "fifo.json").st_mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_is_not_replaced(tmp_path):
+    device = tmp_path / "full.json"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+    except OSError:
+        pytest.skip("no device can be made here")
+    with pytest.raises(UserError, match="is a device"):
+        write_json(device, {"a": 1})
+    assert stat.S_ISCHR(device.stat().st_mode) and [p.name for p in tmp_path.iterdir()] == ["full.json"]

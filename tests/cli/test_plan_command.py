@@ -81,7 +81,7 @@ def test_a_plan_a_layer_goes_round(layered):
 def test_evaluations_put_each_layers_own_in_place(layered, tmp_path):
     """Layer 0 with a polynomial of its own moves the clear and the encrypted run alike."""
     def run(script, *more):
-        out = tmp_path / "result.json"
+        out = tmp_path / f"{script}.json"
         done = call(script, f"ckpt={layered}", f"out={out}", "approx=plan", *more)
         assert done.returncode == 0, done.stderr
         return json.loads(out.read_text())

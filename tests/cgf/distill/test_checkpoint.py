@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -185,14 +186,81 @@ def test_who_may_go_on_with_a_run(tmp_path):
     anew = claim(tmp_path, {"a": {"b": 2}}, overwrite=True)
     assert anew.newest is None and (tmp_path / "run" / "ckpt-3").exists(), "claiming changes nothing"
     anew.begin()
-    assert not (tmp_path / "run").exists()
+    assert [p.name for p in (tmp_path / "run").iterdir()] == ["run.txt"]
 
 
 def test_a_failed_run_takes_only_an_empty_folder_along(tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "metrics.jsonl").write_text("{}\n")
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "epoch": 0.5}\n')
     claim(tmp_path).abandon()
     assert not (tmp_path / "run").exists()
     write(tmp_path / "run" / "ckpt-1", state=a_state()[0])
     claim(tmp_path).abandon()
     assert (tmp_path / "run" / "ckpt-1" / "run.json").exists()
+
+
+def test_a_failed_run_leaves_what_it_did_not_make(tmp_path):
+    """Files put beside while it ran stay, and the folder remains a run's; a folder that was there before stays too."""
+    folder = tmp_path / "run"
+    begun = claim(tmp_path)
+    begun.begin()
+    for name in ("metrics.jsonl", "notes.txt"):
+        (folder / name).write_text("x")
+    (folder / ".ckpt-3.part").mkdir()
+    begun.abandon()
+    assert sorted(p.name for p in folder.iterdir()) == ["notes.txt", "run.txt"]
+    claim(tmp_path)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    begun = claim(tmp_path)
+    begun.begin()
+    begun.abandon()
+    assert folder.is_dir() and not list(folder.iterdir())
+
+
+def test_overwriting_takes_what_runs_write_and_nothing_else(tmp_path):
+    folder = tmp_path / "run"
+    write(folder / "ckpt-1")
+    (folder / "ckpt-notes").mkdir()
+    (folder / "notes.txt").write_text("mine")
+    claim(tmp_path, overwrite=True).begin()
+    assert sorted(p.name for p in folder.iterdir()) == ["ckpt-notes", "notes.txt", "run.txt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_of_something_else_is_no_run(tmp_path, overwrite):
+    folder = tmp_path / "run"
+    (folder / "ckpt-1").mkdir(parents=True)
+    (folder / "ckpt-1" / "run.json").write_text('{"config": {}}')  # of another project
+    (folder / "a.jpg").write_text("a photo")
+    with pytest.raises(UserError, match=r"is no training run of this project \(it holds a.jpg, ckpt-1\)"):
+        claim(tmp_path, overwrite=overwrite)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text('{"iter": 1}\n')  # another project's log
+    with pytest.raises(UserError, match="is no training run of this project"):
+        claim(tmp_path, overwrite=overwrite)
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    with pytest.raises(UserError, match="must be a folder, and is none"):
+        claim(tmp_path, overwrite=overwrite)
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", ".hidden", "a/b", "../../x", "/abs", "a\\b", "a\nb", "a\0b"])
+def test_a_name_is_one_folder(tmp_path, name):
+    with pytest.raises(UserError, match=r"run must be the name of one folder .* and .* was given"):
+        RunFolder.claim(str(tmp_path), name, RUN["config"], True, True)
+    with pytest.raises(UserError, match="at most 240 bytes, and this one has 242"):
+        RunFolder.claim(str(tmp_path), "ä" * 121, RUN["config"], True, True)
+
+
+def test_a_killed_runs_folder_is_still_a_run(tmp_path):
+    """Before its first checkpoint there are its mark, its log and a draft; earlier versions left no mark."""
+    begun = claim(tmp_path)
+    begun.begin()
+    (tmp_path / "run" / ".ckpt-2.part").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "epoch": 0.5}\n')
+    claim(tmp_path)
+    (tmp_path / "run" / "run.txt").unlink()
+    claim(tmp_path).begin()
+    assert not (tmp_path / "run" / "metrics.jsonl").exists() and (tmp_path / "run" / "run.txt").exists()

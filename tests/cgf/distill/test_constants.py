@@ -171,6 +171,7 @@ def test_both_evaluations_use_the_trained_chains_without_a_plan(trainable, level
     assert plain["domain"] == [-18.0, 1.2] and plain["outside_domain"] is not None and plain["beyond_guard"] == 0
     assert plain["guard"] == [max(e.fit.guard[0] for e in own), min(e.fit.guard[1] for e in own)]
     assert plain["max_error_exponential"] == max(e.fit.max_error for e in own)
+    out = tmp_path / "he.json"
     for approx in ("plan", "exact"):
         done = call("eval_he", f"ckpt={run}", "he=sim", "he.samples=8", f"approx={approx}", f"out={out}")
         assert done.returncode == 0, done.stderr

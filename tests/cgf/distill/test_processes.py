@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from digits_checkpoint import ENVIRONMENT, call
+from digits_checkpoint import ENVIRONMENT, call, spawn
 from safetensors.torch import load_file
 
 from cgf.distill.control import together
+from cgf.distill.processes import WORKS, refuse_single
+from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 
 gloo = pytest.mark.skipif(not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -39,7 +41,8 @@ def two(tmp_path_factory):
     (folder / "runs.json").write_text(json.dumps(runs))
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
             str(Path(__file__).with_name("process_driver.py")), str(folder)]  # fmt: skip
-    environment = {**os.environ, **ENVIRONMENT, "ACCELERATE_USE_CPU": "true"}
+    environment = {**os.environ, **ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""}  # and no word to accelerate
+    environment.pop("ACCELERATE_USE_CPU", None)
     done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     notes = {row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
@@ -100,6 +103,21 @@ def test_two_processes_train_what_one_does(two, tmp_path):
     assert ends[0].keys() == ends[1].keys()
     moved = max(float((ends[0][k] - ends[1][k]).abs().max()) for k in ends[0])
     assert moved < 2e-3  # Adam: a coordinate whose gradient is nearly 0 may turn, by a rate a step at most
+
+
+def test_processes_that_would_not_know_of_each_other_are_refused(tmp_path):
+    """What accelerate launch --cpu --num_processes 2 starts, and one process of a launch that tells no rank."""
+    launched = {"ACCELERATE_USE_CPU": "True", "ACCELERATE_MIXED_PRECISION": "no", "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": "29500"}  # fmt: skip
+    with pytest.raises(UserError, match=r"starts only one where there are no GPUs .*: torchrun --nproc"):
+        refuse_single(launched)
+    for fine in ({}, {"MASTER_PORT": "29500"}, {"ACCELERATE_MIXED_PRECISION": "no"}, {**launched, "LOCAL_RANK": "0"},
+                 {**launched, "PMI_SIZE": "2"}):  # fmt: skip
+        refuse_single(fine)
+    done = spawn("train", *SMALL, "run=alone", cwd=tmp_path, WORLD_SIZE="2", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2 and done.stderr == ("error: 2 processes were started and would not know of each other: "
+                                                    f"{WORKS}\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_reports_of_shares_are_one_report():

@@ -168,6 +168,57 @@ def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
     assert len(list(tmp_path.glob("*/ckpt-2/run.json"))) == 1
 
 
+@pytest.mark.parametrize("name, arguments, says", [
+    (".", [], "run must be the name of one folder"), ("../../x", [], "run must be the name of one folder"),
+    ("'a/b'", [], "run must be the name of one folder"), ("''", [], "and '' was given"),
+    ("Photos", [], "Photos is no training run of this project (it holds me.jpg, you.jpg) and is left as it is"),
+    ("Photos", ["overwrite=true"], "Photos is no training run of this project (it holds me.jpg, you.jpg)"),
+])
+def test_what_is_no_run_is_left_as_it_is(tmp_path, name, arguments, says):
+    """Before a step is made; the setting would have ended in a loss that is no number, and in removing the folder."""
+    outputs = tmp_path / "outputs"
+    (outputs / "Photos").mkdir(parents=True)
+    for photo in ("me.jpg", "you.jpg"):
+        (outputs / "Photos" / photo).write_text("a photo")
+    before = sorted(tmp_path.rglob("*"))
+    done = train(outputs, name, "train.lr=1e30", "train.max_steps=2", "train.grad_norm=0", *arguments)
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_default_name_is_given_back_in_quotes(tmp_path):
+    done = call("train", *SMALL, f"outputs={tmp_path}", "softmax=cgf", "train.max_steps=1")
+    assert done.returncode == 0, done.stderr
+    (run,) = (p for p in tmp_path.iterdir() if p.is_dir())
+    assert "max_steps=1" in run.name
+    bare = call("eval_plain", f"ckpt={run}", "samples=2")
+    quoted = f'ckpt="{run}"'
+    assert bare.returncode == 2 and f"a value that holds = goes in quotes of its own: '{quoted}'" in bare.stderr
+    assert call("eval_plain", quoted, "samples=2").returncode == 0
+
+
+def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
+    """While the first is at work; one that is killed, with processes that load its data, keeps nobody out."""
+    options = ["softmax=cgf", f"ckpt={teacher}", "train.epochs=10", "train.workers=1"]
+    process = subprocess.Popen(command("train", *SMALL, f"outputs={tmp_path}", "run=one", *options),
+                               env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    limit = time.monotonic() + 120
+    while not (tmp_path / "one" / "metrics.jsonl").exists() and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGSTOP)  # it stays where it is, and holds on
+    second = train(tmp_path, "one", *options)
+    held = (tmp_path / ".one.lock").exists()
+    process.kill()
+    process.wait()
+    third = train(tmp_path, "one", *options)
+    assert held and second.returncode == 2 and second.stderr == (
+        f"error: another process trains in {tmp_path / 'one'}: wait for it, stop it, or take another run=NAME\n")
+    assert third.returncode == 0, third.stderr
+    assert [step for step, _ in losses(tmp_path / "one")[0]] == list(range(1, 41))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
+
+
 def test_offline_wandb(tmp_path):
     done = train(tmp_path, "tracked", "softmax=cgf", "train.max_steps=2", "tracker.name=wandb", "tracker.mode=offline")
     assert done.returncode == 0, done.stderr
