@@ -20,15 +20,16 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.evaluate_he.lines import Lines
     from cgf.evaluate_he.summary import merged
-    from cgf.report.encrypted import tell
+    from cgf.report.encrypted import judged, tell
     from cgf.results import read_json, run_info, write_json
 
     if not isinstance(cfg.shards, ListConfig):
         raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")
     paths = [Path(p).expanduser() for p in cfg.shards]
     results = [read_json(p) for p in paths]
-    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).read() for p, r in zip(paths, results, strict=True)]
-    result = merged(results, lines)
+    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).of(r).read()
+             for p, r in zip(paths, results, strict=True)]
+    result = judged(merged(results, lines), "polynomial")
     parts = [r["run"] for r in results]
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
     out = Path(cfg.out).expanduser()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
 from cgf.errors import UserError, disk_is_full
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
@@ -33,6 +36,18 @@ class Checkpoint:
     run: dict[str, Any]
     softmax: Softmax
     layers: int
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over weights, softmax.json, run.json and the host's files: what a result of it depends on."""
+        names = ("model.safetensors", "softmax.json", "run.json")
+        files = [self.path / name for name in names] + sorted(p for p in self.path.glob("host/**/*") if p.is_file())
+        found = hashlib.sha256()
+        for path in files:
+            with open(path, "rb") as file:
+                part = hashlib.file_digest(file, "sha256").hexdigest()
+            found.update(f"{path.relative_to(self.path).as_posix()} {part}\n".encode())
+        return found.hexdigest()
 
     def weights(self) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
         """(host tensors by the host's own key names, measured tensors of each layer's softmax)."""
@@ -91,6 +106,8 @@ def read(path: str | Path) -> Checkpoint:
     made = softmax_from_json(softmax)
     if made.uses_exponential and described.get("exponential") is not None:  # the one trained with, not a new fit
         made.exponential = exponential_from_json(described["exponential"])
+        if made.exponential.fit is not None or made.exponential.method != "taylor":  # Taylor's may state no domain
+            made.exponential = verified(made.exponential, folder / "softmax.json")
     return Checkpoint(folder, run, made, layers)
 
 

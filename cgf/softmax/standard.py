@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.poly import Polynomial
 from cgf.softmax.published import Published, interval
 from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(eq=False)
@@ -59,6 +62,9 @@ class Standard(Published):
 
     def error_bound(self) -> float:
         return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
 
     def public_scale(self, count: int | None) -> float:
         return self.numerator.a
@@ -118,6 +124,9 @@ class FixedMax(Published):
     def error_bound(self) -> float:
         """The limit approximation is off by at most 0.28 / 2^r of exp's greatest value, the least sum divides it."""
         return 0.28 / 2**self.r / self.least + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
 
     def public_scale(self, count: int | None) -> float:
         return self._root() / 2**self.r
