@@ -35,9 +35,9 @@ def verified(exponential: Exponential, file: Any) -> Exponential:
                         "after it was made, and has to be made anew")
     slack = ROUNDING * max(1.0, *map(abs, known.guard))
     if stated.guard[0] < known.guard[0] - slack or stated.guard[1] > known.guard[1] + slack:
-        raise UserError(f"{file} states a guard of [{stated.guard[0]:.6g}, {stated.guard[1]:.6g}], and its coefficients "
-                        f"hold [{known.guard[0]:.6g}, {known.guard[1]:.6g}]: it was changed after it was made, and has "
-                        "to be made anew")
+        held = f"[{known.guard[0]:.6g}, {known.guard[1]:.6g}]"
+        raise UserError(f"{file} states a guard of [{stated.guard[0]:.6g}, {stated.guard[1]:.6g}], and its numbers "
+                        f"hold {held}: it was changed after it was made, and has to be made anew")
     return exponential
 
 

@@ -35,7 +35,8 @@ def summary(finished: Finished, encrypts: bool = True) -> dict[str, Any]:
     ranged = all(record.low is not None for record in layers)
     beyond, circuits = sum(record.beyond for record in layers), _circuits(layers, entries)
     return {
-        "scope": SCOPE if encrypts else SIMULATED, "encrypted": encrypts, "samples": len(finished.samples), "accuracy": finished.share("prediction", "label"),
+        "scope": SCOPE if encrypts else SIMULATED, "encrypted": encrypts, "samples": len(finished.samples),
+        "accuracy": finished.share("prediction", "label"),
         "accuracy_plain": finished.share("plain", "label"), "accuracy_exact": finished.share("exact", "label"),
         "agreement": finished.share("prediction", "plain"),
         "agreement_exact": finished.share("prediction", "exact"),
@@ -110,5 +111,6 @@ def merged(results: list[dict[str, Any]], lines: list[Finished]) -> dict[str, An
     if not needed == have == len(whole.samples):
         raise UserError(f"the shards need to hold {needed} samples, each once, and hold {have}, "
                         f"{len(whole.samples)} of them different")
-    first = {key: value for key, value in results[0].items() if key not in ("shard", "samples_of_all_shards", "lines_sha256")}
+    own = ("shard", "samples_of_all_shards", "lines_sha256")
+    first = {key: value for key, value in results[0].items() if key not in own}
     return {**first, **summary(whole, first.get("encrypted", True)), "shards": count}

@@ -84,7 +84,7 @@ class OpenFHEOwner:
     """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
 
     rings = OPENFHE_RINGS
-    # a square of [-1, 1] is off by 1e-8 (results/bench/noise_openfhe.json), less than desilofhe's; no whole test set ran
+    # a square of [-1, 1] is off by 1e-8 (results/bench/noise_openfhe.json), a fifth of desilofhe's; no whole set ran
     library = Library("openfhe", encrypts=True, noise=1e-4)
 
     def __init__(self, max_level: int) -> None:

@@ -254,7 +254,8 @@ def _table(titles: list[str], lines: list[list[str]], numeric: list[bool], style
         return f"<{tag}{' class=number' if right else ''}>{escape(text)}</{tag}>"
 
     def line(tag: str, texts: list[str], marked: bool = False) -> str:
-        return f"<tr{' class=red' if marked else ''}>" + "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True)) + "</tr>"
+        cells = "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True))
+        return f"<tr{' class=red' if marked else ''}>{cells}</tr>"
 
     body = "\n".join(line("td", *row) for row in zip(lines, red or [False] * len(lines), strict=True))
     head = line("th", titles)

@@ -48,8 +48,8 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
                      f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}")
     if result.get("wrong"):
         found.append(f"{result['wrong']} weights came back further from the same polynomials in the clear than ten "
-                     f"times the error that is stated for {result['engine']} ({result['noise_stated']:g} of the largest "
-                     f"weight, times what the circuit amplifies): {places(layers, 'wrong')}; the largest error is "
+                     f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
+                     f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
                      f"{result['max_error']:.2e}")
     if result.get("inexact"):
         found.append(f"{result['inexact']} weights of the polynomials in the clear are further from what softmax "
@@ -61,8 +61,8 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
 
 def _disagreement(result: dict[str, Any]) -> list[str]:
     """Of samples that are not ruined, more predicted otherwise than in the clear than agreement_asked allows."""
-    share, samples = result.get("agreement_asked"), result["samples"]
-    if share is None:
+    share, samples = result.get("agreement_asked"), result.get("samples")
+    if share is None or samples is None:
         return []
     other = round((1 - result["agreement"]) * samples) - result["ruined"]
     most = min(math.ceil((1 - share) * samples - 1e-9), samples // 10)  # 0.01 of 100 is 1.0000000000000009

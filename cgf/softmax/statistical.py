@@ -30,7 +30,7 @@ class Arion(Published):
     name: ClassVar[str] = "arion"
     maximum: ClassVar[str] = "bound"
     adaptive: ClassVar[bool] = True
-    amplification: ClassVar[float] = 50.0  # degrees of 63 and 255: 5e-3 under desilofhe (tests/cgf/he/test_published.py)
+    amplification: ClassVar[float] = 50.0  # degrees of 63 and 255: 5e-3 (tests/cgf/he/test_published.py)
     source: ClassVar[str] = "ARION, Yang et al. 2025"
     n: int = 128
     low: float = -60.0

@@ -86,7 +86,7 @@ def test_a_plan_of_another_checkpoint_or_for_other_rows_is_refused(tmp_path):
     path.write_text(json.dumps(written(LIMIT, checkpoint="a" * 64)))
     mine, rows = "b" * 64, "masked"
     assert read_plan(tmp_path, "a" * 64, "full").checked == "coefficients and checkpoint"
-    with pytest.raises(UserError, match="made for the checkpoint aaaaaaaaaaaa, and beside it lies bbbbbbbbbbbb: plan it"):
+    with pytest.raises(UserError, match="made for the checkpoint aaaaaaaaaaaa, and beside it lies bbbbbbbbbbbb"):
         read_plan(tmp_path, mine, "full")
     with pytest.raises(UserError, match="made for the checkpoint"):
         select({"method": "plan"}, tmp_path, "full", mine)

@@ -1,4 +1,4 @@
-"""What an encrypted softmax notices of itself: scores beyond its guard, weights off the clear ones or the definition."""
+"""What an encrypted softmax notices of itself: scores beyond its guard, weights off the clear ones."""
 
 import numpy as np
 import pytest
@@ -110,9 +110,9 @@ def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
     assert [library_of(o).name for o in (SimOwner, partial(SimOwner), DesiloOwner, lanes)] == [
         "sim", "sim", "desilo", "desilo"]
     assert not named("sim", partial(SimOwner)).encrypts and named("desilo", lanes).encrypts
-    with pytest.raises(UserError, match="must name the engine of he.owner, sim, and 'desilo' was given"):
+    with pytest.raises(UserError, match=r"must name the engine of he\.owner, sim, and 'desilo' was given"):
         named("desilo", partial(SimOwner))
-    with pytest.raises(UserError, match="must be an owner that states its library"):
+    with pytest.raises(UserError, match=r"must be an owner that states its library"):
         named("desilo", lambda max_level: None)
 
 
