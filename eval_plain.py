@@ -16,6 +16,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.evaluate import batches_of_rows, evaluate
     from cgf.observe import Watch
+    from cgf.report.red import judged, tell_red
     from cgf.results import check_replaceable, run_info, write_json
     from models.evaluation import NAMED, open_checkpoint
 
@@ -37,8 +38,7 @@ def main(cfg: DictConfig) -> None:
     if not math.isfinite(outcome.loss):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     result = {
-        "kind": "eval_plain", **opened.names(plan), "trained_with": opened.checkpoint.softmax.name,
-        "split": cfg.split, "samples": len(indices),
+        "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
         "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
         "watched": watch.domain, "rows": opened.rows(), "levels": opened.levels(plan), **opened.facts(plan),
         "seconds": time.perf_counter() - start,
@@ -46,11 +46,13 @@ def main(cfg: DictConfig) -> None:
     }  # fmt: skip
     if cfg.predictions:
         result |= {"predictions": outcome.predictions.tolist(), "labels": outcome.labels.tolist()}
+    result = judged(result, "plan" if plan else "polynomial")
     write_json(path, result)
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "
           f"exponential {result['approx']}{outside}")
     print(path)
+    tell_red(result)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Onlooker:
 class Watch:
     """Counts entries outside an accuracy domain and beyond a guard, and keeps the range seen.
 
-    domain and guard None: those of each softmax's own exponential, where it has them. Range, row sums and what
+    domain and guard None: those that each softmax states, where it does. Range, row sums and what
     lies outside the domain are of the rows of real tokens; beyond the guard are counted the rows of padding
     tokens too, since a circuit computes on them.
     """
@@ -109,14 +109,14 @@ class Watch:
     low: float = float("inf")
     high: float = float("-inf")
     row_sums: list[Tensor] = field(default_factory=list)
+    places: dict[tuple[int, int], int] = field(default_factory=dict)  # (layer, head) -> entries beyond the guard
 
     def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         entries, real = entries_that_count(y, valid), rows_of_real_tokens(valid, y.shape)
-        fit = getattr(softmax.exponential, "fit", None)
-        domain = self.domain if self.domain or fit is None else fit.domain
-        guard = self.guard if self.guard or fit is None else fit.guard
+        own = softmax.intervals() or (None, None)
+        domain, guard = self.domain or own[0], self.guard or own[1]
         self.has_domain, self.has_guard = self.has_domain or domain is not None, self.has_guard or guard is not None
-        self.beyond += beyond(entries, guard)
+        self._count(softmax, y, valid, guard)
         sums = weights.sum(-1).flatten()
         if real is not None:  # what comes of a padding token goes nowhere
             entries, sums = y[valid.expand(y.shape) & real[..., None]], sums[real.flatten()]  # type: ignore[union-attr]
@@ -125,15 +125,28 @@ class Watch:
         self.outside += beyond(entries, domain)
         self.row_sums.append(torch.stack([sums.min(), sums.median(), sums.max()]).detach().cpu())
 
+    def _count(self, softmax: Any, y: Tensor, valid: Tensor | None, guard: tuple[float, float] | None) -> None:
+        """Entries beyond the guard, by layer and head."""
+        if guard is None or not (found := beyond(entries_that_count(y, valid), guard)):
+            return
+        self.beyond += found
+        whole = None if valid is None else valid.expand(y.shape)
+        for head in range(y.shape[-3] if y.dim() > 2 else 0):
+            own = entries_that_count(y.select(-3, head), None if whole is None else whole.select(-3, head))
+            key = softmax.layer, head
+            self.places[key] = self.places.get(key, 0) + beyond(own, guard)
+
     def summary(self) -> dict[str, Any]:
         """Metrics of a result file; nothing was seen where a softmax has no exponent."""
         if not self.entries:
-            return dict.fromkeys(("entries", "outside_domain", "beyond_guard", "range", "row_sum"))
+            return dict.fromkeys(("entries", "outside_domain", "beyond_guard", "beyond_at", "range", "row_sum"))
         sums = torch.stack(self.row_sums)
         return {
             "entries": self.entries,
             "outside_domain": self.outside / self.entries if self.has_domain else None,
             "beyond_guard": self.beyond if self.has_guard else None,
+            "beyond_at": [{"layer": layer, "head": head, "entries": count}
+                          for (layer, head), count in sorted(self.places.items()) if count],
             "range": [self.low, self.high],
             "row_sum": {"min": float(sums[:, 0].min()), "median": float(sums[:, 1].median()),
                         "max": float(sums[:, 2].max())},

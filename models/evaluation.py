@@ -18,9 +18,11 @@ from cgf.approx.select import read_plan, select
 from cgf.distill.checkpoint import Checkpoint, read
 from cgf.errors import UserError
 from cgf.evaluate_he.batches import chosen_samples
+from cgf.evaluate_he.lines import VERSION
 from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published import Published
+from cgf.softmax.tensor import TensorRows
 from cgf.target import result_file
 from models.host import Host, check_classes
 from models.install import install, installed
@@ -76,20 +78,23 @@ class Opened:
         was trained with a polynomial of its own. Raises UserError for a softmax without an exponential.
         """
         unplanned = approx["method"] == "plan" and self.trained[0] is not None
-        if approx["method"] == "exact" or (unplanned and read_plan(self.checkpoint.path) is None):
+        if approx["method"] == "exact" or (unplanned and self._plan() is None):
             for softmax, trained in zip(self.softmaxes, self.trained, strict=True):
                 softmax.exponential = trained
             return None
         first = self.softmaxes[0]
         if not first.uses_exponential:
             raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
-        plan = select(approx, self.checkpoint.path, self.rows())
+        plan = select(approx, self.checkpoint.path, self.rows(), self.checkpoint.digest)
         if plan is not None and len(plan.layers) not in (0, len(self.softmaxes)):
             raise UserError(f"the plan has {len(plan.layers)} layers, and the model has "
                             f"{len(self.softmaxes)}: plan it anew")
         for layer, softmax in enumerate(self.softmaxes):
             softmax.exponential = None if plan is None else plan.of(layer).exponential
         return plan
+
+    def _plan(self) -> Plan | None:
+        return read_plan(self.checkpoint.path, self.checkpoint.digest, self.rows())
 
     @contextmanager
     def as_trained(self) -> Iterator[None]:
@@ -137,26 +142,27 @@ class Opened:
         return chosen_samples(len(self.dataset), count, seed)
 
     def names(self, plan: Plan | None) -> dict[str, Any]:
-        """model, task, softmax and exponential, for a result file."""
+        """model, task, softmax and exponential, and what they were held against, for a result file.
+
+        trained_with: the softmax of the checkpoint; replaced: another stands in its place, untrained.
+        """
         softmax = self.softmaxes[0]
         fixed = self.trained[0].method if self.trained[0] is not None else "exact"
         if "weights" in vars(softmax):
             fixed = "own"
         return {"model": self.host.name, "task": self.checkpoint.run["task"], "softmax": softmax.name,
+                "trained_with": self.checkpoint.softmax.name, "replaced": self.replaced is not None,
                 "approx": fixed if plan is None else plan.exponential.method,
-                "checkpoint": self.checkpoint.path.name, "checkpoint_digest": self.checkpoint_digest()}
-
-    def checkpoint_digest(self) -> str:
-        """Of run.json, which no two checkpoints share: it has the time at which it was made."""
-        return hashlib.sha256(json.dumps(self.checkpoint.run, sort_keys=True).encode()).hexdigest()[:16]
+                "checkpoint": self.checkpoint.path.name, "checkpoint_sha256": self.checkpoint.digest,
+                "plan_checked": None if plan is None else plan.checked}
 
     def made(self, there: dict[str, Any], path: Path) -> bool:
         """Whether the result ``there`` of file ``path`` is of this checkpoint.
 
         One of an earlier version has no digest: its names must be this one's, and its ``ckpt`` or its own folder too.
         """
-        if "checkpoint_digest" in there:
-            return bool(there["checkpoint_digest"] == self.checkpoint_digest())
+        if "checkpoint_sha256" in there:
+            return bool(there["checkpoint_sha256"] == self.checkpoint.digest)
         own = self.checkpoint.path.resolve()
         ckpt = str((there["run"].get("config") or {}).get("ckpt")) if isinstance(there.get("run"), dict) else ""
         places = {Path(ckpt).expanduser().resolve(), path.resolve().parent.parent}
@@ -184,16 +190,14 @@ class Opened:
     def digest(self, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
         """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
 
-        How the work is batched and shared out is not part of it.
+        The checkpoint's files, the softmax and polynomial in place, engine and circuit, the split's revision and the
+        samples. How the work is batched and shared out is not part of it, nor which agreement is asked for.
         """
-        he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", *SPLIT_BY)}
-        # the setting is younger than some lines: none is as before
-        he["owner"] = {k: v for k, v in he["owner"].items() if k != "bootstrap" or v is not None}
+        he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", "agreement", *SPLIT_BY)}
         facts = {"plan": None if plan is None else plan.to_json(), "he": he, "split": config["split"],
-                 "samples": indices, "checkpoint": self.checkpoint.run}
-        if self.replaced is not None:
-            facts["softmax"] = self.softmaxes[0].to_json()
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+                 "samples": indices, "checkpoint": self.checkpoint.digest, "data": self.task.revision(),
+                 "softmax": [softmax.describe() for softmax in self.softmaxes]}
+        return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _short(facts: dict[str, Any]) -> str:
@@ -201,14 +205,16 @@ def _short(facts: dict[str, Any]) -> str:
 
 
 def _with_polynomials(softmax: Published) -> None:
-    """``weights`` becomes the softmax's reading; observers see the scores, as there is no exponent to see."""
+    """``weights`` becomes the softmax's reading; observers see what its intervals are about."""
     softmax.weights = partial(_reading, softmax)  # type: ignore[method-assign]  # no closure: workers unpickle it
 
 
 def _reading(softmax: Published, scores: Tensor, valid: Tensor | None = None) -> Tensor:
     found = softmax.reading(scores, valid)
-    for observer in softmax.observers:
-        observer(softmax, scores, found, valid)
+    if softmax.observers:
+        y = softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
+        for observer in softmax.observers:
+            observer(softmax, y, found, valid)
     return found
 
 

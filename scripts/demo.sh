@@ -15,8 +15,9 @@ step() { printf '\n== %s\n' "$1"; shift; "$PY" "$@"; }
 step "teacher: exact softmax" train.py experiment=digits_teacher outputs="$out"
 step "student: CGF-softmax by distillation" train.py experiment=digits_student outputs="$out" ckpt="$out/digits-teacher"
 step "plan: the polynomial, from training data" scripts/plan.py ckpt="$out/digits-student"
-step "in the clear: the teacher" eval_plain.py ckpt="$out/digits-teacher"
-step "in the clear: CGF-softmax, true exponential" eval_plain.py ckpt="$out/digits-student"
-step "in the clear: CGF-softmax, the plan's polynomial" eval_plain.py ckpt="$out/digits-student" approx=plan
-step "under CKKS: every softmax" eval_he.py ckpt="$out/digits-student" he=desilo he.samples="$samples"
+judged step "in the clear: the teacher" eval_plain.py ckpt="$out/digits-teacher"
+judged step "in the clear: CGF-softmax, true exponential" eval_plain.py ckpt="$out/digits-student"
+judged step "in the clear: CGF-softmax, the plan's polynomial" eval_plain.py ckpt="$out/digits-student" approx=plan
+judged step "under CKKS: every softmax" eval_he.py ckpt="$out/digits-student" he=desilo he.samples="$samples"
 step "report" scripts/report.py "$out"
+finish

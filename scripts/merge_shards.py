@@ -20,7 +20,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.evaluate_he.lines import Lines
     from cgf.evaluate_he.summary import merged
-    from cgf.report.encrypted import tell
+    from cgf.report.encrypted import judged, tell
     from cgf.results import check_replaceable, read_json, run_info, write_json
     from cgf.target import result_file
 
@@ -29,8 +29,9 @@ def main(cfg: DictConfig) -> None:
     out = result_file(cfg.out)
     paths = [Path(p).expanduser() for p in cfg.shards]
     results = [read_json(p) for p in paths]
-    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).read() for p, r in zip(paths, results, strict=True)]
-    result = merged(results, lines)
+    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).of(r).read()
+             for p, r in zip(paths, results, strict=True)]
+    result = judged(merged(results, lines), "polynomial")
     parts = [r["run"] for r in results]
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
     check_replaceable(out, lambda there: there.get("digest") == result["digest"] and "shard" not in there)

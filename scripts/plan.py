@@ -128,7 +128,7 @@ def from_checkpoint(cfg: DictConfig) -> None:
     fits = [plan.of(i).exponential.fit for i in range(len(layers))]
     shares = [layer.y.outside(own.domain) for layer, own in zip(layers, fits, strict=True)]
     share = sum(s * layer.entries for s, layer in zip(shares, layers, strict=True)) / merged(layers).entries
-    plan = replace(plan, share_outside=share)
+    plan = replace(plan, share_outside=share, checkpoint=opened.checkpoint.digest)
     for layer, own in zip(layers, fits, strict=True):
         low, high = union([layer])[0]
         if not own.guard[0] <= low <= high <= own.guard[1]:  # possible by hand alone

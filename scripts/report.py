@@ -30,7 +30,7 @@ def main() -> int:
         found = collect(args.root)
         rows = tables.rows(found.results)
         if rows:
-            console.print(tables.terminal(rows, title=page.SCOPE))
+            console.print(tables.terminal(rows, title=page.scope(found.results)))
         for row in tables.other_rows(found.results):
             fields = (f"{key} {tables.plain(value)}" for key, value in row.items())
             console.print(", ".join(fields), markup=False)

@@ -19,12 +19,13 @@ for host in "$@"; do
         [ "$softmax" = cgf ] || options=(penalty.weight=0)
         "$PY" train.py "experiment=${host}_student" "outputs=$out" "ckpt=$teacher" "softmax=$softmax" \
             "run=$host-$softmax" "${options[@]}"
-        "$PY" eval_plain.py "ckpt=$out/$host-$softmax"
+        judged "$PY" eval_plain.py "ckpt=$out/$host-$softmax"
     done
-    "$PY" eval_plain.py "ckpt=$teacher"
+    judged "$PY" eval_plain.py "ckpt=$teacher"
     "$PY" scripts/plan.py "ckpt=$out/$host-cgf"
-    "$PY" eval_plain.py "ckpt=$out/$host-cgf" approx=plan
-    "$PY" eval_he.py "ckpt=$out/$host-cgf" he=desilo "he.samples=$samples"
+    judged "$PY" eval_plain.py "ckpt=$out/$host-cgf" approx=plan
+    judged "$PY" eval_he.py "ckpt=$out/$host-cgf" he=desilo "he.samples=$samples"
     "$PY" scripts/collect.py "$out" "$host" "results/$host.json"
 done
 "$PY" scripts/tables.py
+finish

@@ -1,7 +1,7 @@
 # Sourced by the scripts that run the project: a virtual environment in the checkout with the given requirements files.
 # Usage: source scripts/setup.sh requirements.txt [requirements-dev.txt ...]
 # requirements-models.txt is installed as it says: without what its packages ask for beside.
-# Sets PY. Installs again only when a requirements file has changed.
+# Sets PY, judged and finish. Installs again only when a requirements file has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,6 +11,18 @@ python3.11 -c '' 2>/dev/null && base=python3.11 || base=python3
     exit 2
 }
 PY=.venv/bin/python
+red=0
+judged() { # an evaluation: code 1 is a red result, which says why in its file and stops nothing
+    local code=0
+    "$@" || code=$?
+    [ "$code" -le 1 ] || exit "$code"
+    [ "$code" -eq 0 ] || red=1
+}
+finish() { # after the last step of a script that has judged some
+    [ "$red" -eq 0 ] && return
+    echo "error: an evaluation above is red: its result file says why" >&2
+    exit 1
+}
 [ -x "$PY" ] || "$base" -m venv .venv
 for file in "$@"; do
     stamp=".venv/.installed-$file"

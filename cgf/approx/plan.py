@@ -9,6 +9,7 @@ from typing import Any
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
 from cgf.approx.specs import Interval
+from cgf.approx.verified import ROUNDING, verified
 from cgf.errors import UserError
 
 ROWS = ("full", "masked")
@@ -24,6 +25,7 @@ class Plan:
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
     layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
                        deepest layer, with a range that holds all of theirs (see ``by_layer``)
+    checkpoint       digest of the checkpoint that it was made for; None in plans of before that was noted
     The error and the guard interval stand in ``exponential.fit``.
     """
 
@@ -36,6 +38,12 @@ class Plan:
     tolerance: float
     share_outside: float | None = None
     layers: tuple[Plan, ...] = ()
+    checkpoint: str | None = None
+
+    @property
+    def checked(self) -> str:
+        """What a reading of it was held against, for a result file."""
+        return "coefficients" if self.checkpoint is None else "coefficients and checkpoint"
 
     def of(self, layer: int) -> Plan:
         return self.layers[layer] if self.layers else self
@@ -45,25 +53,60 @@ class Plan:
         return {"exponential": self.exponential.to_json(), "rows": self.rows,
                 "statistics_levels": self.statistics_levels, "levels": self.levels, "ct_mults": self.ct_mults,
                 "range": None if self.range is None else list(self.range), "tolerance": self.tolerance,
-                "share_outside": self.share_outside, **own}
+                "share_outside": self.share_outside, **own,
+                **({} if self.checkpoint is None else {"checkpoint": self.checkpoint})}
 
     @classmethod
-    def from_json(cls, data: Any) -> Plan:
-        """The plan that to_json described; levels and multiplications are those of its exponential."""
+    def from_json(cls, data: Any, file: Any = "the plan") -> Plan:
+        """The plan that to_json described; what it states is computed again from its coefficients.
+
+        file names it in sentences. Raises UserError for what is no plan, and where the stated numbers are not those
+        of the coefficients (see ``verified``), in whichever of its layers.
+        """
         if not isinstance(data, dict):
             raise UserError(f"a plan must be a JSON object, and is {data!r}")
-        exponential = exponential_from_json(data.get("exponential"))
+        exponential = verified(exponential_from_json(data.get("exponential")), file)
         rows, statistics = data.get("rows"), data.get("statistics_levels")
-        if rows not in ROWS or statistics not in (1, 2):
-            raise UserError(f"a plan needs rows full or masked and 1 or 2 statistics_levels, and has {rows!r} "
+        if rows not in ROWS or statistics not in ((1, 2) if rows == "full" else (2,)):
+            raise UserError(f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
                             f"and {statistics!r}")
         range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
         share = None if data.get("share_outside") is None else number(data, "share_outside")
         own = data.get("plans", [])
         if not isinstance(own, list):
             raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
-        return cls(exponential, rows, statistics, statistics + exponential.levels, exponential.ct_mults,
-                   range_, number(data, "tolerance"), share, tuple(cls.from_json(plan) for plan in own))
+        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(own))
+        plan = cls(exponential, rows, statistics, statistics + exponential.levels, exponential.ct_mults, range_,
+                   number(data, "tolerance"), share, layers, data.get("checkpoint"))
+        plan._repeats(data, file)
+        return plan
+
+    def _repeats(self, data: dict[str, Any], file: Any) -> None:
+        """UserError where the file says beside its coefficients something else than they say."""
+        fit = self.exponential.fit
+        assert fit is not None
+        said = {"method": self.exponential.method, "levels": self.levels, "ct_mults": self.ct_mults,
+                "domain": fit.domain, "guard": fit.guard, "max_error": fit.max_error}
+        own = data["exponential"]
+        for where, known in ((data, said), (own, {k: v for k, v in self.exponential.to_json().items()
+                                                  if k in ("k", "levels", "ct_mults")})):
+            for key, value in known.items():
+                if key in where and not _alike(where[key], value):
+                    raise UserError(f"{file} states {key} {where[key]}, and its exponential has {value}: it was "
+                                    "changed after it was made, and has to be made anew")
+        wrong = [i for i, plan in enumerate(self.layers) if plan.rows != self.rows or cost(plan) > cost(self)]
+        if wrong:
+            raise UserError(f"{file} is the plan of its deepest layer, and that of layer {wrong[0]} costs more or is "
+                            "for other rows: it has to be made anew")
+
+
+def _alike(stated: Any, known: Any) -> bool:
+    """Whether a field of a file has a value, numbers to within rounding."""
+    if isinstance(known, tuple):
+        return isinstance(stated, list | tuple) and len(stated) == len(known) and all(map(_alike, stated, known))
+    if isinstance(known, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
+        return bool(stated == known)
+    return math.isclose(stated, known, rel_tol=ROUNDING)
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:

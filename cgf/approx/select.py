@@ -13,21 +13,36 @@ from cgf.results import read_json
 FILE = "plan.json"
 
 
-def read_plan(folder: Path) -> Plan | None:
-    """The plan beside a checkpoint, or None."""
+def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = None) -> Plan | None:
+    """The plan beside a checkpoint, its numbers computed again from its coefficients, or None.
+
+    checkpoint  digest of the checkpoint: a plan that names another is refused; one that names none is of before
+    rows        of the host, where they are known. A plan for masked rows costs full ones a level and is right there;
+                a plan for full rows is refused on masked ones, whose circuit takes more levels than it states
+    """
     path = folder / FILE
-    return Plan.from_json(read_json(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    plan = Plan.from_json(read_json(path), path)
+    anew = f"plan it anew: python scripts/plan.py ckpt={folder}"
+    if checkpoint is not None and plan.checkpoint not in (None, checkpoint):
+        raise UserError(f"{path} was made for the checkpoint {str(plan.checkpoint)[:12]}, and beside it lies "
+                        f"{checkpoint[:12]}: {anew}")
+    if rows == "masked" and plan.rows != rows:
+        raise UserError(f"{path} is for {plan.rows} rows, and the model has {rows} ones: {anew}")
+    return plan
 
 
-def select(approx: dict[str, Any], folder: Path, rows: str) -> Plan | None:
+def select(approx: dict[str, Any], folder: Path, rows: str, checkpoint: str | None = None) -> Plan | None:
     """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
 
     method 'exact': None. 'plan': plan.json of the checkpoint folder. Any other method is fitted here for
     approx.range, or the calibrated range of plan.json, or the paper's fixed interval [-8 2^k, 0]; such a fit
     is a function of the configuration alone, so the clear and the encrypted evaluation get the same one.
-    Raises UserError for an unknown method, and where a plan is needed and there is none.
+    rows and checkpoint as in ``read_plan``. Raises UserError for an unknown method, where a plan is needed and there
+    is none, and for one that is not to be believed.
     """
-    method, plan = str(approx["method"]), read_plan(folder)
+    method, plan = str(approx["method"]), read_plan(folder, checkpoint, rows)
     if method == "exact":
         return None
     if method == "plan":

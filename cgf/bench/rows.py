@@ -114,10 +114,14 @@ def row(seed: Seed, run: Run, task: str,
         "commit": git[0]["commit"], "dirty": any(g["dirty"] is not False for g in git),
         "commit_evaluated": git[1]["commit"], "commit_teacher": _commit(seed, TEACHER),
         "trials": tried, "trials_s": sum(t["train_s"] for t in tried) or None,
-        "evaluation": {k: result[k] for k in MEASURED},
-        "evaluation_planned": planned and {k: planned[k] for k in MEASURED},
+        "evaluation": _measured(result), "evaluation_planned": planned and _measured(planned),
         "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
     }  # fmt: skip
+
+
+def _measured(result: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of an evaluation, and the reasons where it is red."""
+    return {**{k: result[k] for k in MEASURED}, **({"red": result["red"]} if result.get("red") else {})}
 
 
 def _seeds(seed: Seed, chosen: bool) -> list[int]:
@@ -178,7 +182,7 @@ def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
     checkpoint = read(folder)
     softmax = checkpoint.softmax
     if planned:
-        plan = read_plan(checkpoint.path)
+        plan = read_plan(checkpoint.path, checkpoint.digest, rows)
         assert plan is not None
         softmax.exponential = plan.exponential
     if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):

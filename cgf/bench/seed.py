@@ -17,6 +17,7 @@ from cgf.results import append_line, read_json, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = "scripts/plan.py"
+RED = 1  # exit code of an evaluation that says why it is not to be believed
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Seed:
     _held: Any = field(default=None, init=False, repr=False)
 
     def carry_out(self, only: list[str] | None = None) -> None:
-        """Trains and evaluates every run that is not done yet.
+        """Trains and evaluates every run that is not done yet; a red evaluation is a result, and its step says so.
 
         UserError where a step fails, where another process is at work here, and where the seed that decides
         has not been run.
@@ -117,13 +118,28 @@ class Seed:
             Path(_options(arguments)["out"]).unlink(missing_ok=True)
         start = time.perf_counter()
         (self.execute or self._process)(script, arguments)
-        append_line(log, {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start})
+        append_line(log, {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start,
+                          **_judged(arguments)})
 
     def _process(self, script: str, arguments: list[str]) -> None:
+        before = _written(arguments)
         code = subprocess.run([sys.executable, str(ROOT / script), *arguments], pass_fds=(self._held.fileno(),),
                               check=False).returncode
-        if code:
+        # a red evaluation is a result: it ends with code 1, and so does a crash, which writes none
+        if code and not (code == RED and _written(arguments) != before and _judged(arguments).get("red")):
             raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+
+def _written(arguments: list[str]) -> int | None:
+    """When the result file that the arguments name was written, in nanoseconds; None: there is none, or it is not."""
+    out = _options(arguments).get("out")
+    return None if out is None or not Path(out).is_file() else Path(out).stat().st_mtime_ns
+
+
+def _judged(arguments: list[str]) -> dict[str, Any]:
+    """The reasons of a red result that the arguments name, for the log; nothing of a green one, or where is none."""
+    red = read_json(_options(arguments)["out"]).get("red") if _written(arguments) is not None else None
+    return {"red": red} if red else {}
 
 
 def _done(log: list[dict[str, Any]], script: str, arguments: list[str]) -> bool:

@@ -40,7 +40,7 @@ def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
         "arguments": [seed.study.arguments(r, seed.choice(seed.study.chooser(r))) for r in seed.study.lineage(run)],
         "epochs": epochs(seed, run), "seconds": trained["progress"].get("seconds"),
         "val_accuracy": best["val_accuracy"], "val_samples": best.get("val_samples"),
-        **{key: result[key] for key in KEPT},
+        **{key: result[key] for key in KEPT}, "red": result.get("red", []),
         "config": {key: trained["config"][key] for key in SETTINGS},
         "git": {"trained": trained["git"], "evaluated": result["run"]["git"]},
         "versions": trained["versions"], "hardware": trained["hardware"],

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
 from cgf.distill.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.distill.state import TrainingState
 from cgf.errors import UserError, disk_is_full
@@ -176,7 +177,9 @@ def _exponential(described: Any, path: Path) -> Exponential:
         if longest > MOST_COEFFICIENTS or (isinstance(squarings, int) and not 0 <= squarings <= MOST_SQUARINGS):
             raise UserError(f"the exponential of {path} may have {MOST_SQUARINGS} squarings and {MOST_COEFFICIENTS} "
                             f"coefficients at most, and has k={short(squarings)} and {longest}")
-    return exponential_from_json(described)
+    made = exponential_from_json(described)
+    # a Taylor polynomial may state no domain
+    return made if made.fit is None and made.method == "taylor" else verified(made, path)
 
 
 def _check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:

@@ -102,6 +102,13 @@ def parse_shard(text: str | None) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def checked_share(share: Any) -> float:
+    """he.agreement checked: a share of the samples."""
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise UserError(f"he.agreement must be a share of the samples, from 0 to 1, and {share!r} was given")
+    return float(share)
+
+
 def shard_of(batches: list[list[int]], shard: tuple[int, int]) -> list[list[int]]:
     """Every n-th batch from the i-th on: of longest-first batches each shard gets about the same work."""
     first, every = shard

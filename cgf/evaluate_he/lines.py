@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ from cgf.errors import UserError
 from cgf.he.record import LayerRecord
 from cgf.lock import locked
 from cgf.results import append_lines, read_lines, run_info
+
+VERSION = "2:"  # how digests begin whose lines carry checksums
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class Finished:
 class Lines:
     """The lines file of one evaluation.
 
-    digest  of all that the lines depend on: those of another are not gone on with
+    digest  of all that the lines depend on: those of another are not gone on with. Each line carries a sha256 of what
+            it says, digest included, unless its digest is of before (see VERSION)
     made_by of the batches that are added (see made_by below); not part of the digest
     """
 
@@ -53,12 +58,31 @@ class Lines:
     made_by: dict[str, Any] | None = None
 
     def read(self) -> Finished:
-        """What whole batches hold; samples whose batch was cut off by a kill are left out."""
-        return collect(row for row in read_lines(self.path) if row.get("digest") == self.digest)
+        """What whole batches hold; samples whose batch was cut off by a kill are left out.
+
+        UserError, with its number, for a line that was changed after it was written.
+        """
+        rows = read_lines(self.path)
+        for number, row in enumerate(rows, 1):
+            if str(row.get("digest")).startswith(VERSION) and row.get("sha256") != checksum(row):
+                raise UserError(f"{self.path} line {number} was changed after it was written: its checksum is another. "
+                                "Remove the file, and evaluate anew")
+        return collect(row for row in rows if row.get("digest") == self.digest)
 
     def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
-        rows = (*samples, {**batch, "made_by": self.made_by})
-        append_lines(self.path, [{**row, "digest": self.digest} for row in rows])
+        rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
+        append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
+
+    def sha256(self) -> str:
+        """Of the whole file, for the result that is made of it."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def of(self, result: dict[str, Any]) -> Lines:
+        """These lines, where a result was made of them as they are; results of before say nothing of it."""
+        if self.path.is_file() and result.get("lines_sha256") not in (None, self.sha256()):
+            raise UserError(f"{self.path} was changed after {self.path.with_suffix('.json').name} was made of it: run "
+                            "the same evaluation again")
+        return self
 
     def alone(self) -> AbstractContextManager[Any]:
         """Keeps other processes from evaluating into the same lines; UserError where another is at work there."""
@@ -76,6 +100,17 @@ class Lines:
             what = f"{samples} samples of another evaluation" if samples else "no lines of an evaluation"
             raise UserError(f"{self.path} holds {what} (other settings, samples, polynomial or checkpoint) and is not "
                             f"overwritten: give another out=, or remove it and {self.path.with_suffix('.json').name}")
+
+
+def checksum(row: dict[str, Any]) -> str:
+    """sha256 of a line's content, its own checksum left out."""
+    content = {key: value for key, value in row.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _as_read(row: dict[str, Any]) -> dict[str, Any]:
+    """A line as it comes back from its file: keys are texts, numpy's numbers plain ones."""
+    return json.loads(json.dumps(row, default=lambda value: value.tolist()))
 
 
 def made_by() -> dict[str, Any]:

@@ -204,7 +204,7 @@ class Progress:
         self._right += sum(row["prediction"] == row["label"] for row in samples)
         self._agreeing += sum(row["prediction"] == row["plain"] for row in samples)
         spent, seen = time.perf_counter() - self._start, self._before + self._done
-        self._say(f"{seen}/{self._before + self._samples} samples under CKKS, {self._done / spent:.2f} samples/s, "
+        self._say(f"{seen}/{self._before + self._samples} samples, {self._done / spent:.2f} samples/s, "
                   f"{spent * (self._work - self._worked) / self._worked:.0f} s left, accuracy "
                   f"{self._right / seen:.4f}, agreement {self._agreeing / seen:.4f}")
 

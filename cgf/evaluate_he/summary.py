@@ -11,10 +11,14 @@ from cgf.evaluate_he.lines import Finished
 from cgf.he.record import LayerRecord
 
 SCOPE = "softmax under CKKS, all else in the clear"
+SIMULATED = "softmax simulated, nothing encrypted"
 
 
-def summary(finished: Finished) -> dict[str, Any]:
+def summary(finished: Finished, encrypts: bool = True) -> dict[str, Any]:
     """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
+
+    encrypts: whether the engine that ran does. circuit names what ran, circuits counts its entries. outside_domain is
+    a share of the entries, beyond_guard, wrong and inexact count them (cgf.he.record.HeadErrors).
 
     seconds: total is wall time; the phases (model, pack, encrypt, circuit, decrypt, compare) and the operations
     of the circuit are summed over workers and threads. A ruined sample counts as wrong and as not agreeing; errors
@@ -29,10 +33,13 @@ def summary(finished: Finished) -> dict[str, Any]:
         seconds.update(record.seconds)
     slots = sorted({s for record in layers for s in record.slots})
     ranged = all(record.low is not None for record in layers)
+    beyond, circuits = sum(record.beyond for record in layers), _circuits(layers, entries)
     return {
-        "scope": SCOPE, "samples": len(finished.samples), "accuracy": finished.share("prediction", "label"),
+        "scope": SCOPE if encrypts else SIMULATED, "encrypted": encrypts, "samples": len(finished.samples),
+        "accuracy": finished.share("prediction", "label"),
         "accuracy_plain": finished.share("plain", "label"), "accuracy_exact": finished.share("exact", "label"),
         "agreement": finished.share("prediction", "plain"),
+        "agreement_exact": finished.share("prediction", "exact"),
         "ruined": sum(row["prediction"] is None for row in finished.samples.values()),
         "max_error": max(record.max_error for record in layers),
         "mean_error": sum(record.sum_error for record in layers) / max(1, entries - sum(r.lost for r in layers)),
@@ -41,12 +48,13 @@ def summary(finished: Finished) -> dict[str, Any]:
         "ops": dict(ops),
         "seconds": {"total": total, "model": sum(batch["model_s"] for batch in finished.batches), **seconds},
         "ring_slots": slots[0] if len(slots) == 1 else slots,
-        "circuits": _circuits(layers, entries), "made_by": _made_by(finished.batches),
+        "circuit": " and ".join(sorted(circuits)), "circuits": circuits, "made_by": _made_by(finished.batches),
         "entries": entries, "batches": len(finished.batches),
         "samples_per_s": len(finished.samples) / total, "us_per_entry": 1e6 * total / entries,
         "peak_mib": max(batch["peak_mib"] for batch in finished.batches),
         "outside_domain": sum(record.outside for record in layers) / entries if ranged else None,
-        "beyond_guard": sum(record.beyond for record in layers) if ranged else None,
+        "beyond_guard": beyond if ranged or beyond else None,
+        **{name: sum(record.count(name) for record in layers) for name in ("wrong", "inexact")},
         "overflow": sum(record.overflow for record in layers),
         "layers": [_layer(number, record) for number, record in enumerate(layers)],
     }  # fmt: skip
@@ -103,5 +111,6 @@ def merged(results: list[dict[str, Any]], lines: list[Finished]) -> dict[str, An
     if not needed == have == len(whole.samples):
         raise UserError(f"the shards need to hold {needed} samples, each once, and hold {have}, "
                         f"{len(whole.samples)} of them different")
-    first = {key: value for key, value in results[0].items() if key not in ("shard", "samples_of_all_shards")}
-    return {**first, **summary(whole), "shards": count}
+    own = ("shard", "samples_of_all_shards", "lines_sha256")
+    first = {key: value for key, value in results[0].items() if key not in own}
+    return {**first, **summary(whole, first.get("encrypted", True)), "shards": count}

@@ -15,12 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgf.approx.fit import GUARD_BOUND
 from cgf.errors import UserError
 from cgf.he.record import HeadErrors, LayerRecord
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.tensor import TensorRows
 
+TENFOLD = 10.0  # an error beyond so many times what is stated is no noise
+ROUNDING = 1e-9  # of float64 arithmetic, where a stated error is next to nothing
+MOST = 1e300
 HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined before; no plan's domain comes near
 
 
@@ -79,31 +83,61 @@ class Encrypted:
         """
         double = scores.double()
         keep = torch.ones_like(double, dtype=torch.bool) if valid is None else valid.expand(double.shape)
-        error = torch.where(keep, (weights - self.softmax.reading(double, valid)).abs(), 0.0)
+        clear = self.softmax.reading(double, valid)
+        error = torch.where(keep, (weights - clear).abs(), 0.0)
         wrong = (~(error.isfinite() & given.isfinite()) & keep).amax((2, 3)) & ~lost[:, None]  # (B, H)
         ruined = wrong.amax(1) | lost
         error = error.masked_fill(ruined[:, None, None, None], 0.0)
-        seen = LayerRecord(entries=int(keep.sum()), sum_error=float(error.sum()), heads=HeadErrors.of(error.shape[1]),
+        heads = HeadErrors.of(error.shape[1])
+        seen = LayerRecord(entries=int(keep.sum()), sum_error=float(error.sum()), heads=heads,
                            lost=int(keep[ruined].sum()), ruined=set(ruined.nonzero().flatten().tolist()))
-        seen.heads.ruined = wrong.sum(0).cpu().numpy()  # type: ignore[union-attr]
-        seen.heads.max_error = error.amax((0, 2, 3)).cpu().numpy()  # type: ignore[union-attr]
-        e = self.softmax.exponential
-        if e is not None and e.fit is not None and hasattr(self.softmax, "exponent"):
-            self._locate(self.softmax.exponent(TensorRows.of(double, valid)).data, keep, e.fit, seen)
+        heads.ruined = wrong.sum(0).cpu().numpy()
+        heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
+        counted = keep & ~ruined[:, None, None, None]
+        heads.wrong = _by_head(error > self._allowed(clear.masked_fill(~counted, 0.0)))
+        self._locate(double, valid, keep, clear, seen)
+        self._define(double, valid, counted, clear, heads)
         self.record.join(seen)
         return ruined
 
-    @staticmethod
-    def _locate(y: Tensor, keep: Tensor, fit: Any, seen: LayerRecord) -> None:
-        def by_head(interval: tuple[float, float]) -> np.ndarray:
-            if interval[0] <= low and high <= interval[1]:
-                return np.zeros(y.shape[1], dtype=np.int64)
-            lies = ((y < interval[0]) | (y > interval[1])) & keep
-            return lies.sum((0, 2, 3)).cpu().numpy()
+    def _allowed(self, clear: Tensor) -> Tensor:
+        """The most that a weight may be off, by head (H, 1, 1): ten times the noise that the library states, of the
+        largest weight of the head where that exceeds 1, times what the circuit amplifies."""
+        largest = clear.abs().amax((0, 2, 3)).clamp(min=1.0)[:, None, None]
+        return TENFOLD * self.session.noise * self.softmax.amplification * largest
 
+    def _locate(self, double: Tensor, valid: Tensor | None, keep: Tensor, clear: Tensor, seen: LayerRecord) -> None:
+        """Where the arguments lay; of a softmax that states no intervals, weights that no ciphertext holds."""
         assert seen.heads is not None
+        intervals = self.softmax.intervals()
+        if intervals is None:
+            seen.heads.beyond = _by_head((clear.abs() > GUARD_BOUND) & keep)
+            return
+        y = self._argument(double, valid)
         seen.low, seen.high = low, high = tuple(map(float, y[keep].aminmax()))
-        seen.heads.outside, seen.heads.beyond = by_head(fit.domain), by_head(fit.guard)
+        seen.heads.outside, seen.heads.beyond = (
+            np.zeros(y.shape[1], dtype=np.int64) if lo <= low and high <= hi else
+            _by_head(((y < lo) | (y > hi)) & keep) for lo, hi in intervals)
+
+    def _define(self, double: Tensor, valid: Tensor | None, keep: Tensor, clear: Tensor, heads: HeadErrors) -> None:
+        """The polynomials in the clear against the definition, where it states an error: rows inside the domain."""
+        definition, intervals = self.softmax.definition(double, valid), self.softmax.intervals()
+        if definition is None or intervals is None:
+            return
+        exact, bound = definition
+        (lo, hi), y = intervals[0], self._argument(double, valid)
+        outside = (((y < lo) | (y > hi)) & keep).any(-1, keepdim=True)
+        heads.inexact = _by_head(((clear - exact).abs() > TENFOLD * bound + ROUNDING) & keep & ~outside)
+
+    def _argument(self, double: Tensor, valid: Tensor | None) -> Tensor:
+        """As the softmax says; finite, whatever a polynomial in it overflows to."""
+        y = self.softmax.argument(TensorRows.of(double, valid)).data  # type: ignore[attr-defined]
+        return y.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
+
+
+def _by_head(entries: Tensor) -> np.ndarray:
+    """How many of (B, H, Q, K) are true, by head (H,)."""
+    return entries.sum((0, 2, 3)).cpu().numpy()
 
 
 def hopeless(scores: Tensor, valid: Tensor | None) -> Tensor:

@@ -53,6 +53,38 @@ def rings_of(make_owner: Any) -> tuple[Ring, ...]:
     return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
 
 
+@dataclass(frozen=True)
+class Library:
+    """What an owner class states, as ``library``, of the engine that it makes.
+
+    name      of the engine, as results name it;  encrypts: False where nothing is encrypted
+    noise     the largest error of a weight of at most 1 against the same polynomials in the clear, as measured; of
+              larger weights it is relative. A circuit that amplifies more than an exponential says by how much
+              (Softmax.amplification)
+    """
+
+    name: str
+    encrypts: bool
+    noise: float
+
+
+def library_of(make_owner: Any) -> Library | None:
+    """The library that an owner class states, also where partials hand it out, lanes their inner one; None: none."""
+    inner = getattr(make_owner, "keywords", {}).get("make_owner", make_owner)
+    return getattr(inner, "library", getattr(getattr(inner, "func", None), "library", None))
+
+
+def named(engine: Any, make_owner: Any) -> Library:
+    """The library of an owner. UserError where the setting he.engine names another, or the owner states none."""
+    library = library_of(make_owner)
+    if library is None:
+        raise UserError(f"he.owner must be an owner that states its library, and {make_owner!r} does not")
+    if engine != library.name:
+        raise UserError(f"he.engine must name the engine of he.owner, {library.name}, and {engine!r} was given: "
+                        f"he={library.name} alone sets both")
+    return library
+
+
 class OutOfLevels(UserError):
     """A multiplication met a ciphertext at level 0."""
 
@@ -149,6 +181,7 @@ class Owner(Protocol):
 
     slots: int
     max_level: int
+    library: Library
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
 

@@ -205,6 +205,7 @@ class LanesOwner:
         first = make_owner(max_level=max_level)
         others = [make_owner(max_level=max_level, secret=first.dump_secret()) for _ in range(lanes - 1)]
         self._owners: list[Owner] = [first, *others]
+        self.library = first.library
         self.max_level, self.slots, self.rings, self._next = max_level, first.slots, rings_of(make_owner), 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Noted:

@@ -11,35 +11,43 @@ import numpy as np
 
 @dataclass
 class HeadErrors:
-    """Of each head (H,): the largest error, entries outside the accuracy domain and beyond the guard.
+    """Of each head (H,): the largest error, and how many entries lay where or came back how.
 
-    ruined  samples whose weights came back from this head as no numbers, the first time that they did
+    outside  the accuracy domain;  beyond  the guard (weights that no ciphertext holds, where none is stated)
+    ruined   samples whose weights came back from this head as no numbers, the first time that they did
+    wrong    entries that came back further from the polynomials in the clear than ten times the stated noise
+    inexact  entries inside the domain where the polynomials in the clear are further from the definition than ten
+             times the stated error
     """
 
     max_error: np.ndarray
     outside: np.ndarray
     beyond: np.ndarray
     ruined: np.ndarray
+    wrong: np.ndarray
+    inexact: np.ndarray
 
     @classmethod
     def of(cls, heads: int) -> HeadErrors:
         none = np.zeros(heads, dtype=np.int64)
-        return cls(np.zeros(heads), none, none, none)
+        return cls(np.zeros(heads), *[none] * 5)
 
     def join(self, other: HeadErrors) -> None:
         self.max_error = np.maximum(self.max_error, other.max_error)
-        self.outside, self.beyond = self.outside + other.outside, self.beyond + other.beyond
-        self.ruined = self.ruined + other.ruined
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> dict[str, Any]:
-        return {"max_error": self.max_error.tolist(), "outside": self.outside.tolist(), "beyond": self.beyond.tolist(),
-                "ruined": self.ruined.tolist()}
+        return {name: getattr(self, name).tolist() for name in ("max_error", *COUNTED)}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> HeadErrors:
-        """Of a row that may be from before ``ruined`` was counted."""
-        ruined = row.get("ruined", [0] * len(row["beyond"]))
-        return cls(*(np.array(x) for x in (row["max_error"], row["outside"], row["beyond"], ruined)))
+        """Of a row that may be from before all of these were counted."""
+        none = [0] * len(row["beyond"])
+        return cls(np.array(row["max_error"]), *(np.array(row.get(name, none)) for name in COUNTED))
+
+
+COUNTED = ("outside", "beyond", "ruined", "wrong", "inexact")
 
 
 @dataclass
@@ -49,6 +57,7 @@ class LayerRecord:
     levels  that the ciphertexts lost, and those that the dry run counted
     seconds by phase and operation, summed over the workers; 'pack' includes the unpacking
     heads   None where nothing was compared
+    low, high  the least and the greatest argument (the exponent, or what else the intervals are about)
     circuits  entries by the circuit that they went through
     overflow  slots of the simulator beyond what a ciphertext holds
     lost    entries of ruined samples, which no error counts
@@ -76,11 +85,15 @@ class LayerRecord:
 
     @property
     def outside(self) -> int:
-        return 0 if self.heads is None else int(self.heads.outside.sum())
+        return self.count("outside")
 
     @property
     def beyond(self) -> int:
-        return 0 if self.heads is None else int(self.heads.beyond.sum())
+        return self.count("beyond")
+
+    def count(self, name: str) -> int:
+        """Of all heads: entries outside, beyond, wrong or inexact, samples ruined."""
+        return 0 if self.heads is None else int(getattr(self.heads, name).sum())
 
     def join(self, other: LayerRecord) -> None:
         self.entries += other.entries

@@ -16,12 +16,13 @@ from cgf.he.blocks import blocks_of
 from cgf.he.count import Counting
 from cgf.he.delivery import handed_over, opened
 from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, rings_of
+from cgf.he.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, library_of, rings_of
 from cgf.he.memory import keep_freed_memory, peak_mib
 from cgf.he.packed import Packed, Rows
 from cgf.he.record import LayerRecord
 from cgf.he.workers import Workers
 
+NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 KEPT = 64  # dry runs that a session remembers
 
 
@@ -44,7 +45,8 @@ class Session:
         self._make_owner, self.max_level, self.style, self.workers = make_owner, max_level, style, workers
         alone = functools.partial(Session, make_owner, max_level, style)
         self._workers = Workers(alone, workers) if workers > 1 else None
-        self.rings = rings_of(make_owner)
+        self.rings, library = rings_of(make_owner), library_of(make_owner)
+        self.noise = NOISE if library is None else library.noise  # as the library states it
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
         self._needs: dict[Any, Needs] = {}

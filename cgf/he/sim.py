@@ -12,6 +12,7 @@ from cgf.errors import UserError
 from cgf.he.engine import (
     BOOTSTRAPPABLE,
     RINGS,
+    Library,
     Ring,
     check_fits,
     need_bootstrap,
@@ -145,6 +146,9 @@ class SimOwner:
 
     bootstrap   as of DesiloOwner: any but None simulates the one ring that can refresh its ciphertexts
     """
+
+    # float64: 1e-16 a product, and squarings, differences of squares and iterations multiply it
+    library = Library("sim", encrypts=False, noise=1e-9)
 
     def __init__(self, max_level: int, bound: float = 2.0**18, outside: str = "record",
                  rings: tuple[Ring, ...] = RINGS, secret: bytes | None = None, bootstrap: str | None = None) -> None:

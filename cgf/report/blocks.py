@@ -180,7 +180,7 @@ def of_means(found: list[dict[str, Any]]) -> str:
             row["study"], row["run"], row["approx"], _or_dash(row["levels"], "d"), str(row["epochs"]),
             ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
             f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})", _or_dash(row["points"], "+.2f"), shown,
-            _or_dash(row["beyond_guard"], "d"),
+            _or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
         ])  # fmt: skip
     return grid(["study", "run", "exponential", "levels", "epochs", "seeds", "accuracy", "points against exact",
                  "outside", "beyond guard"], lines)

@@ -17,13 +17,14 @@ from cgf.report.collect import Found
 from cgf.results import write_text
 
 SCOPE = "Softmax under CKKS, all else in the clear."
+SIMULATED = "Softmax simulated, nothing encrypted."
 LICENCE = "This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)"
 
 STYLE = """
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5b6675;
-  --line: #dfe3e8; --accent: #0b6bb8; }
+  --line: #dfe3e8; --accent: #0b6bb8; --red: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1a2029; --ink: #e4e8ee;
-  --soft: #98a3b3; --line: #2d3642; --accent: #6db7f2; } }
+  --soft: #98a3b3; --line: #2d3642; --accent: #6db7f2; --red: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -39,6 +40,7 @@ table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-
 th, td { padding: .42rem .55rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
 td { white-space: nowrap; }
+tr.red td, ul.red { color: var(--red); }
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; }
 .wrap td { white-space: normal; overflow-wrap: anywhere; }
@@ -76,10 +78,16 @@ def page(found: Found) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(title)}</h1>\n"
-        f'<p class="lead"><strong>{escape(SCOPE)}</strong> {escape(lead)}</p>\n'
+        f'<p class="lead"><strong>{escape(scope(found.results))}</strong> {escape(lead)}</p>\n'
         + "\n".join(part for part in parts if part)
         + f"\n<footer>{escape(LICENCE)}</footer>\n</main>\n</body>\n</html>\n"
     )
+
+
+def scope(results: list[dict]) -> str:
+    """What stayed encrypted in the results, as the page and the terminal say it."""
+    kinds = [tables.under_ckks(row) for row in results if row.get("kind") == tables.CKKS]
+    return SIMULATED if kinds and not any(kinds) else SCOPE
 
 
 def _several(count: int, noun: str) -> str:
@@ -97,8 +105,10 @@ def _summary(found: Found) -> str:
     left = {"model", "task", "softmax", "exponential", "engine"}
     numeric = [column.key not in left for column in tables.COLUMNS]
     notes = "".join(f"<li>{escape(note)}</li>" for note in tables.NOTES)
-    table = _table(titles, [tables.cells(row) for row in rows], numeric)
-    return _section(f"Results{_of(found.results)}", table + f'<ul class="notes">{notes}</ul>')
+    table = _table(titles, [tables.cells(row) for row in rows], numeric, red=[bool(row.get("red")) for row in rows])
+    red = "".join(f"<li>{escape(reason)}</li>" for row in rows for reason in row.get("red") or [])
+    return _section(f"Results{_of(found.results)}", table + (f'<ul class="red">{red}</ul>' if red else "")
+                    + f'<ul class="notes">{notes}</ul>')
 
 
 def _figures(found: Found) -> list[str]:
@@ -238,14 +248,16 @@ def _text(key: str, value: Any) -> str:
     return tables.error(value) if key.endswith("error") else tables.plain(value)
 
 
-def _table(titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "") -> str:
+def _table(titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "",
+           red: list[bool] | None = None) -> str:
     def cell(tag: str, text: str, right: bool) -> str:
         return f"<{tag}{' class=number' if right else ''}>{escape(text)}</{tag}>"
 
-    def line(tag: str, texts: list[str]) -> str:
-        return "<tr>" + "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True)) + "</tr>"
+    def line(tag: str, texts: list[str], marked: bool = False) -> str:
+        cells = "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True))
+        return f"<tr{' class=red' if marked else ''}>{cells}</tr>"
 
-    body = "\n".join(line("td", texts) for texts in lines)
+    body = "\n".join(line("td", *row) for row in zip(lines, red or [False] * len(lines), strict=True))
     head = line("th", titles)
     table = f'<table class="{style}">\n<thead>{head}</thead>\n<tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'

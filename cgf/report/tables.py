@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from rich.table import Table
 
+from cgf.report.red import reasons
+
 MISSING = "–"
 PLAIN, CKKS = "eval_plain", "eval_he"
 
@@ -82,7 +84,7 @@ NOTES = (
     "entries/s: softmax entries by the whole time of the evaluation, encryption and decryption included.",
     "outside domain: share of entries outside the interval on which the polynomial's accuracy is stated.",
     "engine: 'clear' is plain arithmetic, 'simulator' the circuit of CKKS on plain numbers (no encryption, "
-    "so no accuracy under CKKS).",
+    "so no accuracy under CKKS); 'red' a result that is not to be believed, for a reason that its file says.",
 )
 
 
@@ -102,18 +104,25 @@ def _order(result: dict) -> tuple:
 def engine_name(result: dict) -> str:
     if result.get("kind") == PLAIN:
         return "clear"
-    return "simulator" if result.get("engine") == "sim" else f"CKKS ({result.get('engine', 'unnamed')})"
+    return f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
 
 
 def under_ckks(result: dict) -> bool:
-    """True for a result of real encryption; the simulator's is not one and must not be shown as one."""
-    return result.get("kind") == CKKS and result.get("engine") != "sim"
+    """True for a result of real encryption; the simulator's is not one and must not be shown as one.
+
+    Files of before it was written are told by their engine, a setting then, and by the owner that they name.
+    """
+    owner = _dict(_dict(_dict(_dict(result.get("run")).get("config")).get("he")).get("owner")).get("_target_")
+    simulated = result.get("engine") == "sim" or str(owner).endswith(".SimOwner")
+    return result.get("kind") == CKKS and bool(result.get("encrypted", not simulated))
 
 
 def _row(result: dict) -> dict:
     shared = ("model", "task", "softmax", "levels", "outside_domain")
     row = {column.key: None for column in COLUMNS} | {key: result.get(key) for key in shared}
     row |= {"exponential": result.get("approx"), "engine": engine_name(result), "samples": samples(result)}
+    if red := reasons(result):
+        row |= {"engine": f"{row['engine']}, red", "red": [f"{result.get('_path')}: {reason}" for reason in red]}
     if result["kind"] == PLAIN:
         return row | {"accuracy": result.get("accuracy")}
     row |= {key: result.get(key) for key in ("agreement", "max_error")}
@@ -210,7 +219,8 @@ def terminal(main: list[dict], title: str = "") -> Table:
         numeric = not any(isinstance(row.get(column.key), str) for row in main) or column.key == "samples"
         table.add_column(column.title, justify="right" if numeric else "left", overflow="fold")
     for row in main:
-        table.add_row(*(column.text(row.get(column.key)).replace("[", r"\[") for column in used))
+        table.add_row(*(column.text(row.get(column.key)).replace("[", r"\[") for column in used),
+                      style="red" if row.get("red") else None)
     return table
 
 

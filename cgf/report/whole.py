@@ -9,6 +9,7 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.figure import colours, new_figure, png
+from cgf.report.red import reasons
 from cgf.results import read_json
 
 # microseconds a score entry of one softmax under CKKS, from publications: seconds, entries, what on
@@ -36,7 +37,8 @@ def results(folder: Path) -> list[dict[str, Any]]:
 def lines(folder: Path) -> list[list[str]]:
     """A line a result, in the order of TITLES; then the published ones, which have a time alone."""
     table = [[
-        r["model"], r["task"], _softmax(r), exponential(r), f"{r['samples']:,}", _per_cent(r["accuracy"]),
+        r["model"], r["task"], _softmax(r), exponential(r), f"{r['samples']:,}",
+        _per_cent(r["accuracy"]) + (" (red)" if reasons(r) else ""),
         _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), _exact(folder, r), f"{r['agreement']:.4f}",
         str(r["levels"]),
         f"{r['max_error']:.1e}", _or_dash(r["beyond_guard"]),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential
+    from cgf.approx.specs import Interval
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
@@ -49,6 +50,7 @@ class Softmax:
     encryptable: ClassVar[bool] = True
     why_not_encryptable: ClassVar[str] = ""
     weights_follow: ClassVar[tuple[str, ...]] = DEFINING
+    amplification: ClassVar[float] = 1.0  # of an engine's noise by the circuit, beyond that of one exponential
 
     exponential: Exponential | None = field(default=None, init=False, repr=False)
     layer: int = field(default=0, init=False, repr=False)
@@ -101,6 +103,20 @@ class Softmax:
         """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any."""
         return self.weights(scores, valid)
 
+    def argument(self, x: Value) -> Value:
+        """What ``intervals`` are about, of the scaled scores x: the scores themselves, unless a subclass says more."""
+        return x
+
+    def intervals(self) -> tuple[Interval, Interval] | None:
+        """(domain, guard) of ``argument``: inside the first what is stated of the error holds, beyond the second the
+        polynomials explode. None where nothing is stated: no polynomial, or one that is the definition itself."""
+        return None
+
+    def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+        """(weights without any polynomial, the error that ``reading`` states against them on the domain); None where
+        no such error is stated."""
+        return None
+
     def sized(self, heads: int) -> None:
         """Told the heads of its layer by whoever installs it; for a softmax that keeps something a head."""
 
@@ -150,6 +166,13 @@ class ExponentialSoftmax(Softmax):
     def exponent(self, x: Value) -> Value:
         """y, with weights = exp(y)."""
         raise NotImplementedError
+
+    def argument(self, x: Value) -> Value:
+        return self.exponent(x)
+
+    def intervals(self) -> tuple[Interval, Interval] | None:
+        fit = None if self.exponential is None else self.exponential.fit
+        return None if fit is None else (fit.domain, fit.guard)
 
     def formula(self, x: Value) -> Value:
         return self.apply_exponential(self.exponent(x).at_invalid(0.0))

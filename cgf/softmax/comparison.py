@@ -34,6 +34,7 @@ class Comparison(Published):
     name: ClassVar[str] = "hetal"
     maximum: ClassVar[str] = "comparison"
     adaptive: ClassVar[bool] = True
+    amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare
     source: ClassVar[str] = "HETAL, Lee et al., ICML 2023"
     radius: float = 8.0
     extensions: int = 5
@@ -54,6 +55,11 @@ class Comparison(Published):
     @property
     def domain(self) -> tuple[float, float]:
         return -self.half_width, self.half_width
+
+    @property
+    def guard(self) -> tuple[float, float]:  # type: ignore[override]
+        """The domain itself: two scores that differ by more than 2 R are compared the wrong way round."""
+        return self.domain
 
     @cached_property
     def divider(self) -> Goldschmidt:

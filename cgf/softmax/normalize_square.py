@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, iterations_for
@@ -14,6 +14,9 @@ from cgf.errors import UserError
 from cgf.softmax.published import Published, interval
 from cgf.softmax.standard import relative_error, scaled
 from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SMALL = 4  # keeps y of a row that one entry has all the weight of below 1, as a bootstrap needs it
 
@@ -33,6 +36,7 @@ class NormalizeSquare(Published):
 
     name: ClassVar[str] = "cho"
     maximum: ClassVar[str] = "fixed"
+    amplification: ClassVar[float] = 10.0  # bootstraps: results/bench/softmax.json has 1.0e-3 of it
     source: ClassVar[str] = "Cho et al., CCS 2024"
     bound: float = 128.0
     high: float = 0.0
@@ -80,6 +84,10 @@ class NormalizeSquare(Published):
         narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
         return last**4 + 2**self.k * relative_error(narrow, 1.0, (-self.bound / 2**self.k, 0.0))
 
+    def first(self, value: np.ndarray) -> np.ndarray:
+        """Squared, as it enters the first 1 / sqrt."""
+        return self.start(value) ** 2
+
     def public_scale(self, count: int | None) -> float:
         return self.start.a
 
@@ -109,6 +117,7 @@ class Thor(Published):
 
     name: ClassVar[str] = "thor"
     maximum: ClassVar[str] = "fixed"
+    amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare
     source: ClassVar[str] = "THOR, Moon et al. 2024"
     low: float = -27.25
     high: float = 21.73
@@ -145,6 +154,9 @@ class Thor(Published):
         known = fit.chebyshev(-width, 0.0, 15, self.squarings).fit
         assert known is not None
         return self.temperature * known.max_error / (self.n * self.eps) + self.dividers[-1].max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
 
     def public_scale(self, count: int | None) -> float:
         return self.numerator.a

@@ -14,6 +14,7 @@ from cgf.softmax.published import Published
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 
@@ -56,6 +57,9 @@ class ScaledReLU(Published):
     def error_bound(self) -> float:
         """Of rows of one entry; longer ones divide it by n^scale."""
         return self.polynomial.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.polynomial(value)
 
     def activation(self, x: Tensor) -> Tensor:
         return x.relu()

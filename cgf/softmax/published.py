@@ -14,7 +14,12 @@ from cgf.softmax.base import Softmax, age
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
+
+    from cgf.approx.specs import Interval
+
+TWICE = 2.0  # beyond twice its largest size on the domain a polynomial grows as its degree says, and no result holds
 
 
 @dataclass(eq=False)
@@ -47,6 +52,33 @@ class Published(Softmax):
 
     def error_bound(self) -> float:
         raise NotImplementedError
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        """The first polynomial of the formula at values of ``argument``, up to a factor: what explodes first."""
+        raise NotImplementedError
+
+    @cached_property
+    def guard(self) -> Interval:
+        """The interval around the domain where ``first`` stays within TWICE its largest size on the domain."""
+        import numpy as np
+
+        (low, high), way = self.domain, np.geomspace(1e-4, 64.0, 4000) * (self.domain[1] - self.domain[0])
+        with np.errstate(all="ignore"):
+            most = TWICE * np.abs(self.first(np.linspace(low, high, 20_001))).max()
+            below, above = (np.abs(self.first(ends)) <= most for ends in (low - way, high + way))
+        left, right = (float(way[: len(way) if fine.all() else int(np.argmin(fine))].max(initial=0.0))
+                       for fine in (below, above))
+        return low - left, high + right
+
+    def intervals(self) -> tuple[Interval, Interval] | None:
+        return self.domain, self.guard
+
+    def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+        return type(self).weights(self, scores, valid), self._stated_error
+
+    @cached_property
+    def _stated_error(self) -> float:
+        return self.error_bound()
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         from cgf.softmax.exact import Exact
@@ -89,6 +121,9 @@ class Rectified(Published):
     @cached_property
     def divider(self) -> Goldschmidt:
         return Goldschmidt(self.least, self.most, self.iterations)
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.polynomial(value)
 
     def public_scale(self, count: int | None) -> float:
         return self.polynomial.a

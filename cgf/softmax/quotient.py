@@ -13,6 +13,7 @@ from cgf.softmax.published import Published
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 
@@ -51,6 +52,9 @@ class Power(Published):
 
     def error_bound(self) -> float:
         return self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return (value + self.c) ** self.p
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         import torch

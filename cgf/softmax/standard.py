@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.poly import Polynomial
 from cgf.softmax.published import Published, interval
 from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(eq=False)
@@ -59,6 +62,9 @@ class Standard(Published):
 
     def error_bound(self) -> float:
         return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
 
     def public_scale(self, count: int | None) -> float:
         return self.numerator.a
@@ -125,6 +131,9 @@ class FixedMax(Published):
             return math.inf
         u = math.log(self.least / self.n)
         return math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
 
     def public_scale(self, count: int | None) -> float:
         return self._root() / 2**self.r

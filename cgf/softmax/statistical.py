@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, Newton
@@ -13,6 +13,9 @@ from cgf.approx.poly import Polynomial
 from cgf.softmax.published import Published, centred, interval, scaled_variance
 from cgf.softmax.standard import relative_error, scaled
 from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(eq=False)
@@ -27,6 +30,7 @@ class Arion(Published):
     name: ClassVar[str] = "arion"
     maximum: ClassVar[str] = "bound"
     adaptive: ClassVar[bool] = True
+    amplification: ClassVar[float] = 50.0  # degrees of 63 and 255: 5e-3 (tests/cgf/he/test_published.py)
     source: ClassVar[str] = "ARION, Yang et al. 2025"
     n: int = 128
     low: float = -60.0
@@ -60,10 +64,20 @@ class Arion(Published):
     def public_scale(self, count: int | None) -> float:
         return self.exp.a / (count or 1)
 
-    def formula(self, x: Value) -> Value:
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.exp(value)
+
+    def argument(self, x: Value) -> Value:
+        """x - m."""
+        return (self._shifted(x * self.public_scale(x.count)) + -self.exp.b) * (1 / self.exp.a)
+
+    def _shifted(self, x: Value) -> Value:
+        """a (x - m) + b of scaled scores."""
         a, shifted = self.exp.a, centred(x)
-        u = shifted - scaled_variance(shifted, 0.208 / a) + (self.exp.b - a * 2.6)
-        e = self.exp.core(u).at_invalid(0.0)
+        return shifted - scaled_variance(shifted, 0.208 / a) + (self.exp.b - a * 2.6)
+
+    def formula(self, x: Value) -> Value:
+        e = self.exp.core(self._shifted(x)).at_invalid(0.0)
         total = e.row_sum().refresh(self.inverse.levels + 2, self.most)
         guess = self.inverse.guess
         return e * self.inverse.inverse(total, total * guess.a + guess.b)
@@ -135,9 +149,20 @@ class Tricycle(Published):
     def public_scale(self, count: int | None) -> float:
         return self.numerator.a / (count or 1)
 
-    def formula(self, x: Value) -> Value:
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
+
+    def argument(self, x: Value) -> Value:
+        """x - m, m by the polynomial that stands for the root: where that explodes, so does this."""
+        return (self._shifted(x * self.public_scale(x.count)) + -self.numerator.b) * (1 / self.numerator.a)
+
+    def _shifted(self, x: Value) -> Value:
+        """a (x - m) + b of scaled scores."""
         p, root, shifted = self.numerator, self.root, centred(x)
         u = scaled_variance(shifted, root.a / p.a**2) + root.b
         bound = root.scaled(p.a * math.sqrt(2 * math.log(self.n))).core(u)
-        e = p.core(shifted - bound + p.b).at_invalid(0.0)
+        return shifted - bound + p.b
+
+    def formula(self, x: Value) -> Value:
+        e = self.numerator.core(self._shifted(x)).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())

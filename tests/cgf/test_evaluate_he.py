@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
 from resealed import reseal
 
+from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.fit import with_fit
 from cgf.errors import UserError
 from cgf.evaluate_he.batches import chosen_samples
 from cgf.he.sim import SimOwner
@@ -27,11 +29,11 @@ KEYS = {"accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error"
         "levels_counted", "ops", "seconds", "ring_slots", "outside_domain", "beyond_guard", "samples"}
 
 
-def evaluate(checkpoint, *arguments, name="result"):
+def evaluate(checkpoint, *arguments, name="result", code=0):
     """The result file of an eval_he.py run, and the lines beside it: one a sample, then one for their batch."""
     out = checkpoint / "eval" / f"{name}.json"
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return json.loads(out.read_text()), read_lines(out.with_suffix(".jsonl"))
 
 
@@ -102,7 +104,7 @@ def test_real_ciphertexts(checkpoint):
 
 def stable(result):
     """A result without what no two runs share: times, memory, provenance."""
-    other = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers")
+    other = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers", "lines_sha256")
     return {key: value for key, value in result.items() if key not in other}
 
 
@@ -157,6 +159,9 @@ def test_shards_make_one_result(checkpoint):
     lines = second.with_suffix(".jsonl")
     lines.write_bytes(b"".join(lines.read_bytes().splitlines(keepends=True)[:-1]))
     refused = merge(first, second, to="short.json")
+    assert refused.returncode == 2 and "part-shard2of2.jsonl was changed after part-shard2of2.json" in refused.stderr
+    second.write_text(json.dumps({key: value for key, value in two.items() if key != "lines_sha256"}))
+    refused = merge(first, second, to="short.json")  # a result of before does not say what its lines were
     assert refused.returncode == 2 and "need to hold 30 samples, each once, and hold" in refused.stderr
     assert not (checkpoint / "eval" / "short.json").exists()
 
@@ -258,7 +263,7 @@ def test_a_result_of_another_checkpoint_is_kept(checkpoint, tmp_path):
     arguments = ["samples=2", f"out={out}"]
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments, "approx=plan").returncode == 0  # made again
-    early = {k: v for k, v in json.loads(out.read_text()).items() if k != "checkpoint_digest"}
+    early = {k: v for k, v in json.loads(out.read_text()).items() if k != "checkpoint_sha256"}
     for _ in range(2):
         kept = out.read_bytes()
         done = call("eval_plain", f"ckpt={other}", *arguments)
@@ -332,7 +337,8 @@ def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch)
         monkeypatch.setattr(SimOwner, "decrypt_pair", lambda self, ct, wrong=wrong: (
             wrong(self, ct), wrong(self, type(ct)(ct.values.imag, ct.level, ct.polynomials))))
         (checkpoint / "eval" / "result.jsonl").unlink()
-        result, lines = evaluate(checkpoint, "he=sim", "he.samples=30")
+        result, lines = evaluate(checkpoint, "he=sim", "he.samples=30", code=1)
+        assert result["wrong"] > 0 and not result["green"]
         changed = logits(lines)
         assert all(np.abs(np.subtract(changed[i], clean_logits[i])).max() > 1e-3 for i in clean_logits)
         assert any(np.argmax(changed[i]) != np.argmax(clean_logits[i]) for i in clean_logits)
@@ -343,8 +349,10 @@ def test_entries_beyond_the_guard_are_red(checkpoint):
     path = checkpoint / "plan.json"
     plan = json.loads(path.read_text())
     y = plan["calibrated"]
-    guard = [y[0] * 0.5, max(y[1], 0.1)]
-    plan["exponential"]["guard"] = plan["exponential"]["domain"] = guard
+    guard = (y[0] * 0.5, max(y[1], 0.1))
+    narrow = with_fit(exponential_from_json(plan["exponential"]), guard).fit
+    facts = {"domain": guard, "guard": guard, "max_error": narrow.max_error}  # a guard too narrow is conservative
+    plan = {**plan, **facts, "exponential": {**plan["exponential"], **facts}}
     path.write_text(json.dumps(plan))
     out = checkpoint / "eval" / "red.json"
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", "he=sim", "he.samples=20")
@@ -361,7 +369,10 @@ def test_entries_beyond_the_guard_are_red(checkpoint):
     assert f"layer {-worst[1]} head {-worst[2]} ({worst[0]})" in warning[0]
     out = checkpoint / "eval" / "plain.json"
     plain = call("eval_plain", f"ckpt={checkpoint}", f"out={out}", "approx=plan", "samples=20")
-    assert plain.returncode == 0 and json.loads(out.read_text())["beyond_guard"] == result["beyond_guard"]
+    red = json.loads(out.read_text())
+    assert plain.returncode == 1 and red["beyond_guard"] == result["beyond_guard"] and red["green"] is False
+    assert plain.stderr == "".join(f"error: {reason}\n" for reason in red["red"]) and len(red["red"]) == 1
+    assert f"would be ruined: layer {-worst[1]} head {-worst[2]} ({worst[0]})" in red["red"][0]
 
 
 def test_chosen_samples():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_evaluate_he import call, checkpoint_fixture, evaluate, logits, trained_run_fixture  # noqa: F401
 
+from cgf.evaluate_he.lines import checksum
 from cgf.he.sim import SimOwner
 from cgf.results import read_lines
 
@@ -93,6 +94,8 @@ def test_lines_of_several_commits_and_of_before_all_this(checkpoint):
             layer["heads"].pop("ruined")
         old.append(row)
     other = {**lines[8], "made_by": {"commit": "f" * 40, "dirty": False, "desilofhe": "2.0.0"}}
+    old = [{**row, "sha256": checksum(row)} for row in old]
+    other["sha256"] = checksum(other)
     path.write_text("".join(json.dumps(row) + "\n" for row in (*old, *lines[6:8], other)))
     again, after = evaluate(checkpoint, *arguments)
     assert len(after) == 12 and after[:9] == [*old, *lines[6:8], other]

@@ -79,7 +79,7 @@ def test_a_host_like_any_other():
 @pytest.mark.parametrize("options, says", [
     ({"depth": 13}, "model.depth must be a number of layers from 1 to 12, and 13"),
     ({"img_size": 100}, "model.img_size must be a multiple of 14 pixels, and 100"),
-    ({"package": "no_such_package"}, "needs the Python package no_such_package, .*--no-deps -r requirements-models.txt"),
+    ({"package": "no_such_package"}, "needs the Python package no_such_package, .*-r requirements-models.txt"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_sentence(options, says):
     with pytest.raises(UserError, match=says):

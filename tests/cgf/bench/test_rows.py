@@ -46,7 +46,7 @@ class Machine:
         if script == "train.py":
             self.names.append(options["run"])
             self.train(Path(options["outputs"]) / options["run"], int(options.get("p", 5)))
-        else:
+        elif script == "eval_plain.py":
             assert options["predictions"] == "true"
             self.evaluate(Path(options["out"]))
 
@@ -62,7 +62,7 @@ class Machine:
             append_line(folder / "metrics.jsonl", {"step": step, "epoch": step / 4, "val_accuracy": 0.5})
 
     def evaluate(self, out):
-        given = PREDICTIONS[out.stem]
+        given = PREDICTIONS[out.stem.removesuffix("-plan")]
         correct = sum(a == b for a, b in zip(given, LABELS, strict=True))
         write_json(out, {**dict.fromkeys(rows.MEASURED), "model": "m", "approx": "exact", "rows": "full",
                          "samples": 6, "correct": correct, "accuracy": correct / 6, "predictions": given,
@@ -95,6 +95,22 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     second = rows.row(other, other.study.run("calibrated"), "t")
     assert second["trials"] == row["trials"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
     assert rows.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
+
+
+def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "total_levels", lambda folder, kind, planned: 6 if planned else None)
+    config = {**CONFIG, "runs": {**CONFIG["runs"], "exact": {**CONFIG["runs"]["exact"], "plan": ["approx=chain"]}}}
+    machine = Machine()
+    one = Seed(Study.of(config), 42, tmp_path, more=("predictions=true",), execute=machine)
+    one.carry_out(["teacher", "exact"])
+    planned = {**read_json(one.planned("exact")), "accuracy": 1 / 6, "correct": 1, "predictions": [0, 0, 0, 0, 1, 0],
+               "approx": "chain", "beyond_guard": 7, "red": ["7 entries lay beyond the plan's guard"]}
+    write_json(one.planned("exact"), planned)
+    row = rows.row(one, one.study.run("exact"), "t")
+    assert (row["accuracy"], row["accuracy_planned"]) == (3 / 6, 1 / 6)
+    assert row["paired_planned"]["this_alone"] == 0 and row["paired_planned"] != row["paired"]
+    assert row["evaluation_planned"]["accuracy"] == 1 / 6 and row["approx"] == "chain"
+    assert row["evaluation_planned"]["red"] == planned["red"] and "red" not in row["evaluation"]
 
 
 def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):

@@ -185,6 +185,37 @@ def test_a_failing_process_is_one_sentence_and_no_done_step(tmp_path):
     assert read_lines(tmp_path / "steps.jsonl") == []
 
 
+FAKE = """
+import json, pathlib, sys
+given = dict(a.split("=", 1) for a in sys.argv[1:])
+if {writes!r}:
+    pathlib.Path(given["out"]).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(given["out"]).write_text(json.dumps({{"red": {red!r}}}))
+sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize("red, code, writes, goes_on", [
+    (["3 entries lay beyond the plan's guard"], 1, True, True), ([], 1, True, False),
+    (["3 entries lay beyond the plan's guard"], 2, True, False), ([], 1, False, False), ([], 0, True, True),
+])
+def test_a_red_evaluation_is_a_result_and_a_crash_is_none(tmp_path, monkeypatch, red, code, writes, goes_on):
+    monkeypatch.setattr("cgf.bench.seed.ROOT", tmp_path)
+    (tmp_path / "eval_plain.py").write_text(FAKE.format(writes=writes, red=red, code=code))
+    out = tmp_path / "eval" / "cgf.json"
+    if not writes:  # what an evaluation before this one left is not the result of this one
+        write_json(out, {"red": ["old"]})
+    one = Seed(Study.of(CONFIG), 1, tmp_path)
+    with open(tmp_path / ".lock", "w") as one._held:
+        if goes_on:
+            one._step("eval_plain.py", [f"out={out}"])
+            assert [line.get("red", []) for line in read_lines(tmp_path / "steps.jsonl")] == [red]
+        else:
+            with pytest.raises(UserError, match=rf"eval_plain\.py ended with code {code}"):
+                one._step("eval_plain.py", [f"out={out}"])
+            assert read_lines(tmp_path / "steps.jsonl") == []
+
+
 @pytest.mark.parametrize("change, says", [
     ({"after": "later"}, "run cgf needs later to be done before it, and of the runs .*exact.* can be"),
     ({"after": "cgf"}, "run cgf needs cgf to be done before it"),

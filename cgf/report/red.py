@@ -1,0 +1,102 @@
+"""Why a result is not to be believed: a sentence a reason, in the result file, at the terminal and in every table."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+CURE = "calibrate on more samples or train with a range penalty"
+KINDS = ("eval_plain", "eval_he")
+
+
+def judged(result: dict[str, Any], whose: str) -> dict[str, Any]:
+    """The result with ``red``, a sentence for each reason not to believe it, and ``green`` where there is none.
+
+    whose: plan or polynomial, for the words.
+    """
+    found = complaints(result, whose)
+    return {**result, "green": not found, "red": found}
+
+
+def reasons(result: dict[str, Any]) -> list[str]:
+    """The sentences of a result file; a file of before they were written is judged by what it counted."""
+    if result.get("kind") not in KINDS:
+        return []
+    return result["red"] if "red" in result else complaints(result, "polynomial")
+
+
+def tell_red(result: dict[str, Any]) -> None:
+    """Prints the reasons and ends with exit code 1 where there are any."""
+    if result["red"]:
+        print("\n".join(f"error: {reason}" for reason in result["red"]), file=sys.stderr)
+        sys.exit(1)
+
+
+def complaints(result: dict[str, Any], whose: str) -> list[str]:
+    """A sentence for each reason not to believe the result; of what a file does not count there is none."""
+    layers, found = result.get("layers") or [], []
+    if result.get("beyond_guard"):
+        where = places(layers, "beyond") if layers else _beyond(result)
+        found.append(f"{result['beyond_guard']} entries lay beyond the {whose}'s guard, so their ciphertexts "
+                     f"{'may be' if layers else 'would be'} ruined: {where}; {CURE}")
+    if result.get("overflow"):
+        found.append(f"{result['overflow']} slots of the simulator, summed over operations, held more than a "
+                     f"ciphertext can; {CURE}")
+    if result.get("ruined"):
+        found.append(f"{result['ruined']} of {result['samples']} samples are ruined, counted as wrong: their "
+                     f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}")
+    if result.get("wrong"):
+        found.append(f"{result['wrong']} weights came back further from the same polynomials in the clear than ten "
+                     f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
+                     f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
+                     f"{result['max_error']:.2e}")
+    if result.get("inexact"):
+        found.append(f"{result['inexact']} weights of the polynomials in the clear are further from what softmax "
+                     f"'{result['softmax']}' defines than ten times its stated error, though their scores lie in its "
+                     f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
+                     "model has")
+    return found + _disagreement(result)
+
+
+def _disagreement(result: dict[str, Any]) -> list[str]:
+    """Of samples that are not ruined, more predicted otherwise than in the clear than agreement_asked allows."""
+    share, samples = result.get("agreement_asked"), result.get("samples")
+    if share is None or samples is None:
+        return []
+    other = round((1 - result["agreement"]) * samples) - result["ruined"]
+    most = min(math.ceil((1 - share) * samples - 1e-9), samples // 10)  # 0.01 of 100 is 1.0000000000000009
+    if other <= most:
+        return []
+    worst = places(result["layers"], "wrong") or _worst(result["layers"])
+    return [f"{other} of {samples} samples are predicted otherwise than by the same polynomials in the clear, and "
+            f"{most} may be (he.agreement={share:g}): {worst}"]
+
+
+def _worst(layers: list[dict[str, Any]]) -> str:
+    """The layer and head of the largest error."""
+    known = [(error, layer["layer"], head) for layer in layers if layer["heads"]
+             for head, error in enumerate(layer["heads"]["max_error"])]
+    error, layer, head = max(known, key=lambda x: x[0])
+    return f"the largest error, {error:.2e}, is in layer {layer} head {head}"
+
+
+def _beyond(result: dict[str, Any]) -> str:
+    """Where they lay in an evaluation in the clear; a result of before that was kept tells how far they reached."""
+    at = result.get("beyond_at") or []
+    if not at:
+        return f"the range is {result.get('range')}"
+    return named([(place["entries"], place["layer"], place["head"]) for place in at])
+
+
+def places(layers: list[dict[str, Any]], key: str) -> str:
+    """Layers and heads where ``key`` (outside, beyond, ruined, ...) counts: 'layer 2 head 5 (17), ...', most first."""
+    return named([(count, layer["layer"], head) for layer in layers if layer["heads"]
+                  for head, count in enumerate(layer["heads"].get(key, [])) if count])
+
+
+def named(found: list[tuple[int, int, int]]) -> str:
+    """(count, layer, head) in words, the most first."""
+    ordered = sorted(found, key=lambda x: (-x[0], x[1:]))
+    shown = ", ".join(f"layer {layer} head {head} ({count})" for count, layer, head in ordered[:5])
+    return shown + (f" and {len(ordered) - 5} more heads" if len(ordered) > 5 else "")

@@ -1,0 +1,120 @@
+"""What an encrypted softmax notices of itself: scores beyond its guard, weights off the clear ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from cgf.errors import UserError
+from cgf.he.desilo import DesiloOwner
+from cgf.he.encrypted import Encrypted
+from cgf.he.engine import library_of, named
+from cgf.he.lanes import LanesOwner
+from cgf.he.session import Session
+from cgf.he.sim import SimOwner
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.comparison import Comparison
+from cgf.softmax.exact import Exact
+from cgf.softmax.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
+from cgf.softmax.quotient import Power, Quad, StablePower
+from cgf.softmax.standard import FixedMax, Standard
+from cgf.softmax.statistical import Arion, Tricycle
+from cgf.softmax.tensor import TensorRows
+from cgf.softmax.the_x import TheX
+from cgf.softmax.two_relu import TwoReLU
+
+PUBLISHED = [Standard(), FixedMax(), ScaledReLU(), ScaledSigmoid(), Power(), Quad(), StablePower(), TheX(), TwoReLU(),
+             Comparison(), NormalizeSquare(), Thor(), Arion(), Tricycle()]
+X = torch.tensor(np.random.default_rng(3).uniform(-4.0, 1.0, (2, 2, 4, 16)))
+
+
+def seen(softmax, scores, owner=SimOwner):
+    encrypted = Encrypted(softmax, Session(owner))
+    encrypted.weights(scores)
+    return encrypted.record
+
+
+@pytest.mark.parametrize("softmax", PUBLISHED, ids=lambda s: s.name)
+def test_a_published_softmax_explodes_beyond_its_guard_and_not_inside_it(softmax):
+    (low, high), (left, right) = softmax.intervals()
+    assert left <= low < high <= right and np.isfinite([left, right]).all()
+    if softmax.name == "hetal":
+        return
+    inside, most = np.linspace(low, high, 20_001), 1.0 + 1e-9
+    largest = np.abs(softmax.first(inside)).max()
+    assert np.abs(softmax.first(np.linspace(left, right, 999))).max() <= 2 * largest * most
+    step = (high - low) / 100
+    assert max(np.abs(softmax.first(np.array([left - step, right + step])))) > 2 * largest
+
+
+def test_scores_outside_the_domain_and_beyond_the_guard_are_counted_by_head():
+    softmax, scores = ScaledReLU(), X.clone()
+    scores[0, 1, 2, :3] = torch.tensor([8.1, 9.0, -20.0])
+    record = seen(softmax, scores)
+    assert record.heads.outside.tolist() == [0, 3] and record.heads.beyond.tolist() == [0, 2]
+    assert (record.low, record.high) == (-20.0, 9.0)
+    inside = seen(softmax, X)
+    assert (inside.outside, inside.beyond, inside.count("wrong"), inside.count("inexact")) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("softmax", [Arion(n=16), Tricycle(n=16)], ids=lambda s: s.name)
+def test_a_domain_of_scores_less_an_estimated_maximum_does_not_move_with_them(softmax):
+    y = softmax.argument(TensorRows.of(X, None)).data
+    np.testing.assert_allclose(softmax.argument(TensorRows.of(X + 900.0, None)).data, y, atol=1e-6)
+    assert float((X - y).amax()) > float(X.amax(-1).amax()) - 3  # a maximum, nearly, was taken off
+    if softmax.name == "tricycle":  # the circuit of the other takes half a minute
+        assert seen(softmax, X + 50.0).outside == 0
+
+
+def test_weights_that_no_ciphertext_holds_are_beyond_where_no_interval_is_stated():
+    softmax, scores = BPMax(), X.clone()
+    assert seen(softmax, scores).beyond == 0
+    scores[1, 0, 0, 5] = 10.0  # 15^5 is 2^19.5, and the denominator of a softmax that saw nothing is 1
+    record = seen(softmax, scores)
+    assert record.heads.beyond.tolist() == [1, 0] and record.low is None
+
+
+class Noisy(SimOwner):
+    """Decrypts one slot with an error a hundred times what the simulator states."""
+
+    def decrypt(self, ct):
+        slots = super().decrypt(ct)
+        slots[5] += 1e-7
+        return slots
+
+    def decrypt_pair(self, ct):
+        real, imaginary = super().decrypt_pair(ct)
+        real[5] += 1e-7
+        return real, imaginary
+
+
+def test_weights_further_off_than_ten_times_the_stated_noise_are_wrong():
+    assert seen(ScaledReLU(), X).count("wrong") == 0
+    record = seen(ScaledReLU(), X, Noisy)
+    assert record.heads.wrong.sum() > 0 and record.heads.wrong[0] == 0  # slot 5 is a row of head 1: 4 rows a head
+    large = torch.where(X > 0, X * 7, X)  # weights above 1: the noise is relative to them
+    assert record.count("wrong") == seen(ScaledReLU(), large, Noisy).count("wrong") > 0
+
+
+def test_polynomials_off_the_definition_inside_the_domain_are_inexact():
+    """Power-softmax whose denominators, sums of fourth powers, lie below the interval of its division."""
+    assert seen(Power(), X + 2.0).count("inexact") == 0
+    record = seen(Power(), X / 8)
+    assert record.outside == 0 and record.count("inexact") > 0
+
+
+def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
+    from functools import partial
+
+    lanes = partial(LanesOwner, make_owner=partial(DesiloOwner, mode="cpu"))
+    assert [library_of(o).name for o in (SimOwner, partial(SimOwner), DesiloOwner, lanes)] == [
+        "sim", "sim", "desilo", "desilo"]
+    assert not named("sim", partial(SimOwner)).encrypts and named("desilo", lanes).encrypts
+    with pytest.raises(UserError, match=r"must name the engine of he\.owner, sim, and 'desilo' was given"):
+        named("desilo", partial(SimOwner))
+    with pytest.raises(UserError, match=r"must be an owner that states its library"):
+        named("desilo", lambda max_level: None)
+
+
+def test_exact_softmax_states_nothing():
+    assert Exact().intervals() is None and Exact().definition(X) is None
