@@ -67,7 +67,7 @@ class Plan:
             raise UserError(f"a plan must be a JSON object, and is {data!r}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
         rows, statistics = data.get("rows"), data.get("statistics_levels")
-        if rows not in ROWS or statistics not in ((1, 2) if rows == "full" else (2,)):
+        if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
             raise UserError(f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
                             f"and {statistics!r}")
         range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")

@@ -28,7 +28,7 @@ def verified(exponential: Exponential, file: Any) -> Exponential:
     if stated.guard_bound > GUARD_BOUND:
         raise UserError(f"{file} states a guard_bound of {stated.guard_bound:g}, and a ciphertext holds "
                         f"{GUARD_BOUND:g} at most")
-    known = _known(replace(exponential, fit=None), stated.domain, stated.guard_bound)  # type: ignore[type-var]
+    known = _known(replace(exponential, fit=None), stated.domain, stated.guard_bound)  # type: ignore[type-var, arg-type]
     if not math.isclose(stated.max_error, known.max_error, rel_tol=ROUNDING, abs_tol=NOISE):
         raise UserError(f"{file} states an error of {stated.max_error:.6g} on [{stated.domain[0]:g}, "
                         f"{stated.domain[1]:g}], and its coefficients have {known.max_error:.6g} there: it was changed "

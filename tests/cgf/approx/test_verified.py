@@ -37,7 +37,7 @@ def test_a_plan_as_it_was_made_is_believed():
 
 
 @pytest.mark.parametrize("data, says", [
-    (changed(written(LIMIT), guard=[-500.0, 40.0]), r"states a guard of \[-500, 40\], and its coefficients hold"),
+    (changed(written(LIMIT), guard=[-500.0, 40.0]), r"states a guard of \[-500, 40\], and its numbers hold"),
     (changed(written(LIMIT), domain=[-80.0, 0.5]), r"states an error of .* on \[-80, 0.5\], and its coefficients have"),
     (changed(written(LIMIT), domain=[-300.0, 9.0], guard=[-300.0, 9.0]), "states an error of"),
     (changed(written(LIMIT), constants=[0.02, 0.0, 0.0, 0.0, 0.0]), "states an error of"),
