@@ -34,7 +34,7 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
         )
     replaced = {name for name, _ in found}
     for name, module in model.named_modules():
-        if name not in replaced and _computes_softmax(type(module)):
+        if name not in replaced and _computes_softmax(type(module)):  # type: ignore[arg-type]
             raise UserError(f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
                             f"{type(module).__name__} at {name}")
     return found

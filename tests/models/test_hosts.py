@@ -22,9 +22,9 @@ SIZES = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidd
          "num_labels": CLASSES, "pad_token_id": 0, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2}
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 KINDS = {"Mistral": {**GROUPED, "sliding_window": 3}, "Qwen3": GROUPED, "Gemma2": GROUPED,
-         "Phi": {"qk_layernorm": True}, "Gemma3Text": {**GROUPED, "sliding_window": 3}, "GPT2": {},
-         "Bert": {"is_decoder": True}, "Mixtral": GROUPED, "Roberta": {},
-         "DistilBert": {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}, "Albert": {}}
+         "Phi": {"qk_layernorm": True}, "Gemma3Text": {**GROUPED, "sliding_window": 3}, "GPT2": {}, "Mixtral": GROUPED,
+         "Bert": {"is_decoder": True}, "Roberta": {}, "Albert": {},
+         "DistilBert": {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}}
 TINY_VIT = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2}
 
 
