@@ -84,8 +84,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         try:
             override = OverridesParser.create().parse_override(text)
         except HydraException:
-            key, _, given = text.partition("=")
-            quoted = f"; a value that holds = goes in quotes of its own: '{key}=\"{given}\"'" if "=" in given else ""
+            name, _, rest = text.partition("=")
+            quoted = f"; a value that holds = goes in quotes of its own: '{name}=\"{rest}\"'" if "=" in rest else ""
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         value: Any = override.value()
         swept = override.is_sweep_override()
@@ -185,12 +185,13 @@ def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple
 
     but: names that are left out.
     """
-    default = OmegaConf.load(CONFIGS / f"{config_name}.yaml")
+    chosen = OmegaConf.load(CONFIGS / f"{config_name}.yaml")
+    assert isinstance(chosen, DictConfig)
     for group, choice in HydraConfig.get().runtime.choices.items():
         if group in keys and choice is not None:
             file = OmegaConf.load(CONFIGS / group / f"{choice}.yaml")
-            default[group] = OmegaConf.merge(default.get(group) or {}, file)
-    own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, default))
+            chosen[group] = OmegaConf.merge(chosen.get(group) or {}, file)
+    own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, chosen))
     return {name: own.get(name) for name in sorted({*own, *default})
             if name not in but and own.get(name) != default.get(name)}
 

@@ -92,16 +92,15 @@ class TableTask(TextTask):
         paths = {
             split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()
         }
-        digests = {split: sha256(path) for split, path in paths.items()}
-        for split, digest in digests.items():  # by content: links and copies of a file are that file
-            other = next(s for s in digests if digests[s] == digest)
+        for split, path in paths.items():
+            other = next(s for s in paths if paths[s].samefile(path))  # a link to a file is that file
             if other != split:
                 raise UserError(
                     f"task {self.name} needs a source of its own for each split, and {paths[other]} for {other} "
                     f"and {paths[split]} for {split} are the same"
                 )
         rows = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
-        revision = {f"{self.name}/{path.name}": digests[split] for split, path in paths.items()}
+        revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
         return Source(rows, {split: str(path) for split, path in paths.items()}, revision)
 
     def label_names(self, train: Sequence[Row]) -> dict[str, str]:

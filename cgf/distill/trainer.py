@@ -264,9 +264,9 @@ class Trainer:
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
 
     def _prune(self) -> None:
-        """Keeps the best and the newest checkpoint; optimizer state only in the newest."""
+        """Keeps the best, the newest, and any checkpoint with evaluations; optimizer state only in the newest."""
         for old in complete_checkpoints(self.folder)[:-1]:
-            if old.name == f"ckpt-{self.progress.best_step}":
+            if old.name == f"ckpt-{self.progress.best_step}" or (old / "eval").exists():
                 shutil.rmtree(old / "state", ignore_errors=True)
             else:
                 shutil.rmtree(old)

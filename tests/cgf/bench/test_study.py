@@ -59,6 +59,7 @@ class Machine:
                                                         "penalty": {}, "model": "left out"}})
 
     def evaluate(self, out, options):
+        assert not out.exists(), "of another training: eval_plain.py would not overwrite it"
         correct = CORRECT[out.stem] + self.more
         chain, own = "approx" in options, out.stem in ("cgf", "cgf-chain5")
         write_json(out, {**dict.fromkeys(study_rows.KEPT), "samples": 100, "correct": correct,

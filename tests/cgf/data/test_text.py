@@ -193,15 +193,15 @@ def test_short_texts_are_left_out_of_training_alone(make, data_root, tasks):
 
 
 def test_a_file_serves_one_split(make, tmp_path):
-    """By its content: a file under another name, as a link or as a copy, is the same file."""
+    """A file under another name, as a link of either kind, is the same file."""
     folder = tmp_path / "banking77"
     folder.mkdir()
     rows = [f"text {i},{'a' if i % 2 else 'b'}" for i in range(40)]
     (folder / "train.csv").write_text("\n".join(["text,category", *rows]))
-    (folder / "copy.csv").write_text((folder / "train.csv").read_text())
+    (folder / "hard.csv").hardlink_to(folder / "train.csv")
     (folder / "link.csv").symlink_to("train.csv")
     (folder / "test.csv").write_text("\n".join(["text,category", *rows[:10]]))  # rows may repeat: real sets' do
-    for test in ("train.csv", "./train.csv", "copy.csv", "link.csv"):
+    for test in ("train.csv", "./train.csv", "hard.csv", "link.csv"):
         files = {"train": "train.csv", "test": test}
         with pytest.raises(UserError, match=r"own for each split, and .*train.csv for train and .* are the same"):
             make("banking77", tmp_path, files=files, class_file=None).class_names  # noqa: B018

@@ -201,3 +201,17 @@ def test_progress_says_rate_and_time_left(tmp_path):
     made.fit()
     assert [line.split()[1] for line in say if line.startswith("step ")] == ["2/6", "4/6", "6/6"]
     assert all("samples/s" in line and line.endswith("left") for line in say if line.startswith("step "))
+
+
+def test_a_checkpoint_with_evaluations_is_kept(tmp_path):
+    """Whoever evaluates a run that goes on does not lose hours of it when the next checkpoint is saved."""
+    made, _, _ = trainer(tmp_path)
+    for step in (1, 2, 3, 4):
+        (tmp_path / "run" / f"ckpt-{step}" / "state").mkdir(parents=True)
+        (tmp_path / "run" / f"ckpt-{step}" / "run.json").write_text("{}")
+    (tmp_path / "run" / "ckpt-2" / "eval").mkdir()
+    made.progress.best_step = 3
+    made._prune()
+    left = sorted(str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").glob("ckpt-*/*") if p.is_dir())
+    assert left == ["ckpt-2/eval", "ckpt-4/state"]
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["ckpt-2", "ckpt-3", "ckpt-4"]

@@ -203,7 +203,7 @@ def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
     process = subprocess.Popen(command("train", *SMALL, f"outputs={tmp_path}", "run=one", *options),
                                env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)  # fmt: skip
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 300
     while not (tmp_path / "one" / "metrics.jsonl").exists() and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)
     process.send_signal(signal.SIGSTOP)  # it stays where it is, and holds on
