@@ -55,7 +55,7 @@ MUTATIONS = {
     "rows of a part out of place": ("cgf/he/packed.py", "return full[self.index]", "return full[: len(self.index)]",
                                     HE + "test_circuits.py -k own_denominator"),
     "padding columns count": ("cgf/he/packed.py", "or self.layout.padding_columns > 0", "",
-                              HE + "test_circuits.py -k second_order"),
+                              HE + "test_circuits.py -k higher_orders"),
     "dirty entries in a product": ("cgf/he/packed.py", "dirty=a.dirty and b.dirty if not b.is_row else a.dirty",
                                    "dirty=False", HE + "test_every_softmax.py -k cgf"),
     "a key switch too high": ("cgf/he/sim.py", "SimCiphertext(np.roll(a.values, -step), min(a.level, "
