@@ -29,12 +29,21 @@ def tokenizer(*words: str, **special: str) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=model, padding_side="left", **special)
 
 
+def with_biases(model: torch.nn.Module) -> None:
+    """Biases that are not zero, as those of trained models are: what forgets one must show."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(".bias"):
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3)
+
+
 def small_llama() -> Host:
     torch.manual_seed(0)
     config = LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
                          num_labels=CLASSES, num_attention_heads=4, num_key_value_heads=2,
                          pad_token_id=0, initializer_range=0.4)  # fmt: skip
-    model = LlamaForSequenceClassification(config)
+    model = LlamaForSequenceClassification(config)  # has no biases
     return llama.host(model, tokenizer("pad", pad_token="pad"), "small_llama", CLASSES, False, {})
 
 
@@ -43,6 +52,7 @@ def small_bert() -> Host:
     config = BertConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_labels=CLASSES,
                         num_attention_heads=4, max_position_embeddings=64, initializer_range=0.4)  # fmt: skip
     model = BertForSequenceClassification(config)
+    with_biases(model)
     return bert.host(model, tokenizer("pad", pad_token="pad"), "small_bert", CLASSES, False, {})
 
 
@@ -54,6 +64,7 @@ def small_vit() -> Host:
         for name, parameter in host.model.named_parameters():
             if name.endswith("qkv.weight") or name.startswith("patch_embed"):
                 parameter.mul_(8)
+    with_biases(host.model)
     return host
 
 

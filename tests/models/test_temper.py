@@ -75,6 +75,9 @@ def test_the_factors_scale_the_scores_of_their_heads_and_nothing_else(make):
     scaled = weights_of(host, CGF(), batch)[0][1]
     torch.testing.assert_close(scaled, scores * torch.tensor(found[0])[:, None, None], rtol=1e-4, atol=1e-4)
     changed = {name for name, p in host.model.named_parameters() if not torch.equal(p, before[name])}
+    scaled_too = {name.removesuffix("weight") + "bias" for name in changed if name.endswith("weight")} & set(before)
+    assert scaled_too == {name for name in changed if name.endswith("bias")}
+    assert bool(scaled_too) == (host.family != "llama")
     assert all(any(part in name for part in ("q_proj", "query", "qkv")) for name in changed)
     if host.family == "vit":  # keys and values stand below the queries in one layer
         for name in changed:

@@ -80,3 +80,15 @@ def test_the_bound_of_a_fixed_maximum_holds_for_rows_of_two_levels(above, least)
         if len(x):
             worst = max(worst, float((softmax.reading(x) - Exact().weights(x)).abs().max()))
     assert 0.005 < worst <= softmax.error_bound() < 0.33
+
+
+def test_arions_maximum_is_that_of_its_paper():
+    """A wrong shift cancels in the weights, and shows only where exp leaves its interval: so it is read off itself."""
+    softmax, seen = METHODS["arion"], []
+    x = scores(softmax, 1.5, softmax.n)
+    spy = type("Spy", (), {"core": lambda self, u: seen.append(u.data) or u, "a": softmax.exp.a, "b": softmax.exp.b})()
+    watched = type(softmax)(**softmax.params())
+    watched.__dict__["exp"] = spy
+    watched.reading(x)
+    maximum = x.mean(-1, keepdim=True) + 2.08 * (1.25 + 0.1 * x.var(-1, correction=0, keepdim=True))
+    torch.testing.assert_close(seen[0], softmax.exp.a * (x - maximum) + softmax.exp.b, rtol=1e-9, atol=1e-9)

@@ -51,9 +51,11 @@ def test_one_operation_is_the_definition(mask, watched):
     torch.testing.assert_close(grad, reference)
 
 
-def test_an_evaluation_never_cuts():
-    free, _, slope = told(CGF())
-    weights, _, same = told(CGF(ceiling=0.1))
+@pytest.mark.parametrize("order", [2, 3])
+def test_an_evaluation_never_cuts(order):
+    free, _, slope = told(CGF(order=order))
+    assert free.max() > 1.2 > torch.tensor(0.1).exp()
+    weights, _, same = told(CGF(order=order, ceiling=0.1))
     assert torch.equal(weights, free) and torch.equal(same, slope)
 
 
