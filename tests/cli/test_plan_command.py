@@ -1,10 +1,13 @@
 """scripts/plan.py: a table without a checkpoint, the Pareto set beside plan.json, and a plan a layer."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from digits_checkpoint import call
 
+from cgf.approx.fit import limit
+from cgf.approx.plan import by_layer
 from cgf.approx.select import read_plan
 
 TINY = ["samples=100", "tolerance=1e-2", "outside=0.001"]
@@ -87,11 +90,12 @@ def test_evaluations_put_each_layers_own_in_place(layered, tmp_path):
         return json.loads(out.read_text())
 
     path = layered / "plan.json"
-    data = json.loads(path.read_text())
-    first = data["plans"][0]["exponential"]
-    assert first["method"] == "limit"
+    plan = read_plan(layered)
+    first = plan.layers[0]
+    assert first.exponential.method == "limit"
     plain = run("eval_plain", "samples=40")
-    data["plans"][0]["exponential"] = {**first, "constants": [0.0] * 9, "alpha": 2.0**-9, "k": 9}
+    deeper = replace(first, exponential=limit(*first.exponential.fit.domain, 9), levels=10, ct_mults=9)
+    data = by_layer([deeper, *plan.layers[1:]]).to_json()
     path.write_text(json.dumps(data))
     changed, encrypted = run("eval_plain", "samples=40"), run("eval_he", "he=sim", "he.samples=40")
     assert changed["loss"] != plain["loss"] and plain["loss"] != pytest.approx(changed["loss"], rel=1e-9)
