@@ -76,8 +76,10 @@ MUTATIONS = {
                                         "tests/cgf/distill/test_control.py"),
     "the dearest of feasible plans": ("cgf/approx/choose.py", "min(good, key=cost)", "max(good, key=cost)",
                                       APPROX + "test_plan.py"),
+    "lost entries in the mean error": ("cgf/evaluate_he/summary.py", "entries - sum(r.lost for r in layers)", "entries",
+                                       "tests/cgf/test_evaluate_he_fields.py"),
     "plain for exact in a result": ("cgf/evaluate_he/summary.py", 'finished.share("exact", "label")',
-                                    'finished.share("plain", "label")', "tests/cgf/test_evaluate_he.py"),
+                                    'finished.share("plain", "label")', "tests/cgf/test_evaluate_he_fields.py"),
 }
 
 
