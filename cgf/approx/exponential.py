@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 V = TypeVar("V")
+Interval = tuple[float, float]
 
 
 def square(value: V) -> V:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
-from cgf.approx.specs import Interval
+from cgf.approx.exponential import Interval
 from cgf.approx.verified import ROUNDING, verified
 from cgf.errors import UserError
 

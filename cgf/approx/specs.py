@@ -12,10 +12,9 @@ import numpy as np
 from scipy.special import ive
 
 from cgf.approx import fit, tree
-from cgf.approx.exponential import Exponential
+from cgf.approx.exponential import Exponential, Interval
 from cgf.errors import UserError
 
-Interval = tuple[float, float]
 METHODS = ("chain", "limit", "chebyshev", "fitted", "taylor")
 DEGREES = {"chebyshev": (7, 15, 31), "fitted": (3, 5, 7, 15), "taylor": (1, 2, 3, 5, 7, 15, 31)}
 SQUARINGS = range(1, 11)  # of limit and chain; polynomials take what their interval can use

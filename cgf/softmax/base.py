@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential
-    from cgf.approx.specs import Interval
+    from cgf.approx.exponential import Interval
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]

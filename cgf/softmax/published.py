@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from cgf.approx.specs import Interval
+    from cgf.approx.exponential import Interval
 
 TWICE = 2.0  # beyond twice its largest size on the domain a polynomial grows as its degree says, and no result holds
 
