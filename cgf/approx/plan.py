@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cgf.approx.exponential import Exponential
+from cgf.approx.exponential import Exponential, Interval
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
-from cgf.approx.exponential import Interval
 from cgf.approx.verified import ROUNDING, verified
 from cgf.errors import UserError
 

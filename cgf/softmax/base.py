@@ -13,8 +13,7 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch import Tensor
     from torch.nn import Parameter
 
-    from cgf.approx.exponential import Exponential
-    from cgf.approx.exponential import Interval
+    from cgf.approx.exponential import Exponential, Interval
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]

@@ -34,6 +34,8 @@ LABELS = [0, 1, 2, 3, 0, 1]
 PREDICTIONS = {"teacher": LABELS, "exact": [0, 1, 2, 0, 1, 0], "bpmax": [0, 1, 0, 3, 1, 1], "calibrated": LABELS,
                "exact_narrow": [0, 1, 2, 3, 1, 0], "calibrated_narrow": LABELS}
 
+# what run.json says of the model, as every checkpoint does
+MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": {}}
 
 class Machine:
     """Stands in for the processes: a checkpoint as training leaves it, predictions as an evaluation does."""
@@ -52,8 +54,8 @@ class Machine:
 
     def train(self, folder, p):
         git = {"commit": "a" * 40, "dirty": self.dirty and folder.name == "exact"}
-        run = {**dict.fromkeys(("model", "task", "num_classes", "family", "source", "config", "time_utc", "versions",
-                                "hardware", "data")), "git": git, "progress": {"epoch": 3, "seconds": 10.0}}
+        run = {**dict.fromkeys(("time_utc", "versions", "hardware", "data")), **MODEL, "git": git,
+               "progress": {"epoch": 3, "seconds": 10.0}}
         save(folder / "ckpt-12", {"w": torch.zeros(1)}, [BPMax(p=p)], run)
         write_json(folder / "best.json", {"checkpoint": "ckpt-12", "step": 8, "val_samples": 8,
                                           "val_accuracy": VALIDATION.get(folder.name, 0.9)})
@@ -180,8 +182,7 @@ def test_other_samples_are_not_paired():
     (BPMax(p=3), 2, 2), (TaylorCGF(degree=3), 3, 4), (ChainCGF(k=3, trainable="none"), 4, 5),
     (Exact(), None, None), (CGF(), None, None)])
 def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
-    run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
-    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], run)
+    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], MODEL)
     assert rows.total_levels(tmp_path, "full", False) == full
     assert rows.total_levels(tmp_path, "masked", False) == masked
 
@@ -190,8 +191,7 @@ def test_levels_of_a_plan(tmp_path):
     from cgf.approx.fit import chain
     from cgf.approx.plan import Plan
 
-    run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
-    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], run)
+    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], MODEL)
     plan = Plan(chain(-16.0, 1.0, 4), "full", 1, 5, 4, None, 1e-4)
     write_json(tmp_path / "ckpt-1" / "plan.json", plan.to_json())
     assert rows.total_levels(tmp_path, "full", True) == 5
