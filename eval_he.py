@@ -9,17 +9,17 @@ from cgf.config import build, changed, entry, resolved, task_maker
 
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
-    from cgf.evaluate_he.batches import checked_share, parse_shard
-    from cgf.evaluate_he.lines import Lines, made_by
-    from cgf.evaluate_he.run import EncryptedEvaluation
-    from cgf.evaluate_he.summary import summary
-    from cgf.he.engine import named
+    from cgf.evaluate.he_batches import checked_share, parse_shard
+    from cgf.evaluate.he_lines import SampleLog, made_by
+    from cgf.evaluate.he_run import EncryptedEvaluation
+    from cgf.evaluate.he_summary import summary
+    from cgf.evaluate.open_checkpoint import NAMED, SPLIT_BY, open_checkpoint
+    from cgf.he.engines.engine import named
     from cgf.he.session import Session
     from cgf.he.workers import owner_settings, whole_workers
+    from cgf.models.install import installed
     from cgf.report.encrypted import judged, tell
     from cgf.results import check_replaceable, run_info, write_json
-    from models.evaluation import NAMED, SPLIT_BY, open_checkpoint
-    from models.install import installed
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     library = named(cfg.he.engine, make_owner := build(owner_settings(cfg.he)))
@@ -30,28 +30,55 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.he.samples, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"
     settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
-    path = opened.result_path(cfg.out, f"he-{library.name}-{cfg.he.circuit}", plan, cfg.split, len(indices), part,
-                              changed("eval_he", cfg, settings, NAMED))
+    path = opened.result_path(
+        cfg.out,
+        f"he-{library.name}-{cfg.he.circuit}",
+        plan,
+        cfg.split,
+        len(indices),
+        part,
+        changed("eval_he", cfg, settings, NAMED),
+    )
     digest = opened.digest(plan, resolved(cfg), indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
-    lines = Lines(path.with_suffix(".jsonl"), digest, made_by())
+    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
     session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers)
     evaluation = EncryptedEvaluation(
-        opened.host, opened.softmaxes, installed, session, opened.dataset, opened.collate, indices,
-        lines, opened.as_trained, cfg.he.batch, opened.rows() == "masked", cfg.he.rows_at_once, shard,
-    )  # fmt: skip
+        opened.host,
+        opened.softmaxes,
+        installed,
+        session,
+        opened.dataset,
+        opened.collate,
+        indices,
+        lines,
+        opened.as_trained,
+        cfg.he.batch,
+        opened.rows() == "masked",
+        cfg.he.rows_at_once,
+        shard,
+    )
     try:
         with lines.alone():
             found = summary(evaluation.run(), library.encrypts)
     finally:
         session.close()
     result = {
-        "kind": "eval_he", **opened.names(plan), "engine": library.name, "circuit_asked": cfg.he.circuit,
-        "noise_stated": library.noise, "agreement_asked": share,
-        "split": cfg.split, "workers": workers, **found, "polynomial": opened.facts(plan)["polynomial"],
-        "digest": digest, "lines_sha256": lines.sha256(), "split_by": {key: cfg.he[key] for key in SPLIT_BY},
+        "kind": "eval_he",
+        **opened.names(plan),
+        "engine": library.name,
+        "circuit_asked": cfg.he.circuit,
+        "noise_stated": library.noise,
+        "agreement_asked": share,
+        "split": cfg.split,
+        "workers": workers,
+        **found,
+        "polynomial": opened.facts(plan)["polynomial"],
+        "digest": digest,
+        "lines_sha256": lines.sha256(),
+        "split_by": {key: cfg.he[key] for key in SPLIT_BY},
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
-    }  # fmt: skip
+    }
     if cfg.he.shard is not None:
         result |= {"shard": str(cfg.he.shard), "samples_of_all_shards": len(indices)}
     whose = "plan" if plan else "polynomial"

@@ -12,45 +12,62 @@ from cgf.config import build, changed, entry, resolved, task_maker
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
-    from cgf.approx.plan import checked
     from cgf.errors import UserError
-    from cgf.evaluate import batches_of_rows, evaluate
-    from cgf.observe import Watch
+    from cgf.evaluate.loop import batches_of_rows, evaluate
+    from cgf.evaluate.observe import ExponentMonitor
+    from cgf.evaluate.open_checkpoint import NAMED, open_checkpoint
+    from cgf.plan.plan import checked
     from cgf.report.red import judged, tell_red
     from cgf.results import check_replaceable, run_info, write_json
-    from models.evaluation import NAMED, open_checkpoint
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    watch = Watch(opened.domain if cfg.domain is None else checked(cfg.domain, "domain"))
+    watch = ExponentMonitor(opened.domain if cfg.domain is None else checked(cfg.domain, "domain"))
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
     settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
-    path = opened.result_path(cfg.out, "plain", plan, cfg.split, len(indices),
-                              changed=changed("eval_plain", cfg, settings, NAMED))
+    path = opened.result_path(
+        cfg.out, "plain", plan, cfg.split, len(indices), changed=changed("eval_plain", cfg, settings, NAMED)
+    )
     check_replaceable(path, lambda there: there["kind"] == "eval_plain" and opened.made(there, path))
     start = time.perf_counter()
-    outcome = evaluate(opened.host.model, opened.host.logits, opened.dataset, opened.collate,
-                       batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"))
+    outcome = evaluate(
+        opened.host.model,
+        opened.host.logits,
+        opened.dataset,
+        opened.collate,
+        batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"),
+    )
     if not math.isfinite(outcome.loss):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     result = {
-        "kind": "eval_plain", **opened.names(plan), "split": cfg.split, "samples": len(indices),
-        "accuracy": outcome.accuracy, "correct": outcome.correct, "loss": outcome.loss, **watch.summary(),
-        "watched": watch.domain, "rows": opened.rows(), "levels": opened.levels(plan), **opened.facts(plan),
+        "kind": "eval_plain",
+        **opened.names(plan),
+        "split": cfg.split,
+        "samples": len(indices),
+        "accuracy": outcome.accuracy,
+        "correct": outcome.correct,
+        "loss": outcome.loss,
+        **watch.summary(),
+        "watched": watch.domain,
+        "rows": opened.rows(),
+        "levels": opened.levels(plan),
+        **opened.facts(plan),
         "seconds": time.perf_counter() - start,
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
-    }  # fmt: skip
+    }
     if cfg.predictions:
         result |= {"predictions": outcome.predictions.tolist(), "labels": outcome.labels.tolist()}
     result = judged(result, "plan" if plan else "polynomial")
     write_json(path, result)
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
-    print(f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "
-          f"exponential {result['approx']}{outside}")
+    print(
+        f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "
+        f"exponential {result['approx']}{outside}"
+    )
     print(path)
     tell_red(result)
 

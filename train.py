@@ -12,7 +12,7 @@ from cgf.config import build, entry, resolved, run_name
 @entry("train")
 def main(cfg: DictConfig) -> None:
     from cgf.distill.processes import alone_at
-    from cgf.distill.run import held, run_path
+    from cgf.distill.run_folder import held, run_path
 
     name = run_name(cfg)
     with alone_at(held(run_path(cfg.outputs, name))):
@@ -21,27 +21,27 @@ def main(cfg: DictConfig) -> None:
 
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
-    from cgf.distill.control import Control
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
     from cgf.distill.processes import main_first
-    from cgf.distill.run import RunFolder
+    from cgf.distill.range_control import RangeControl
+    from cgf.distill.recompute import save_memory
+    from cgf.distill.run_folder import RunFolder
     from cgf.distill.settings import Settings
-    from cgf.distill.taught import taught
+    from cgf.distill.start import seed_everything, start
+    from cgf.distill.teacher import softmaxes_of, teacher_of
+    from cgf.distill.teacher_logits import taught
+    from cgf.distill.temper import tempered
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
-    from cgf.he.memory import keep_freed_memory
+    from cgf.memory import keep_freed_memory
+    from cgf.models.install import installed_softmaxes
     from cgf.softmax.load import check_listed
-    from models.checkpointing import save_memory
-    from models.install import installed_softmaxes
-    from models.start import seed_everything, start
-    from models.teacher import softmaxes_of, teacher_of
-    from models.temper import tempered
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     settings, config = Settings(**cfg.train), resolved(cfg)
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
-    penalty, matching = Control(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
+    penalty, matching = RangeControl(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
     check_listed(softmax)
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
@@ -59,16 +59,31 @@ def train(cfg: DictConfig, name: str) -> None:
     collate = task.collate(host.inputs)
     if teacher is not None and cfg.distill.cache is not None:
         if matching.on:
-            raise UserError("distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
-                            "match what is inside it: distill.cache=null")
+            raise UserError(
+                "distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
+                "match what is inside it: distill.cache=null"
+            )
         with main_first():
             train_set = taught(train_set, teacher, installed_softmaxes(teacher.model), collate, cfg.distill.cache)
         collate, teacher = train_set.collate(collate), None
     trainer = Trainer(
-        host, softmaxes, train_set, val_set, collate, settings, loss, penalty, run.path, cfg.seed,
-        save=run.saver(host, softmaxes, config, cfg.seed, task), teacher=teacher, tracker=config["tracker"],
-        config=config, matching=matching, teachers=softmaxes_of(teacher) if matching.on else [],
-    )  # fmt: skip
+        host,
+        softmaxes,
+        train_set,
+        val_set,
+        collate,
+        settings,
+        loss,
+        penalty,
+        run.path,
+        cfg.seed,
+        save=run.saver(host, softmaxes, config, cfg.seed, task),
+        teacher=teacher,
+        tracker=config["tracker"],
+        config=config,
+        matching=matching,
+        teachers=softmaxes_of(teacher) if matching.on else [],
+    )
     trainer.processes.alone(run.begin)
     if state is not None:
         trainer.resume(state)

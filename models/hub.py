@@ -35,8 +35,9 @@ def fetching(what: str, instead: str) -> Iterator[None]:
             raise _gated(what, instead) from None
         if _is_local(what):
             raise UserError(f"{what} cannot be loaded: {_short(text)}") from None
-        raise UserError(f"{what} could not be fetched from the hub ({_short(text)}): "
-                        f"connect, or use {instead}") from None
+        raise UserError(
+            f"{what} could not be fetched from the hub ({_short(text)}): connect, or use {instead}"
+        ) from None
     finally:
         constants.HF_HUB_OFFLINE = before
 

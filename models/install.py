@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
-from models import timm_attention, transformers_attention
+from cgf.models import timm_attention, transformers_attention
 
 # what stands at the softmax of one layer: a Softmax, or something that offers scores() and weights()
 Slot = Any
@@ -35,8 +35,10 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     replaced = {name for name, _ in found}
     for name, module in model.named_modules():
         if name not in replaced and _computes_softmax(type(module)):  # type: ignore[arg-type]
-            raise UserError(f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
-                            f"{type(module).__name__} at {name}")
+            raise UserError(
+                f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
+                f"{type(module).__name__} at {name}"
+            )
     return found
 
 
@@ -45,7 +47,7 @@ def _computes_softmax(kind: type[nn.Module]) -> bool:
     """Whether the source of a module's own forward calls a softmax or a fused attention."""
     try:
         source = inspect.getsource(kind.forward)
-    except (OSError, TypeError):  # no Python source: what runs is seen by models.self_check
+    except (OSError, TypeError):  # no Python source: what runs is seen by cgf.models.self_check
         return False
     return SOFTMAX.search(source) is not None
 
@@ -123,7 +125,7 @@ def installed_softmaxes(model: nn.Module) -> list[Slot]:
 def query_projections(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each attention with a softmax in place, by layer: the linear layer that projects queries, its rows for them.
 
-    UserError where there is no such layer. Whether a factor in it reaches the scores is for models.temper to measure.
+    UserError where there is no such layer. Whether a factor in it reaches the scores is measured by cgf.distill.temper.
     """
     return timm_attention.queries(model) or transformers_attention.queries(model)
 

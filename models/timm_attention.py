@@ -66,8 +66,10 @@ def _boolean(n: int, like: Tensor, attn_mask: Tensor | None, is_causal: bool) ->
     bias = maybe_add_mask(zeros, resolve_self_attn_mask(n, zeros, attn_mask, is_causal))
     valid = bias > torch.finfo(bias.dtype).min / 2
     if bool((bias[valid] != 0).any()):
-        raise UserError("timm's Attention is given a mask that adds a bias to its scores: attention with a replaced "
-                        "softmax takes a mask that lets pass or does not")
+        raise UserError(
+            "timm's Attention is given a mask that adds a bias to its scores: attention with a replaced "
+            "softmax takes a mask that lets pass or does not"
+        )
     return valid
 
 

@@ -19,25 +19,44 @@ BEFORE = "_cgf_previous_attention"  # attribute of the model: the implementation
 
 # keywords that hosts pass and that change no weight here, with the reason
 WITHOUT_EFFECT = {
-    "output_attentions": "the weights are returned in any case", "output_hidden_states": "collected outside",
-    "output_router_logits": "collected outside", "return_dict": "about the output's form",
-    "use_cache": "keys and values come as they are to be used", "cache_position": "in the mask already",
-    "position_ids": "in the rotary embedding or the mask already", "deterministic": "about flash kernels",
+    "output_attentions": "the weights are returned in any case",
+    "output_hidden_states": "collected outside",
+    "output_router_logits": "collected outside",
+    "return_dict": "about the output's form",
+    "use_cache": "keys and values come as they are to be used",
+    "cache_position": "in the mask already",
+    "position_ids": "in the rotary embedding or the mask already",
+    "deterministic": "about flash kernels",
     "num_items_in_batch": "about the loss",
-}  # fmt: skip
+}
 # keywords that change the weights, with what they do
 REFUSED = {
-    "softcap": "caps its scores", "s_aux": "adds a sink to every row", "sinks": "adds a sink to every row",
-    "position_bias": "adds a position bias to its scores", "head_mask": "multiplies its weights by a head mask",
-    "indices": "attends to chosen keys alone", "block_indices": "attends to chosen keys alone",
-    "cu_seq_lens_q": "packs several texts into a row", "cu_seq_lens_k": "packs several texts into a row",
-    "seq_idx": "packs several texts into a row", "cache": "reads keys and values from a paged cache",
-}  # fmt: skip
+    "softcap": "caps its scores",
+    "s_aux": "adds a sink to every row",
+    "sinks": "adds a sink to every row",
+    "position_bias": "adds a position bias to its scores",
+    "head_mask": "multiplies its weights by a head mask",
+    "indices": "attends to chosen keys alone",
+    "block_indices": "attends to chosen keys alone",
+    "cu_seq_lens_q": "packs several texts into a row",
+    "cu_seq_lens_k": "packs several texts into a row",
+    "seq_idx": "packs several texts into a row",
+    "cache": "reads keys and values from a paged cache",
+}
 
 
-def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-              scaling: float | None = None, dropout: float = 0.0, is_causal: bool | None = None,
-              sliding_window: int | None = None, **more: Any) -> tuple[Tensor, Tensor]:
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    sliding_window: int | None = None,
+    **more: Any,
+) -> tuple[Tensor, Tensor]:
     """Attention with the softmax that ``install`` gave this module.
 
     query (B, H, Q, D), key and value (B, H_kv, K, D), attention_mask bool (B, 1, Q, K), which holds causality and a
@@ -46,7 +65,9 @@ def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, atte
     """
     softmax = getattr(module, SLOT, None)
     if softmax is None:
-        raise UserError(f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use models.install")
+        raise UserError(
+            f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use cgf.models.install"
+        )
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
     _check(module, query, key, attention_mask, causal, sliding_window, more)
     groups = query.shape[1] // key.shape[1]
@@ -59,26 +80,41 @@ def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, atte
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
-def _check(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, window: int | None,
-           more: dict[str, Any]) -> None:
+def _check(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    window: int | None,
+    more: dict[str, Any],
+) -> None:
     """UserError for what this attention does not compute, by name."""
     name = type(module).__name__
     for keyword, given in more.items():
         if given is not None and keyword not in WITHOUT_EFFECT:
             does = REFUSED.get(keyword, "passes something that is not known here")
-            raise UserError(f"{name} {does} ({keyword}): attention with a replaced softmax takes scaled scores and a "
-                            "boolean mask alone")
+            raise UserError(
+                f"{name} {does} ({keyword}): attention with a replaced softmax takes scaled scores and a "
+                "boolean mask alone"
+            )
     if query.shape[-2] != key.shape[-2]:
-        raise UserError(f"{name} attends from {query.shape[-2]} to {key.shape[-2]} tokens (cross attention or a cache):"
-                        " the attention of a text with itself is needed")
+        raise UserError(
+            f"{name} attends from {query.shape[-2]} to {key.shape[-2]} tokens (cross attention or a cache):"
+            " the attention of a text with itself is needed"
+        )
     if mask is not None and mask.dtype != torch.bool:
-        raise UserError(f"attention '{NAME}' needs a boolean mask, and {name} gives an additive one: mean and variance "
-                        "of a row that holds -inf are nonsense")
+        raise UserError(
+            f"attention '{NAME}' needs a boolean mask, and {name} gives an additive one: mean and variance "
+            "of a row that holds -inf are nonsense"
+        )
     if mask is None and causal and query.shape[-2] > 1:
         raise UserError(f"a causal {name} ran without a mask: its mask function is not registered")
     if window is not None and not causal:
-        raise UserError(f"{name} looks ahead within a window of {window} tokens: its rows are full in short texts and "
-                        "masked in long ones, and a plan needs one of the two")
+        raise UserError(
+            f"{name} looks ahead within a window of {window} tokens: its rows are full in short texts and "
+            "masked in long ones, and a plan needs one of the two"
+        )
 
 
 def register() -> None:
@@ -127,8 +163,9 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     for module in (m for m in model.modules() if hasattr(m, SLOT)):
         linear = getattr(module, "q_proj", getattr(module, "query", None))
         if not isinstance(linear, nn.Linear):
-            raise UserError(f"{type(module).__name__} has no linear layer q_proj or query: its queries cannot be "
-                            "scaled")
+            raise UserError(
+                f"{type(module).__name__} has no linear layer q_proj or query: its queries cannot be scaled"
+            )
         found.append((linear, slice(0, linear.out_features)))
     return found
 
@@ -161,5 +198,7 @@ def restore(model: nn.Module) -> int:
 
 
 def _refuse_to_save(*_: Any, **__: Any) -> None:
-    raise UserError("save_pretrained would keep the weights without their softmax, and what reads them would compute "
-                    "the exact one: use the checkpoint of a training run, or models.install.uninstall first")
+    raise UserError(
+        "save_pretrained would keep the weights without their softmax, and what reads them would compute "
+        "the exact one: use the checkpoint of a training run, or cgf.models.install.uninstall first"
+    )

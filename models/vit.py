@@ -1,4 +1,4 @@
-"""timm vision transformers as hosts. Their attention: ``models.timm_attention``."""
+"""timm vision transformers as hosts. Their attention: ``cgf.models.timm_attention``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from torch import nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
-from models.host import Host, listed
-from models.hub import fetching
-from models.self_check import checked
+from cgf.models.host import Host, listed
+from cgf.models.hub import fetching
+from cgf.models.self_check import checked
 
 
-def load(name: str, timm_name: str, num_classes: int, pretrained: bool = True,
-         options: dict[str, Any] | None = None, drop_path: float = 0.0,
-         class_names: Sequence[str] | None = None) -> Host:
+def load(
+    name: str,
+    timm_name: str,
+    num_classes: int,
+    pretrained: bool = True,
+    options: dict[str, Any] | None = None,
+    drop_path: float = 0.0,
+    class_names: Sequence[str] | None = None,
+) -> Host:
     """A timm vision transformer with a head of num_classes.
 
     options are further arguments of timm's; drop_path, from 0 to below 1, drops whole branches in training.
@@ -63,12 +69,36 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
     channels = int(options.get("in_chans", size[0]))
     if "img_size" in options:
         size, crop = (channels, int(options["img_size"]), int(options["img_size"])), 1.0
-    return ImageInput(size, tuple(config["mean"][:channels]), tuple(config["std"][:channels]),  # type: ignore[arg-type]
-                      config["interpolation"], crop)
+    return ImageInput(
+        size,
+        tuple(config["mean"][:channels]),
+        tuple(config["std"][:channels]),  # type: ignore[arg-type]
+        config["interpolation"],
+        crop,
+    )
 
 
-def host(model: nn.Module, image: ImageInput, name: str, num_classes: int, trained: bool,
-         source: dict[str, Any], class_names: Sequence[str] | None = None) -> Host:
-    """Raises UserError where a softmax of the model cannot be replaced, see models.self_check."""
-    return checked(Host(model, name, "vit", lambda m, batch: m(batch["pixel_values"]), Inputs(image=image), num_classes,
-                        trained, source, ("attn.qkv", "attn.proj"), class_names=listed(class_names)))
+def host(
+    model: nn.Module,
+    image: ImageInput,
+    name: str,
+    num_classes: int,
+    trained: bool,
+    source: dict[str, Any],
+    class_names: Sequence[str] | None = None,
+) -> Host:
+    """Raises UserError where a softmax of the model cannot be replaced, see cgf.models.self_check."""
+    return checked(
+        Host(
+            model,
+            name,
+            "vit",
+            lambda m, batch: m(batch["pixel_values"]),
+            Inputs(image=image),
+            num_classes,
+            trained,
+            source,
+            ("attn.qkv", "attn.proj"),
+            class_names=listed(class_names),
+        )
+    )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from omegaconf import DictConfig
 
@@ -16,12 +13,12 @@ from cgf.config import build, entry, resolved, task_maker
 
 @entry("friendly")
 def main(cfg: DictConfig) -> None:
-    from cgf.approx.friendly import Budget, judge, kappas
+    from cgf.distill.start import seed_everything
     from cgf.errors import UserError
+    from cgf.evaluate.observed_host import of_checkpoint, own_weights
+    from cgf.plan.friendly import Budget, judge, kappas
     from cgf.report.friendly import show
     from cgf.results import run_info, write_json
-    from models.friendly import of_checkpoint, own_weights
-    from models.start import seed_everything
 
     start = time.perf_counter()
     if cfg.split == "test":
@@ -39,8 +36,10 @@ def main(cfg: DictConfig) -> None:
         looked = of_checkpoint(cfg.ckpt, cfg.split, make_task, softmax, cfg.forward)
     other = None if cfg.compare is None else of_checkpoint(cfg.compare, cfg.split, make_task, softmax, cfg.forward)
     if other is not None and other.task.name != looked.task.name:
-        raise UserError(f"two models are compared on the same samples, and {looked.name} is of {looked.task.name}, "
-                        f"{other.name} of {other.task.name}")
+        raise UserError(
+            f"two models are compared on the same samples, and {looked.name} is of {looked.task.name}, "
+            f"{other.name} of {other.task.name}"
+        )
     if cfg.ckpt is not None:  # a checkpoint has its own
         config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)
@@ -50,12 +49,22 @@ def main(cfg: DictConfig) -> None:
         other.run(*options)
         seen[other.name] = other.calibrator.heads.values()
     result = {
-        "kind": "friendly", "name": looked.name, "model": looked.host.name, "task": looked.task.name,
-        "softmax": looked.softmax.name, "forward": looked.forward, "split": cfg.split, "samples": samples,
-        "padding": cfg.padding, "rows": looked.host.rows, **judged, **report, "kappa": kappas(seen),
+        "kind": "friendly",
+        "name": looked.name,
+        "model": looked.host.name,
+        "task": looked.task.name,
+        "softmax": looked.softmax.name,
+        "forward": looked.forward,
+        "split": cfg.split,
+        "samples": samples,
+        "padding": cfg.padding,
+        "rows": looked.host.rows,
+        **judged,
+        **report,
+        "kappa": kappas(seen),
         "seconds": time.perf_counter() - start,
         "run": run_info(config, cfg.seed, looked.task.revision(), looked.source),
-    }  # fmt: skip
+    }
     own = looked.folder or Path("outputs", "friendly", f"{looked.host.name}-{looked.task.name}")
     folder = Path(cfg.out).expanduser() if cfg.out else own / "friendly" if looked.folder else own
     write_json(folder / "friendly.json", result)

@@ -5,10 +5,7 @@ Refuses a set that is incomplete, or of different checkpoints, polynomials, engi
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from omegaconf import DictConfig, ListConfig
 
@@ -18,8 +15,8 @@ from cgf.config import entry, resolved
 @entry("merge_shards")
 def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
-    from cgf.evaluate_he.lines import Lines
-    from cgf.evaluate_he.summary import merged
+    from cgf.evaluate.he_lines import SampleLog
+    from cgf.evaluate.he_summary import merged
     from cgf.report.encrypted import judged, tell
     from cgf.results import check_replaceable, read_json, run_info, write_json
     from cgf.target import result_file
@@ -29,8 +26,10 @@ def main(cfg: DictConfig) -> None:
     out = result_file(cfg.out)
     paths = [Path(p).expanduser() for p in cfg.shards]
     results = [read_json(p) for p in paths]
-    lines = [Lines(p.with_suffix(".jsonl"), str(r.get("digest"))).of(r).read()
-             for p, r in zip(paths, results, strict=True)]
+    lines = [
+        SampleLog(p.with_suffix(".jsonl"), str(r.get("digest"))).of(r).read()
+        for p, r in zip(paths, results, strict=True)
+    ]
     result = judged(merged(results, lines), "polynomial")
     parts = [r["run"] for r in results]
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved, task_maker
@@ -28,8 +26,10 @@ def main(cfg: DictConfig) -> None:
     if cfg.ckpt is not None:
         for key in ("range", "out"):
             if cfg[key] is not None:
-                raise UserError(f"{key} is for planning without a checkpoint, and ckpt={cfg.ckpt} was given (the "
-                                "domain of a checkpoint's plan may be set by approx.range)")
+                raise UserError(
+                    f"{key} is for planning without a checkpoint, and ckpt={cfg.ckpt} was given (the "
+                    "domain of a checkpoint's plan may be set by approx.range)"
+                )
         return from_checkpoint(cfg)
     if cfg.range is None:
         raise UserError("a plan needs ckpt=PATH, or range=[LO,HI] for a table alone, and neither was given")
@@ -51,18 +51,18 @@ def from_range(cfg: DictConfig) -> None:
 
 
 def pareto(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -> list[Any]:
-    """Every feasible row (cgf.he.pareto) of what ``approx`` allows."""
-    from cgf.he.pareto import rows
+    """Every feasible row (cgf.plan.pareto) of what ``approx`` allows."""
+    from cgf.plan.pareto import rows
 
     request, candidates, cache = _request(cfg, range_, domain, options)
     return rows(request, candidates, _times(cfg), cache)
 
 
 def _request(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    from cgf.approx.cache import FitCache
-    from cgf.approx.plan import checked
-    from cgf.approx.specs import METHODS, specs
-    from cgf.he.pareto import Request
+    from cgf.plan.candidates import METHODS, specs
+    from cgf.plan.fit_cache import FitCache
+    from cgf.plan.pareto import Request
+    from cgf.plan.plan import checked
 
     approx = resolved(cfg)["approx"]
     request = Request(checked(range_, "range"), checked(domain, "domain"), cfg.tolerance, **options)
@@ -73,7 +73,7 @@ def _request(cfg: DictConfig, range_: Any, domain: Any, options: dict[str, Any])
 
 def _times(cfg: DictConfig) -> Any:
     """The table of operation times, or None where there is none for the engine."""
-    from cgf.he.op_times import OpTimes
+    from cgf.plan.op_times import OpTimes
     from cgf.results import read_json
 
     path = ROOT / Path(cfg.times).expanduser()
@@ -87,7 +87,7 @@ def show(cfg: DictConfig, found: list[Any], folder: Path, facts: dict[str, Any])
     """Prints the Pareto set, writes pareto.json and pareto.png, and returns the picked row."""
     from rich.console import Console
 
-    from cgf.he.pareto import front, pick
+    from cgf.plan.pareto import front, pick
     from cgf.report.front import front_plot, front_table
     from cgf.results import write_json
 
@@ -95,8 +95,16 @@ def show(cfg: DictConfig, found: list[Any], folder: Path, facts: dict[str, Any])
     best, told = [row.to_json() for row in front(found)], picked.to_json()
     title = f"{facts['rows']} x {facts['columns']} {facts['mask']} rows, error at most {cfg.tolerance:g}"
     Console(width=None if sys.stdout.isatty() else 140).print(front_table(best, told, title))
-    write_json(folder / "pareto.json", {"objective": cfg.objective, "picked": told, "front": best,
-                                        "feasible": [row.to_json() for row in found], **facts})
+    write_json(
+        folder / "pareto.json",
+        {
+            "objective": cfg.objective,
+            "picked": told,
+            "front": best,
+            "feasible": [row.to_json() for row in found],
+            **facts,
+        },
+    )
     (folder / "pareto.png").write_bytes(front_plot([row.to_json() for row in found], best, told))
     print(folder / "pareto.png")
     return picked
@@ -104,11 +112,11 @@ def show(cfg: DictConfig, found: list[Any], folder: Path, facts: dict[str, Any])
 
 def from_checkpoint(cfg: DictConfig) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
-    from cgf.approx.calibrate import merged, union
-    from cgf.approx.select import FILE
     from cgf.errors import UserError
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.plan.calibration import merged, union
+    from cgf.plan.load import FILE
     from cgf.results import run_info, write_json
-    from models.evaluation import open_checkpoint
 
     if cfg.split == "test":
         raise UserError("a plan is a choice, and choices never see test data: split=train or split=val")
@@ -116,8 +124,10 @@ def from_checkpoint(cfg: DictConfig) -> None:
         raise UserError(f"outside is a share of the entries, from 0 to below 1, and {cfg.outside} was given")
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root), cfg.whole)
     if not opened.softmaxes[0].uses_exponential:
-        raise UserError(f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
-                        "with approx=exact")
+        raise UserError(
+            f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
+            "with approx=exact"
+        )
     indices = opened.samples(cfg.samples, cfg.seed)
     calibrator, layers, shape = calibrated_layers(cfg, opened, indices)
     calibrated, _ = union(layers, cfg.outside)
@@ -132,33 +142,51 @@ def from_checkpoint(cfg: DictConfig) -> None:
     for layer, own in zip(layers, fits, strict=True):
         low, high = union([layer])[0]
         if not own.guard[0] <= low <= high <= own.guard[1]:  # possible by hand alone
-            raise UserError(f"the guard of a plan must hold every calibrated entry, [{low:.2f}, {high:.2f}], and that "
-                            f"of {plan.exponential.method} with this k is [{own.guard[0]:.2f}, {own.guard[1]:.2f}]: "
-                            "another approx.k, or approx=auto")
+            raise UserError(
+                f"the guard of a plan must hold every calibrated entry, [{low:.2f}, {high:.2f}], and that "
+                f"of {plan.exponential.method} with this k is [{own.guard[0]:.2f}, {own.guard[1]:.2f}]: "
+                "another approx.k, or approx=auto"
+            )
     path = opened.checkpoint.path / FILE
-    write_json(path, {
-        **plan.to_json(), **packing(plan, rows),
-        "method": plan.exponential.method, "domain": fit.domain, "guard": fit.guard,
-        "max_error": fit.max_error, "calibrated": calibrated, "split": cfg.split, "samples": len(indices),
-        "whole": cfg.whole,
-        "padding": cfg.padding,
-        "layers": [{**c.to_json(), "outside_domain": c.y.outside(own.domain),
-                    "heads": [{**h.to_json(), "outside_domain": h.y.outside(own.domain)} for h in heads]}
-                   for c, own, heads in zip(layers, fits, map(calibrator.of_layer, calibrator.layers), strict=True)],
-        "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
-    })  # fmt: skip
-    print(f"exponent in [{calibrated[0]:.2f}, {calibrated[1]:.2f}] on {len(indices)} {cfg.split} samples, "
-          f"{plan.rows} rows, {share:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
-          f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, "
-          f"error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
-          f"{' in the deepest layer' if plan.layers else ''}")
+    write_json(
+        path,
+        {
+            **plan.to_json(),
+            **packing(plan, rows),
+            "method": plan.exponential.method,
+            "domain": fit.domain,
+            "guard": fit.guard,
+            "max_error": fit.max_error,
+            "calibrated": calibrated,
+            "split": cfg.split,
+            "samples": len(indices),
+            "whole": cfg.whole,
+            "padding": cfg.padding,
+            "layers": [
+                {
+                    **c.to_json(),
+                    "outside_domain": c.y.outside(own.domain),
+                    "heads": [{**h.to_json(), "outside_domain": h.y.outside(own.domain)} for h in heads],
+                }
+                for c, own, heads in zip(layers, fits, map(calibrator.of_layer, calibrator.layers), strict=True)
+            ],
+            "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
+        },
+    )
+    print(
+        f"exponent in [{calibrated[0]:.2f}, {calibrated[1]:.2f}] on {len(indices)} {cfg.split} samples, "
+        f"{plan.rows} rows, {share:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
+        f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, "
+        f"error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
+        f"{' in the deepest layer' if plan.layers else ''}"
+    )
     print(path)
 
 
 def calibrated_layers(cfg: DictConfig, opened: Any, indices: list[int]) -> tuple[Any, list[Any], tuple[int, int]]:
     """Calibrator by head, its layers, and (rows of a sample, columns) of the longest rows seen."""
-    from cgf.observe import Calibrator
-    from models.calibration import run
+    from cgf.evaluate.calibrate import run
+    from cgf.evaluate.observe import Calibrator
 
     calibrator, shape = Calibrator(), [0, 0]
 
@@ -180,23 +208,28 @@ def rows_of(cfg: DictConfig, opened: Any, shape: tuple[int, int]) -> dict[str, A
 
 def packing(plan: Any, rows: dict[str, Any]) -> dict[str, Any]:
     """Slots of the smallest ring that holds the plan on these rows, and how many ciphertexts they take there."""
-    from cgf.he.predict import needs_of
+    from cgf.plan.cost import needs_of
 
     needs = needs_of(plan.exponential, rows["mask"], rows["rows"], rows["columns"])
-    return {"ring_slots": max(n.layout.slots for n in needs),
-            "packing": {**rows, "columns_a_ciphertext": max(n.layout.columns_per_ct for n in needs),
-                        "ciphertexts": sum(n.layout.ciphertexts for n in needs)}}
+    return {
+        "ring_slots": max(n.layout.slots for n in needs),
+        "packing": {
+            **rows,
+            "columns_a_ciphertext": max(n.layout.columns_per_ct for n in needs),
+            "ciphertexts": sum(n.layout.ciphertexts for n in needs),
+        },
+    }
 
 
 def plan_of(cfg: DictConfig, folder: Path, layers: list[Any], options: dict[str, Any]) -> Any:
-    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.approx.choose chooses.
+    """One plan for all layers, or one each (per_layer); by hand or without pareto as cgf.plan.choose chooses.
 
     options  rows, columns and mask;  folder: where the Pareto set goes
     """
-    from cgf.approx.calibrate import union
-    from cgf.approx.choose import choose
-    from cgf.approx.plan import by_layer, stretched
-    from cgf.he.pareto import least_levels, pick
+    from cgf.plan.calibration import union
+    from cgf.plan.choose import choose
+    from cgf.plan.pareto import least_levels, pick
+    from cgf.plan.plan import by_layer, stretched
 
     approx = resolved(cfg)["approx"]
 

@@ -6,10 +6,7 @@ be run on several machines: rows and choices of the result file stay as long as 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from omegaconf import DictConfig
 
@@ -18,10 +15,10 @@ from cgf.config import entry, resolved
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.seed import Seed, checked_seeds
-    from cgf.bench.study import Study
-    from cgf.bench.study_rows import choices
     from cgf.errors import UserError
+    from cgf.study.range_rows import choices
+    from cgf.study.seed import Seed, checked_seeds
+    from cgf.study.study import Study
 
     config = resolved(cfg)
     study, seeds, only = Study.of(config), checked_seeds(config["seeds"]), config["only"]
@@ -41,9 +38,9 @@ def main(cfg: DictConfig) -> None:
 
 def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untyped-def]
     """Puts what this study has into the result file, beside the other studies there, and prints its table."""
-    from cgf.bench.study_rows import gathered
     from cgf.report.blocks import of_means
     from cgf.results import run_info, write_json
+    from cgf.study.range_rows import gathered
 
     out, kept = before(config)
     found = gathered(study, config["seeds"], folder, config["decides"], kept.get(study.name))

@@ -9,8 +9,6 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 WIDTH_WITHOUT_TERMINAL = 160
 
 

@@ -25,7 +25,7 @@ for host in "$@"; do
     "$PY" scripts/plan.py "ckpt=$out/$host-cgf"
     judged "$PY" eval_plain.py "ckpt=$out/$host-cgf" approx=plan
     judged "$PY" eval_he.py "ckpt=$out/$host-cgf" he=desilo "he.samples=$samples"
-    "$PY" scripts/collect.py "$out" "$host" "results/$host.json"
+    "$PY" scripts/repo/collect.py "$out" "$host" "results/$host.json"
 done
-"$PY" scripts/tables.py
+"$PY" scripts/repo/tables.py
 finish

@@ -6,10 +6,7 @@ moment it goes on where it was, and collect=true only writes the rows of what is
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from omegaconf import DictConfig
 
@@ -18,9 +15,9 @@ from cgf.config import entry, resolved
 
 @entry("rows")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.rows import known, needed, path_of, recorded, wanted, write_rows
-    from cgf.bench.seed import Seed, checked_seeds
-    from cgf.bench.study import Study
+    from cgf.study.seed import Seed, checked_seeds
+    from cgf.study.study import Study
+    from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
 
     config = resolved(cfg)
     study, seeds = Study.of(config), checked_seeds(config["seeds"])
@@ -31,8 +28,16 @@ def main(cfg: DictConfig) -> None:
 
     def of(seed: int) -> Seed:
         own = folder / f"seed-{seed}"
-        return Seed(study, seed, own, None if own == decides else decides, root=cfg.data.root, known=made,
-                    more=("predictions=true",), evaluations="eval-rows")
+        return Seed(
+            study,
+            seed,
+            own,
+            None if own == decides else decides,
+            root=cfg.data.root,
+            known=made,
+            more=("predictions=true",),
+            evaluations="eval-rows",
+        )
 
     for seed in [] if cfg.collect else seeds:
         missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Lint, types and tests in an environment of the checkout's own. Data sets are found by CGF_DATA_ROOT, or in
+# Format, lint, types, documents and tests in an environment of the checkout's own. Data sets are found by CGF_DATA_ROOT, or in
 # ../shared/data beside the checkout; tests that need them are skipped, with a reason, where there are none.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
 
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
+"$PY" -m ruff format --check .
 "$PY" -m ruff check .
 "$PY" -m mypy
-"$PY" scripts/tables.py --check
+"$PY" scripts/repo/tables.py --check
+"$PY" scripts/repo/tree.py --check
 "$PY" -m pytest -n "${TEST_WORKERS:-2}" --durations=10 "$@"

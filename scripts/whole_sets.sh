@@ -132,5 +132,5 @@ for task in "$@"; do
         *) echo "error: a set is clinc150, rivals, untrained, banking77, sst2, stories, digits, smollm2 or vit, and '$task' was given" >&2; exit 2 ;;
     esac
 done
-"$PY" scripts/tables.py
+"$PY" scripts/repo/tables.py
 finish

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# the checks draw the same every time; scripts/fuzz.sh draws anew
+# the checks draw the same every time; scripts/repo/fuzz.sh draws anew
 settings.register_profile("checks", derandomize=True, deadline=None, database=None)
 settings.register_profile("fresh", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "checks"))
@@ -43,8 +43,10 @@ def kept_fit():
     from cgf.approx import series
 
     kept = json.loads((Path(__file__).parent / "cgf" / "approx" / "arion_inverse.json").read_text())
-    fit, found = series.inverse, series.Series(kept["a"], kept["b"], tuple(kept["coefficients"]),
-                                               tuple(kept["domain"]), kept["max_error"])  # fmt: skip
+    fit, found = (
+        series.inverse,
+        series.Series(kept["a"], kept["b"], tuple(kept["coefficients"]), tuple(kept["domain"]), kept["max_error"]),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(series, "inverse", lambda *key: found if key == (*found.domain, found.degree) else fit(*key))
         yield fit

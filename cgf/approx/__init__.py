@@ -1,0 +1,1 @@
+"""Approximations of exp, 1/x and roots: numpy in, coefficients out."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from cgf.approx.cost_counter import CostCounter
 from cgf.approx.exponential import Exponential
 from cgf.approx.fit import GUARD_BOUND, guard_interval
-from cgf.approx.record import Recorded
-from cgf.approx.tally import Tally
+from cgf.approx.recording import RecordingArray
 from cgf.errors import UserError
 
 GRID = 20_000  # points, even and as many even in log x, on which measured_error is taken
@@ -36,14 +36,14 @@ class Circuit:
     def cost(self) -> tuple[int, int]:
         """(levels, products of two ciphertexts), counted by running it."""
         products = [0]
-        result = self.run(1.0, lambda _: Tally(0, products))
+        result = self.run(1.0, lambda _: CostCounter(0, products))
         return result.depth, products[0]
 
     def intermediates(self, x: np.ndarray) -> list[np.ndarray]:
         """Every value that the circuit holds for x (n,), inputs included, each (n,); overflow gives inf or nan."""
         seen: list[np.ndarray] = []
         with np.errstate(all="ignore"):
-            self.run(np.asarray(x, dtype=np.float64), lambda number: Recorded(number, seen))
+            self.run(np.asarray(x, dtype=np.float64), lambda number: RecordingArray(number, seen))
         return seen
 
     def guard(self, domain: tuple[float, float], bound: float = GUARD_BOUND) -> tuple[float, float]:
@@ -63,7 +63,7 @@ class Approximation:
     measured_error   the same measured, in float64, on a grid that nothing was fitted on
     guard         [lo, hi] of x on which every intermediate stays at most GUARD_BOUND in absolute value; it covers the
                   domain unless the domain itself breaks that bound
-    levels, ct_mults   of the circuit, counted on a ``Tally``; maps that are folded into its inputs not counted
+    levels, ct_mults   of the circuit, counted on a ``CostCounter``; maps that are folded into its inputs not counted
     Subclasses are frozen dataclasses of plain numbers, hashable, import no torch, and survive
     ``approximation_from_json(json.loads(json.dumps(to_json())))`` bit for bit.
     """
@@ -110,9 +110,16 @@ class Approximation:
 
     def facts(self) -> dict[str, Any]:
         """The fields of JSON that all methods share; from the second on they are for the reader, and are derived."""
-        return {"method": self.method, "domain": list(map(float, self.domain)), "guard": list(self.guard),
-                "guard_bound": GUARD_BOUND, "max_error": float(self.max_error),
-                "measured_error": float(self.measured_error), "levels": self.levels, "ct_mults": self.ct_mults}
+        return {
+            "method": self.method,
+            "domain": list(map(float, self.domain)),
+            "guard": list(self.guard),
+            "guard_bound": GUARD_BOUND,
+            "max_error": float(self.max_error),
+            "measured_error": float(self.measured_error),
+            "levels": self.levels,
+            "ct_mults": self.ct_mults,
+        }
 
     def to_json(self) -> dict[str, Any]:
         raise NotImplementedError

@@ -12,15 +12,17 @@ from cgf.approx.series import Series
 from cgf.errors import UserError
 
 FROM_A_GUESS: dict[str, type[Newton] | type[NewtonRoot] | type[GoldschmidtRoot]] = {
-    kind.method: kind for kind in (Newton, NewtonRoot, GoldschmidtRoot)}
+    kind.method: kind for kind in (Newton, NewtonRoot, GoldschmidtRoot)
+}
 
 
 def _series(data: Any) -> Series:
     if not isinstance(data, dict) or data.get("method") != Series.method:
         raise UserError(f"a guess must be a JSON object with the method {Series.method!r}, and is {data!r}")
     lo, hi = numbers(data, "domain", 2)
-    return Series(number(data, "a"), number(data, "b"), numbers(data, "coefficients"), (lo, hi),
-                  number(data, "max_error"))
+    return Series(
+        number(data, "a"), number(data, "b"), numbers(data, "coefficients"), (lo, hi), number(data, "max_error")
+    )
 
 
 def approximation_from_json(data: Any) -> Approximation:
@@ -34,8 +36,12 @@ def approximation_from_json(data: Any) -> Approximation:
         recentre = data.get("recentre", True)
         if not isinstance(recentre, bool):
             raise UserError(f"'recentre' must be true or false, and is {recentre!r}")
-        return Goldschmidt(number(data, "low"), number(data, "high"), data.get("iterations"),  # type: ignore[arg-type]
-                           recentre)
+        return Goldschmidt(
+            number(data, "low"),
+            number(data, "high"),
+            data.get("iterations"),  # type: ignore[arg-type]
+            recentre,
+        )
     if isinstance(method, str) and method in FROM_A_GUESS:
         return FROM_A_GUESS[method](_series(data.get("guess")), data.get("iterations"))  # type: ignore[arg-type]
     known = ", ".join((Series.method, Goldschmidt.method, *FROM_A_GUESS))

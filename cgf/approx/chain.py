@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cgf.approx import record
+from cgf.approx import recording
 from cgf.approx.exponential import Fit, square
 from cgf.errors import UserError
 
@@ -30,8 +30,10 @@ class SquareChain:
 
     def __post_init__(self) -> None:
         if not self.constants or not np.isfinite((self.a, self.b, *self.constants)).all():
-            raise UserError("a square chain needs at least one constant and finite numbers, and has alpha "
-                            f"{self.a}, beta {self.b}, constants {self.constants}")
+            raise UserError(
+                "a square chain needs at least one constant and finite numbers, and has alpha "
+                f"{self.a}, beta {self.b}, constants {self.constants}"
+            )
 
     @property
     def k(self) -> int:
@@ -66,7 +68,13 @@ class SquareChain:
         return self.core(y * self.a + self.b)
 
     def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
-        return record.intermediates(self, y)
+        return recording.intermediates(self, y)
 
     def to_json(self) -> dict[str, Any]:
-        return {**record.common(self), "k": self.k, "alpha": self.a, "beta": self.b, "constants": list(self.constants)}
+        return {
+            **recording.common(self),
+            "k": self.k,
+            "alpha": self.a,
+            "beta": self.b,
+            "constants": list(self.constants),
+        }

@@ -53,7 +53,7 @@ class Exponential(Protocol):
 
     @property
     def method(self) -> str:
-        """"chebyshev", "limit", "chain", "head_chain", "taylor" or "fitted"."""
+        """ "chebyshev", "limit", "chain", "head_chain", "taylor" or "fitted"."""
 
     @property
     def a(self) -> float: ...

@@ -8,7 +8,7 @@ from typing import Any
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, Fit
 from cgf.approx.head_chain import HeadChain
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 
 CHAINS = ("chain", "limit")
@@ -52,8 +52,10 @@ def _head_chain(data: dict[str, Any]) -> HeadChain:
     if not isinstance(rows, list | tuple) or len(rows) != len(betas) or not betas:
         raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {rows!r}")
     alpha = number(data, "alpha")
-    chains = [SquareChain("chain", alpha, beta, numbers({"constants": row}, "constants"))
-              for beta, row in zip(betas, rows, strict=True)]
+    chains = [
+        SquareChain("chain", alpha, beta, numbers({"constants": row}, "constants"))
+        for beta, row in zip(betas, rows, strict=True)
+    ]
     return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
 
 

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from cgf.approx import search
+from cgf.approx import chain_search as search
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, Fit
 from cgf.approx.exponential_json import exponential_from_json as exponential_from_json
 from cgf.approx.minimax import Model, exchange, largest, least_squares
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
 from cgf.errors import UserError
 
@@ -157,8 +157,12 @@ def with_fit(exponential: E, domain: tuple[float, float], bound: float = GUARD_B
     return replace(exponential, fit=Fit(domain, guard, bound, max_error(exponential, domain)))  # type: ignore
 
 
-def guard_interval(exponential: Exponential, bound: float = GUARD_BOUND, reach: float = 4096.0,
-                   domain: tuple[float, float] | None = None) -> tuple[float, float]:
+def guard_interval(
+    exponential: Exponential,
+    bound: float = GUARD_BOUND,
+    reach: float = 4096.0,
+    domain: tuple[float, float] | None = None,
+) -> tuple[float, float]:
     """The largest interval around domain on which every intermediate stays at most bound in absolute value.
 
     domain None: that of the exponential's fit. Looks no further than reach beyond it. Where the domain

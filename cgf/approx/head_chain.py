@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cgf.approx import record
+from cgf.approx import recording
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Fit, plus_public, square
 from cgf.errors import UserError
@@ -29,8 +29,10 @@ class HeadChain:
 
     def __post_init__(self) -> None:
         if len({(c.a, c.k) for c in self.chains}) != 1:
-            raise UserError("the chains of the heads need one alpha and one count of squarings, and have "
-                            f"{sorted({(c.a, c.k) for c in self.chains})}")
+            raise UserError(
+                "the chains of the heads need one alpha and one count of squarings, and have "
+                f"{sorted({(c.a, c.k) for c in self.chains})}"
+            )
 
     @property
     def a(self) -> float:
@@ -70,8 +72,13 @@ class HeadChain:
         return [values for chain in self.chains for values in chain.intermediates(y)]
 
     def to_json(self) -> dict[str, Any]:
-        return {**record.common(self), "k": self.k, "alpha": self.a, "beta": [c.b for c in self.chains],
-                "constants": [list(c.constants) for c in self.chains]}
+        return {
+            **recording.common(self),
+            "k": self.k,
+            "alpha": self.a,
+            "beta": [c.b for c in self.chains],
+            "constants": [list(c.constants) for c in self.chains],
+        }
 
     @staticmethod
     def by_head(numbers: list[float]) -> np.ndarray:

@@ -121,9 +121,16 @@ class Goldschmidt(Iteration):
         """What defines it, and for the reader the coefficients k_i and c_i that follow, and what divide costs."""
         levels, products = self.division.cost
         division = {"levels": levels, "ct_mults": products, "guard": list(self.division.guard(self.domain))}
-        return {**self.facts(), "low": float(self.low), "high": float(self.high), "iterations": self.iterations,
-                "recentre": self.recentre, "factors": self.steps()[0], "constants": self.constants(),
-                "division": division}
+        return {
+            **self.facts(),
+            "low": float(self.low),
+            "high": float(self.high),
+            "iterations": self.iterations,
+            "recentre": self.recentre,
+            "factors": self.steps()[0],
+            "constants": self.constants(),
+            "division": division,
+        }
 
 
 def iterations_for(low: float, high: float, error: float, recentre: bool = True) -> int:

@@ -32,8 +32,10 @@ def check_guess(name: str, guess: Series, iterations: int, least: int, limit: fl
     if not guess.domain[0] > 0:
         raise UserError(f"{name} needs a guess on an interval above zero, and it starts at {guess.domain[0]}")
     if iterations and not guess.max_error < limit:
-        raise UserError(f"{name} needs a guess with a relative error below {limit:.3g}, and it is off by up to "
-                        f"{guess.max_error:.3g}")
+        raise UserError(
+            f"{name} needs a guess with a relative error below {limit:.3g}, and it is off by up to "
+            f"{guess.max_error:.3g}"
+        )
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,13 @@ class Series(Approximation):
         return self.core(value(x * self.a + self.b))
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.facts(), "degree": self.degree, "a": float(self.a), "b": float(self.b),
-                "coefficients": list(map(float, self.coefficients))}
+        return {
+            **self.facts(),
+            "degree": self.degree,
+            "a": float(self.a),
+            "b": float(self.b),
+            "coefficients": list(map(float, self.coefficients)),
+        }
 
 
 def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
@@ -92,8 +97,7 @@ def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
     return top if isinstance(low, float) and low == 0.0 else top + low
 
 
-def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int,
-            absolute: bool = False) -> Series:
+def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int, absolute: bool = False) -> Series:
     """The series of least largest relative error to a positive f on [lo, hi], by one linear program.
 
     absolute: of least largest absolute error, for an f of any sign. Raises UserError unless 0 < degree <= 255

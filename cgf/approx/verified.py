@@ -26,18 +26,23 @@ def verified(exponential: Exponential, file: Any) -> Exponential:
     if stated is None:
         raise UserError(f"{file} needs the domain and the guard of its {exponential.method}, and has none")
     if stated.guard_bound > GUARD_BOUND:
-        raise UserError(f"{file} states a guard_bound of {stated.guard_bound:g}, and a ciphertext holds "
-                        f"{GUARD_BOUND:g} at most")
+        raise UserError(
+            f"{file} states a guard_bound of {stated.guard_bound:g}, and a ciphertext holds {GUARD_BOUND:g} at most"
+        )
     known = _known(replace(exponential, fit=None), stated.domain, stated.guard_bound)  # type: ignore[type-var, arg-type]
     if not math.isclose(stated.max_error, known.max_error, rel_tol=ROUNDING, abs_tol=NOISE):
-        raise UserError(f"{file} states an error of {stated.max_error:.6g} on [{stated.domain[0]:g}, "
-                        f"{stated.domain[1]:g}], and its coefficients have {known.max_error:.6g} there: it was changed "
-                        "after it was made, and has to be made anew")
+        raise UserError(
+            f"{file} states an error of {stated.max_error:.6g} on [{stated.domain[0]:g}, "
+            f"{stated.domain[1]:g}], and its coefficients have {known.max_error:.6g} there: it was changed "
+            "after it was made, and has to be made anew"
+        )
     slack = ROUNDING * max(1.0, *map(abs, known.guard))
     if stated.guard[0] < known.guard[0] - slack or stated.guard[1] > known.guard[1] + slack:
         held = f"[{known.guard[0]:.6g}, {known.guard[1]:.6g}]"
-        raise UserError(f"{file} states a guard of [{stated.guard[0]:.6g}, {stated.guard[1]:.6g}], and its numbers "
-                        f"hold {held}: it was changed after it was made, and has to be made anew")
+        raise UserError(
+            f"{file} states a guard of [{stated.guard[0]:.6g}, {stated.guard[1]:.6g}], and its numbers "
+            f"hold {held}: it was changed after it was made, and has to be made anew"
+        )
     return exponential
 
 

@@ -1,1 +1,1 @@
-"""What the cost tables measure: one matrix, circuits on it, runs by one or more worker processes."""
+"""What circuits and training steps cost, measured: one matrix, circuits on it, worker processes."""

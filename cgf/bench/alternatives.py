@@ -26,8 +26,9 @@ def cost(softmax: Any, rows: int, columns: int) -> dict[str, Any]:
     return {"levels": needs.levels, "cmult": needs.ops["cmult"], "rotate": needs.ops["rotate"]}
 
 
-def table(softmaxes: Mapping[str, Any], exponential: Any, rows: int, columns: int,
-          results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def table(
+    softmaxes: Mapping[str, Any], exponential: Any, rows: int, columns: int, results: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """A row a softmax, by name; then a row for each name that only results know.
 
     exponential  stands in for exp where a softmax has no polynomial of its own; its weights are those of exp
@@ -39,14 +40,21 @@ def table(softmaxes: Mapping[str, Any], exponential: Any, rows: int, columns: in
         stands_in = softmax.uses_exponential and softmax.exponential is None
         if stands_in:
             softmax.exponential = exponential
-        lines.append({
-            "softmax": name, **cost(softmax, rows, columns), "stand_in_for_exp": stands_in, "order": properties.order,
-            "positive": properties.positive, "shift_invariant": properties.shift_invariant,
-            "shift_change": properties.shift_change,
-            "accuracy": accuracies.pop(name, {}),
-        })  # fmt: skip
-    blank = dict.fromkeys(("levels", "cmult", "rotate", "stand_in_for_exp", "order", "positive", "shift_invariant",
-                           "shift_change"))
+        lines.append(
+            {
+                "softmax": name,
+                **cost(softmax, rows, columns),
+                "stand_in_for_exp": stands_in,
+                "order": properties.order,
+                "positive": properties.positive,
+                "shift_invariant": properties.shift_invariant,
+                "shift_change": properties.shift_change,
+                "accuracy": accuracies.pop(name, {}),
+            }
+        )
+    blank = dict.fromkeys(
+        ("levels", "cmult", "rotate", "stand_in_for_exp", "order", "positive", "shift_invariant", "shift_change")
+    )
     return lines + [{"softmax": name, **blank, "accuracy": found} for name, found in sorted(accuracies.items())]
 
 
@@ -58,8 +66,11 @@ def by_softmax(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, A
     found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for (softmax, where), rows in groups.items():
         levels = [r["total_levels"] for r in rows if r.get("total_levels") is not None]
-        found[softmax][where] = {"accuracy": float(np.mean([r["accuracy"] for r in rows])),
-                                 "seeds": sorted(r["seed"] for r in rows), "levels": max(levels, default=None)}
+        found[softmax][where] = {
+            "accuracy": float(np.mean([r["accuracy"] for r in rows])),
+            "seeds": sorted(r["seed"] for r in rows),
+            "levels": max(levels, default=None),
+        }
     return dict(found)
 
 
@@ -81,14 +92,23 @@ def print_alternatives(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     places = sorted({where for row in result["table"] for where in row["accuracy"]})
-    shown = Table("softmax", "levels", "cmult", "order", "positive", "shift inv.", *places,
-                  title=f"{result['rows']} rows of {result['columns']} in 2^15 slots; * exp by {result['exponential']}")
+    shown = Table(
+        "softmax",
+        "levels",
+        "cmult",
+        "order",
+        "positive",
+        "shift inv.",
+        *places,
+        title=f"{result['rows']} rows of {result['columns']} in 2^15 slots; * exp by {result['exponential']}",
+    )
     for row in result["table"]:
         cells = [f"{100 * row['accuracy'][w]['accuracy']:.2f} %" if w in row["accuracy"] else "–" for w in places]
         levels = "–" if row["levels"] is None else f"{row['levels']}{'*' if row['stand_in_for_exp'] else ''}"
         shift = {None: "–", True: "yes", False: "no"}[row["shift_invariant"]]
-        shown.add_row(row["softmax"], levels, str(row["cmult"] or "–"), row["order"] or "–", row["positive"] or "–",
-                      shift, *cells)
+        shown.add_row(
+            row["softmax"], levels, str(row["cmult"] or "–"), row["order"] or "–", row["positive"] or "–", shift, *cells
+        )
     Console(width=140 + 12 * len(places)).print(shown)
 
 

@@ -10,12 +10,19 @@ import numpy as np
 
 from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
-from cgf.he.record import LayerRecord
+from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 
 
-def run(softmax: Any, matrix: np.ndarray, causal: bool, truth: np.ndarray, make_owner: Callable[..., Any],
-        workers: int = 1, runs: int = 3) -> dict[str, Any]:
+def run(
+    softmax: Any,
+    matrix: np.ndarray,
+    causal: bool,
+    truth: np.ndarray,
+    make_owner: Callable[..., Any],
+    workers: int = 1,
+    runs: int = 3,
+) -> dict[str, Any]:
     """Seconds (wall, everything included; by operation summed over workers), microseconds an entry, ops, errors.
 
     matrix (R, N) scores; causal: row i of every square block sees its entries 0 .. i. truth: the weights by the
@@ -36,10 +43,19 @@ def run(softmax: Any, matrix: np.ndarray, causal: bool, truth: np.ndarray, make_
     wall, kept, entries = np.array(seconds[1:]), records[1:], int(rows.counts.sum())
     spent = {kind: np.array([record.seconds[kind] for record in kept]) for kind in kept[0].seconds}
     return {
-        "workers": workers, "runs": runs,
-        "seconds": {"mean": float(wall.mean()), "std": float(wall.std()), "runs": wall.tolist(),
-                    "by_operation": {k: {"mean": float(v.mean()), "std": float(v.std())} for k, v in spent.items()}},
-        "ops": dict(kept[0].ops), "levels": kept[0].levels, "ring_slots": max(kept[0].slots), "entries": entries,
-        "us_per_entry": 1e6 * float(wall.mean()) / entries, "us_per_slot": 1e6 * float(wall.mean()) / matrix.size,
+        "workers": workers,
+        "runs": runs,
+        "seconds": {
+            "mean": float(wall.mean()),
+            "std": float(wall.std()),
+            "runs": wall.tolist(),
+            "by_operation": {k: {"mean": float(v.mean()), "std": float(v.std())} for k, v in spent.items()},
+        },
+        "ops": dict(kept[0].ops),
+        "levels": kept[0].levels,
+        "ring_slots": max(kept[0].slots),
+        "entries": entries,
+        "us_per_entry": 1e6 * float(wall.mean()) / entries,
+        "us_per_slot": 1e6 * float(wall.mean()) / matrix.size,
         **errors(truth, weights),
     }

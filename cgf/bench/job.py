@@ -15,13 +15,13 @@ import numpy as np
 from cgf.bench.matrix import errors
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit
-from cgf.he.count import Counting
-from cgf.he.desilo import DesiloOwner
-from cgf.he.engine import decrypt_all, encrypt_all, finish
-from cgf.he.lanes import LanesOwner
+from cgf.he.engines.count import Counting
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.engine import decrypt_all, encrypt_all, finish
+from cgf.he.engines.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
-from cgf.he.memory import keep_freed_memory, peak_mib
 from cgf.he.packed import Packed, Rows
+from cgf.memory import keep_freed_memory, peak_mib
 
 POLL_S = 1.0  # how long an answer is waited for before the workers are looked at
 
@@ -42,7 +42,7 @@ class Job:
     truth: np.ndarray
     matrix: np.ndarray
     runs: int
-    lanes: int = 1  # engines and threads of a worker, on one set of ciphertexts (cgf.he.lanes)
+    lanes: int = 1  # engines and threads of a worker, on one set of ciphertexts (cgf.he.engines.lanes)
     whole: bool = False  # time encryption and decryption too
     causal: bool = False  # row i of every square block sees its entries 0 .. i alone
 
@@ -76,14 +76,23 @@ def run(job: Job, workers: int = 1) -> dict[str, Any]:
     kinds = answers[0]["seconds"][0]
     by_operation = {kind: [sum(a["seconds"][r][kind] for a in answers) for r in range(job.runs)] for kind in kinds}
     return {
-        "name": job.name, "workers": workers, "lanes": job.lanes, "runs": job.runs, "engine": job.owner,
-        "seconds": {"mean": float(wall.mean()), "std": float(wall.std()), "runs": wall.tolist(),
-                    "by_operation": {k: {"mean": float(np.mean(v)), "std": float(np.std(v))}
-                                     for k, v in by_operation.items()}},
+        "name": job.name,
+        "workers": workers,
+        "lanes": job.lanes,
+        "runs": job.runs,
+        "engine": job.owner,
+        "seconds": {
+            "mean": float(wall.mean()),
+            "std": float(wall.std()),
+            "runs": wall.tolist(),
+            "by_operation": {k: {"mean": float(np.mean(v)), "std": float(np.std(v))} for k, v in by_operation.items()},
+        },
         "ops": {kind: sum(a["ops"][kind] for a in answers) for kind in answers[0]["ops"]},
-        "levels": answers[0]["levels"], "ring_slots": answers[0]["slots"],
+        "levels": answers[0]["levels"],
+        "ring_slots": answers[0]["slots"],
         "ciphertexts": sum(a["ciphertexts"] for a in answers),
-        "peak_mib": sum(a["peak_mib"] for a in answers), "setup_s": max(a["setup_s"] for a in answers),
+        "peak_mib": sum(a["peak_mib"] for a in answers),
+        "setup_s": max(a["setup_s"] for a in answers),
         **errors(job.truth, weights),
     }
 
@@ -99,8 +108,10 @@ def collected(name: str, processes: list[Any], queue: Any) -> list[dict[str, Any
             except Empty:
                 if ended:  # before the queue was found empty: an answer of theirs would have been in it
                     code = processes[ended[0]].exitcode
-                    raise UserError(f"{name}: worker {ended[0]} of {len(processes)} ended with exit code {code} before "
-                                    "its work was done (out of memory?)") from None
+                    raise UserError(
+                        f"{name}: worker {ended[0]} of {len(processes)} ended with exit code {code} before "
+                        "its work was done (out of memory?)"
+                    ) from None
                 continue
             if "failed" in answer:
                 raise UserError(answer["failed"])
@@ -152,9 +163,18 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
     weights = decrypted(owner, layout, result, circuit) if weights is None else weights
     if rows.valid is not None:
         weights = np.where(rows.valid, weights, 0.0)
-    return {"worker": index, "spans": spans, "seconds": seconds, "ops": dict(counting.ops), "weights": weights,
-            "levels": None if counting.ops["boot"] else job.level - result.level, "slots": owner.slots,
-            "ciphertexts": layout.ciphertexts, "peak_mib": peak_mib(), "setup_s": setup_s}
+    return {
+        "worker": index,
+        "spans": spans,
+        "seconds": seconds,
+        "ops": dict(counting.ops),
+        "weights": weights,
+        "levels": None if counting.ops["boot"] else job.level - result.level,
+        "slots": owner.slots,
+        "ciphertexts": layout.ciphertexts,
+        "peak_mib": peak_mib(),
+        "setup_s": setup_s,
+    }
 
 
 def owner_for(job: Job) -> Any:

@@ -47,5 +47,8 @@ def exact_softmax(x: np.ndarray) -> np.ndarray:
 def errors(truth: np.ndarray, got: np.ndarray) -> dict[str, float]:
     """max_error: largest absolute; eta: of a row, in the maximum norm, relative (the paper's)."""
     difference = np.abs(got - truth)
-    return {"max_error": float(difference.max()), "mean_error": float(difference.mean()),
-            "eta": float((difference.max(-1) / np.abs(truth).max(-1)).max())}
+    return {
+        "max_error": float(difference.max()),
+        "mean_error": float(difference.mean()),
+        "eta": float((difference.max(-1) / np.abs(truth).max(-1)).max()),
+    }

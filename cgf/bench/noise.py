@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from cgf.approx import fit
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors, exact_softmax, exponent
 from cgf.errors import UserError
-from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import Owner, Ring, rings_of
+from cgf.he.dryrun import CircuitCost, dry_run
+from cgf.he.engines.engine import Owner, Ring, rings_of
+from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed
-from cgf.he.sim import SimOwner
 from cgf.softmax.cgf import CGF
-from cgf.softmax.standard import Standard
+from cgf.softmax.published.standard import Standard
 
 # both softmaxes of the figure take the paper's polynomial: degree 15 on [-8, 0], squared once
 WIDTH, K = 16.0, 1
@@ -38,16 +38,21 @@ class Bench:
         return cls(cache(make_owner), rings_of(make_owner), runs)
 
 
-def measure(make_owner: Callable[[int], Owner], rows: int, columns: int, steps: Sequence[int], seed: int,
-            runs: int) -> dict[str, Any]:
+def measure(
+    make_owner: Callable[[int], Owner], rows: int, columns: int, steps: Sequence[int], seed: int, runs: int
+) -> dict[str, Any]:
     """All of it on one engine: the figure, and the authors' setting with the engine's own noise."""
     if rows < 1 or columns < 2 or runs < 1 or not steps:
-        raise UserError("the noise figure needs at least 1 row, 2 columns, 1 run and one number of steps, and has "
-                        f"{rows}, {columns}, {runs} and {list(steps)}")
+        raise UserError(
+            "the noise figure needs at least 1 row, 2 columns, 1 run and one number of steps, and has "
+            f"{rows}, {columns}, {runs} and {list(steps)}"
+        )
     bench = Bench.of(make_owner, runs)
-    return {"inputs": f"{rows} rows of {columns} scores from N(0, 1), seed {seed}",
-            **figure(bench, normal_scores(rows, columns, seed), steps),
-            "authors_setting": authors(bench, normal_scores(256, 256, seed))}
+    return {
+        "inputs": f"{rows} rows of {columns} scores from N(0, 1), seed {seed}",
+        **figure(bench, normal_scores(rows, columns, seed), steps),
+        "authors_setting": authors(bench, normal_scores(256, 256, seed)),
+    }
 
 
 def normal_scores(rows: int, columns: int, seed: int) -> np.ndarray:
@@ -65,17 +70,29 @@ def standard(bench: Bench, x: np.ndarray, steps: int) -> dict[str, Any]:
     The shift is public, 5; the denominators' interval is that of these rows, a quarter wider at either end.
     """
     sums = np.exp(x).sum(1)
-    softmax = Standard(low=5.0 - WIDTH, high=5.0, n=x.shape[1], k=K, iterations=steps, least=float(0.8 * sums.min()),
-                       most=float(1.25 * sums.max()))
-    return {"iterations": steps, "division_error": softmax.divider.max_error,
-            **noise_of(bench, softmax, "folded", x, exact_softmax(x))}
+    softmax = Standard(
+        low=5.0 - WIDTH,
+        high=5.0,
+        n=x.shape[1],
+        k=K,
+        iterations=steps,
+        least=float(0.8 * sums.min()),
+        most=float(1.25 * sums.max()),
+    )
+    return {
+        "iterations": steps,
+        "division_error": softmax.divider.max_error,
+        **noise_of(bench, softmax, "folded", x, exact_softmax(x)),
+    }
 
 
 def cgf(bench: Bench, x: np.ndarray) -> dict[str, Any]:
     """The paper's circuit at depth 7, and ours on the same interval: statistics in one level, one fitted polynomial."""
     truth, result = np.exp(exponent(x)), {}
-    for name, exponential, style in (("paper", fit.chebyshev(-WIDTH, 0.0, 15, K), "paper"),
-                                     ("ours", fit.fitted(-WIDTH, 0.0, 15, 1), "folded")):
+    for name, exponential, style in (
+        ("paper", fit.chebyshev(-WIDTH, 0.0, 15, K), "paper"),
+        ("ours", fit.fitted(-WIDTH, 0.0, 15, 1), "folded"),
+    ):
         softmax = CGF()
         softmax.exponential = exponential
         result[name] = noise_of(bench, softmax, style, x, truth)
@@ -105,14 +122,24 @@ def noise_of(bench: Bench, softmax: Any, style: str, x: np.ndarray, truth: np.nd
     for _ in range(bench.runs):
         got, levels = evaluated(bench.make(needs.max_level), needs, x)
         noise = np.abs(got - clear)
-        found.append({"levels": levels, **errors(truth, got),
-                      "noise": {"max_error": float(noise.max()), "mean_error": float(noise.mean())}})
+        found.append(
+            {
+                "levels": levels,
+                **errors(truth, got),
+                "noise": {"max_error": float(noise.max()), "mean_error": float(noise.mean())},
+            }
+        )
     worst = max(found, key=lambda row: row["max_error"])
-    return {**worst, "polynomials": errors(truth, clear), "ring_slots": needs.layout.slots, "runs": bench.runs,
-            "mean_weight": float(truth.mean())}
+    return {
+        **worst,
+        "polynomials": errors(truth, clear),
+        "ring_slots": needs.layout.slots,
+        "runs": bench.runs,
+        "mean_weight": float(truth.mean()),
+    }
 
 
-def evaluated(owner: Owner, needs: Needs, x: np.ndarray) -> tuple[np.ndarray, int]:
+def evaluated(owner: Owner, needs: CircuitCost, x: np.ndarray) -> tuple[np.ndarray, int]:
     """Weights of one encryption, evaluation and decryption, and the levels that it took."""
     vectors, engine = needs.layout.pack(x * needs.circuit.input_scale), owner.evaluator(needs.rotations)
     cts = tuple(owner.encrypt(vector, needs.max_level) for vector in vectors)
@@ -130,6 +157,8 @@ def library(owner: Owner) -> dict[str, Any]:
         fresh = owner.encrypt(values, owner.max_level)
         squared = owner.decrypt(engine.relinearize(engine.square(fresh)))
         for what, difference in (("fresh", owner.decrypt(fresh) - values), ("square", squared - values**2)):
-            result[f"{what}_{name}"] = {"max_error": float(np.abs(difference).max()),
-                                        "mean_error": float(np.abs(difference).mean())}
+            result[f"{what}_{name}"] = {
+                "max_error": float(np.abs(difference).max()),
+                "mean_error": float(np.abs(difference).mean()),
+            }
     return result

@@ -14,7 +14,7 @@ SAME = 1e-6  # relative change of a row's weights that counts as none
 
 
 @dataclass(frozen=True)
-class Kept:
+class Properties:
     """order 'strict', 'weak' (equal weights for unequal scores) or 'no'; positive 'yes', 'not negative' or 'no';
     shift_change: largest change of a weight under a shift of its row, in units of the row's largest weight."""
 
@@ -27,7 +27,7 @@ class Kept:
         return self.shift_change < SAME
 
 
-def kept(softmax: Any, rows: int = 32, seed: int = 0) -> Kept:
+def kept(softmax: Any, rows: int = 32, seed: int = 0) -> Properties:
     """Properties of ``softmax.weights`` in float64 on normal rows of several lengths and deviations.
 
     rows of each; half of them moved by a common offset, so that negative and positive rows both occur. A
@@ -49,7 +49,7 @@ def kept(softmax: Any, rows: int = 32, seed: int = 0) -> Kept:
                 change = max(change, float((moved / np.abs(w).max(-1).clip(1e-300)).max()))
     order = "no" if broken else "weak" if tied else "strict"
     positive = "yes" if least > 0 else "not negative" if least == 0 else "no"
-    return Kept(order, positive, change)
+    return Properties(order, positive, change)
 
 
 def _weights(softmax: Any, x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Tasks: where samples and labels come from, and how they become batches."""

@@ -39,9 +39,7 @@ def read_text(path: Path) -> str:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path} needs to be UTF-8 text that can be read, and reading it failed: {error}"
-        ) from error
+        raise UserError(f"{path} needs to be UTF-8 text that can be read, and reading it failed: {error}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -66,9 +64,7 @@ def read_table(path: Path, text: str, label: str) -> list[Row]:
     try:
         have = reader.fieldnames or []
         if text not in have or label not in have:
-            raise UserError(
-                f"{path} needs the columns {text}, {label}, and it has {', '.join(have) or 'none'}"
-            )
+            raise UserError(f"{path} needs the columns {text}, {label}, and it has {', '.join(have) or 'none'}")
         for row in reader:
             if not (row[text] or "").strip() or not (row[label] or "").strip():
                 raise UserError(
@@ -97,12 +93,8 @@ def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Row]]:
             raise UserError(f"{path} needs rows in {split!r}, and it has {', '.join(data) or 'nothing'}")
         rows = [*data[split], *data.get(f"oos_{split}", [])]
         for i, row in enumerate(rows):
-            if not (
-                isinstance(row, list) and len(row) == 2 and all(isinstance(v, str) and v.strip() for v in row)
-            ):
-                raise UserError(
-                    f"{path} needs [text, intent] in every row, and row {i} of {split!r} is {row!r}"
-                )
+            if not (isinstance(row, list) and len(row) == 2 and all(isinstance(v, str) and v.strip() for v in row)):
+                raise UserError(f"{path} needs [text, intent] in every row, and row {i} of {split!r} is {row!r}")
         splits[split] = [(text.strip(), intent.strip()) for text, intent in rows]
         if {intent for _, intent in splits[split]} == {out_of_scope}:
             raise UserError(f"{path} needs intents in {split!r}, and it has out-of-scope rows only")

@@ -21,9 +21,7 @@ class HubData:
     commit: str
 
 
-def load_hub(
-    task: str, hub: str, config: str | None, splits: list[str], revision: str | None = None
-) -> HubData:
+def load_hub(task: str, hub: str, config: str | None, splits: list[str], revision: str | None = None) -> HubData:
     """Downloads (or takes from the local cache) the named splits of a hub dataset.
 
     revision: a commit or branch; None takes the newest. Where the hub does not answer within seconds, the
@@ -55,8 +53,7 @@ def load_hub(
     missing = [split for split in splits if split not in data]
     if missing:
         raise UserError(
-            f"task {task} needs the splits {', '.join(splits)} of hub dataset {hub}, "
-            f"and it has {', '.join(data)}"
+            f"task {task} needs the splits {', '.join(splits)} of hub dataset {hub}, and it has {', '.join(data)}"
         )
     return HubData({split: data[split] for split in splits}, _commit(data[splits[0]], revision))
 
@@ -68,9 +65,7 @@ def hub_rows(task: str, hub: str, data: Any, text: str, label: str) -> list[tupl
     rows = []
     for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
         if names is not None and (not isinstance(value, int) or not 0 <= value < len(names)):
-            raise UserError(
-                f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}"
-            )
+            raise UserError(f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}")
         rows.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
     return rows
 

@@ -67,9 +67,7 @@ class Archive(Folder):
         super().__init__(path)
         try:
             with zipfile.ZipFile(path) as archive:
-                self.content = {
-                    name: archive.read(name) for name in archive.namelist() if not name.endswith("/")
-                }
+                self.content = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
         except (OSError, zipfile.BadZipFile) as error:
             raise UserError(f"{path} needs to be a zip archive, and reading it failed: {error}") from error
 
@@ -180,17 +178,15 @@ def small_affine(image: Any, want: ImageInput) -> Any:
         return image
     angle, scale, right, down = (torch.rand(4) - 0.5).tolist()
     turn, size = math.radians(30 * angle), 1 + 0.3 * scale
-    rows = [[math.cos(turn) / size, -math.sin(turn) / size, 0.35 * right],
-            [math.sin(turn) / size, math.cos(turn) / size, 0.35 * down]]
+    rows = [
+        [math.cos(turn) / size, -math.sin(turn) / size, 0.35 * right],
+        [math.sin(turn) / size, math.cos(turn) / size, 0.35 * down],
+    ]
     grid = affine_grid(torch.tensor([rows]), [1, *image.shape], align_corners=False)
     return grid_sample(image[None], grid, mode="bicubic", align_corners=False)[0]
 
 
-AUGMENTS: dict[str, Augment] = {
-    "resized_crop": resized_crop,
-    "pad_crop": pad_crop,
-    "small_affine": small_affine,
-}
+AUGMENTS: dict[str, Augment] = {"resized_crop": resized_crop, "pad_crop": pad_crop, "small_affine": small_affine}
 
 
 def check_augment(name: str | None) -> None:

@@ -45,11 +45,15 @@ class LabelledArchiveTask(VisionTask):
         for row in self._rows:
             label = self._number(row)
             if names.setdefault(label, row[self.title]) != row[self.title]:
-                raise UserError(f"{self._path(self.table)} needs one name for a class, and class {label} is "
-                                f"{names[label]!r} and {row[self.title]!r}")
+                raise UserError(
+                    f"{self._path(self.table)} needs one name for a class, and class {label} is "
+                    f"{names[label]!r} and {row[self.title]!r}"
+                )
         if sorted(names) != list(range(len(names))):
-            raise UserError(f"{self._path(self.table)} needs labels from 0 without a gap, and its {len(names)} labels "
-                            f"go from {min(names)} to {max(names)}")
+            raise UserError(
+                f"{self._path(self.table)} needs labels from 0 without a gap, and its {len(names)} labels "
+                f"go from {min(names)} to {max(names)}"
+            )
         return [names[label] for label in range(len(names))]
 
     def augmentation(self) -> Augment | None:
@@ -59,15 +63,15 @@ class LabelledArchiveTask(VisionTask):
         return self._images, self._parts[split]
 
     def revision(self) -> dict[str, str]:
-        return {f"{self.name}/{name}": hashlib.sha256(self._path(name).read_bytes()).hexdigest()
-                for name in (self.archive, self.table)}
+        return {
+            f"{self.name}/{name}": hashlib.sha256(self._path(name).read_bytes()).hexdigest()
+            for name in (self.archive, self.table)
+        }
 
     def _path(self, name: str) -> Path:
         root = self.data_root()
         if root is None:
-            raise UserError(
-                f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none"
-            )
+            raise UserError(f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none")
         path = root / self.name / name
         if not path.is_file():
             raise UserError(f"task {self.name} needs {path}, and there is no such file")
@@ -77,8 +81,10 @@ class LabelledArchiveTask(VisionTask):
         try:
             return int(row[self.label])
         except (TypeError, ValueError):
-            raise UserError(f"{self._path(self.table)} needs a whole number as the label of {row[self.file]}, and "
-                            f"has {row[self.label]!r}") from None
+            raise UserError(
+                f"{self._path(self.table)} needs a whole number as the label of {row[self.file]}, and "
+                f"has {row[self.label]!r}"
+            ) from None
 
     @cached_property
     def _rows(self) -> list[dict[str, str]]:
@@ -91,8 +97,10 @@ class LabelledArchiveTask(VisionTask):
             raise UserError(f"{path} needs to be a CSV table, and reading it failed: {error}") from None
         missing = [name for name in (self.file, self.label, self.title) if name not in columns]
         if missing or not rows:
-            raise UserError(f"{path} needs rows with the columns {self.file}, {self.label} and {self.title}, and it "
-                            f"has {len(rows)} rows with {', '.join(columns) or 'no column'}")
+            raise UserError(
+                f"{path} needs rows with the columns {self.file}, {self.label} and {self.title}, and it "
+                f"has {len(rows)} rows with {', '.join(columns) or 'no column'}"
+            )
         return rows
 
     @cached_property
@@ -102,8 +110,9 @@ class LabelledArchiveTask(VisionTask):
         files = [row[self.file] for row in self._rows]
         absent = [name for name in files if name not in source.content]
         if absent:
-            raise UserError(f"{source.path} needs every file of {self.table}, and lacks {len(absent)}, {absent[0]} for "
-                            "one")
+            raise UserError(
+                f"{source.path} needs every file of {self.table}, and lacks {len(absent)}, {absent[0]} for one"
+            )
         return Images(EncodedImages(source, files), files, [self._number(row) for row in self._rows])
 
     @cached_property

@@ -101,17 +101,13 @@ class Task(ABC):
         path = Path(value).expanduser()
         if not path.is_dir():
             origin = "data.root" if self.root else ROOT_VARIABLE
-            raise UserError(
-                f"task {self.name} needs its data under {origin}={value}, and there is no such folder"
-            )
+            raise UserError(f"task {self.name} needs its data under {origin}={value}, and there is no such folder")
         return path
 
     def check_split(self, split: str) -> None:
         """UserError unless `split` is one of train, val, test."""
         if split not in SPLITS:
-            raise UserError(
-                f"task {self.name} has the splits {', '.join(SPLITS)}, and {split!r} was asked for"
-            )
+            raise UserError(f"task {self.name} has the splits {', '.join(SPLITS)}, and {split!r} was asked for")
 
     def limited(self, split: str, keys: Sequence[str], labels: Sequence[int]) -> list[int]:
         """Indices of the rows that `limit` keeps of a split, in their order; all of them without a limit."""

@@ -11,6 +11,7 @@ from cgf.data.task import Task
 from cgf.data.text import IntentsTask, TableTask
 from cgf.data.vision import DigitsTask, ImageFolderTask
 from cgf.errors import UserError
+from cgf.former import current_name
 from cgf.named import arguments, short
 
 # what ``_target_`` of a checkpoint's task may read: a name in this table, never a path that is imported from
@@ -34,7 +35,7 @@ def task_from_node(node: Any, root: str | None) -> Task:
     """
     if not isinstance(node, Mapping):
         raise UserError(f"a checkpoint's task must be an object of settings, and is {short(node)}")
-    target = node.get("_target_")
+    target = current_name(node.get("_target_"))
     if not isinstance(target, str) or target not in TASKS:
         raise UserError(f"a checkpoint's task must be one of {', '.join(TASKS)}, and is {short(target)}")
     what = f"the checkpoint's task ({TASKS[target].__name__})"

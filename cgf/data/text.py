@@ -28,23 +28,22 @@ class IntentsTask(TextTask):
     )
 
     VARIANTS: ClassVar[dict[str, str]] = {
-        "full": "plus", "oos_plus": "plus", "small": "small", "imbalanced": "imbalanced"
-    }  # fmt: skip
+        "full": "plus",
+        "oos_plus": "plus",
+        "small": "small",
+        "imbalanced": "imbalanced",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.variant not in self.VARIANTS:
-            raise UserError(
-                f"task.variant needs to be one of {', '.join(self.VARIANTS)}, and it is {self.variant!r}"
-            )
+            raise UserError(f"task.variant needs to be one of {', '.join(self.VARIANTS)}, and it is {self.variant!r}")
 
     def read_local(self, root: Path) -> Source:
         name = f"{self.name}/data_{self.variant}.json"
         path = find_file(root, name, self.name)
         rows = read_intents(path, self.oos_name)
-        return Source(
-            rows, {split: f"{path} ({split})" for split in rows}, {f"{self.name}/{path.name}": sha256(path)}
-        )
+        return Source(rows, {split: f"{path} ({split})" for split in rows}, {f"{self.name}/{path.name}": sha256(path)})
 
     def read_hub(self) -> Source:
         if self.variant == "full" and self.oos:
@@ -60,9 +59,7 @@ class IntentsTask(TextTask):
         return self.oos or label != self.oos_name
 
     def label_names(self, train: Sequence[Row]) -> dict[str, str]:
-        names = sorted({label for _, label in train} - {self.oos_name}) + (
-            [self.oos_name] if self.oos else []
-        )
+        names = sorted({label for _, label in train} - {self.oos_name}) + ([self.oos_name] if self.oos else [])
         return {name: name for name in names}
 
 
@@ -89,9 +86,7 @@ class TableTask(TextTask):
             inside(self.name, "class_file", self.class_file)
 
     def read_local(self, root: Path) -> Source:
-        paths = {
-            split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()
-        }
+        paths = {split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()}
         for split, path in paths.items():
             other = next(s for s in paths if paths[s].samefile(path))  # a link to a file is that file
             if other != split:

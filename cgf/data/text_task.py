@@ -110,9 +110,7 @@ class TextTask(Task):
                 f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT) or a hub dataset "
                 "(task.hub), and there is neither"
             )
-        data = load_hub(
-            self.name, self.hub, self.hub_config, list(self.hub_splits.values()), self.hub_revision
-        )
+        data = load_hub(self.name, self.hub, self.hub_config, list(self.hub_splits.values()), self.hub_revision)
         rows = {
             split: hub_rows(self.name, self.hub, data.splits[name], self.hub_text, self.hub_label)
             for split, name in self.hub_splits.items()
@@ -181,7 +179,5 @@ class TextTask(Task):
 
     def _tokenizer(self, inputs: Inputs) -> Any:
         if inputs.tokenizer is None:
-            raise UserError(
-                f"task {self.name} is text and needs a model with a tokenizer, and this model has none"
-            )
+            raise UserError(f"task {self.name} is text and needs a model with a tokenizer, and this model has none")
         return inputs.tokenizer

@@ -63,9 +63,7 @@ class VisionTask(Task):
 
     def _image(self, inputs: Inputs) -> ImageInput:
         if inputs.image is None:
-            raise UserError(
-                f"task {self.name} is vision and needs a model that takes images, and this one does not"
-            )
+            raise UserError(f"task {self.name} is vision and needs a model that takes images, and this one does not")
         if inputs.image.size[0] not in (1, 3):
             raise UserError(
                 f"task {self.name} needs a model of 1 or 3 channels, and this one has {inputs.image.size[0]}"
@@ -155,9 +153,7 @@ class ImageFolderTask(VisionTask):
         if not names:
             raise UserError(f"task {self.name} needs class names, and {self._where} has none")
         if self.classes is not None and len(names) != self.classes:
-            raise UserError(
-                f"task {self.name} needs {self.classes} classes, and {self._where} has {len(names)}"
-            )
+            raise UserError(f"task {self.name} needs {self.classes} classes, and {self._where} has {len(names)}")
         return names
 
     def augmentation(self) -> Augment | None:
@@ -177,8 +173,7 @@ class ImageFolderTask(VisionTask):
         if self.archive:
             return {f"{self.name}/{self.archive}": self._local.revision("")}
         return {
-            f"{self.name}/{folder} (names and sizes)": self._local.revision(folder)
-            for folder in self.folders.values()
+            f"{self.name}/{folder} (names and sizes)": self._local.revision(folder) for folder in self.folders.values()
         }
 
     @property
@@ -196,9 +191,7 @@ class ImageFolderTask(VisionTask):
         root = self.data_root()
         if root is None:
             if self.hub is None:
-                raise UserError(
-                    f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none"
-                )
+                raise UserError(f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT), and there is none")
             return None
         path: Path = root / self.name / (self.archive or "")
         if not (path.is_file() if self.archive else path.is_dir()):
@@ -211,9 +204,7 @@ class ImageFolderTask(VisionTask):
 
     @cached_property
     def _hub(self) -> HubData:
-        data = load_hub(
-            self.name, str(self.hub), self.hub_config, list(self.hub_splits.values()), self.hub_revision
-        )
+        data = load_hub(self.name, str(self.hub), self.hub_config, list(self.hub_splits.values()), self.hub_revision)
         for split in data.splits.values():
             check_columns(self.name, str(self.hub), split, (self.hub_image, self.hub_label))
         return data
@@ -224,9 +215,7 @@ class ImageFolderTask(VisionTask):
         for folder in self.folders.values():
             found = self._local.classes(folder)
             if not found:
-                raise UserError(
-                    f"task {self.name} needs class folders in {self._where}/{folder}, and there are none"
-                )
+                raise UserError(f"task {self.name} needs class folders in {self._where}/{folder}, and there are none")
             if names and found != names:
                 odd = sorted(set(found) ^ set(names))
                 raise UserError(
@@ -253,9 +242,7 @@ class ImageFolderTask(VisionTask):
         labels = [number[name.split("/")[-2]] for name in names]
         empty = sorted(set(number) - {self.class_names[label] for label in set(labels)})
         if empty:
-            raise UserError(
-                f"{self._where}/{self.folders[split]} needs images in every class, and {empty[0]} has none"
-            )
+            raise UserError(f"{self._where}/{self.folders[split]} needs images in every class, and {empty[0]} has none")
         return Images(EncodedImages(self._local, names), names, labels)
 
     def _load_hub(self, split: str) -> Images:
@@ -263,7 +250,5 @@ class ImageFolderTask(VisionTask):
         labels = [int(label) for label in data[self.hub_label]]
         wrong = [label for label in labels if not 0 <= label < self.num_classes]
         if wrong:
-            raise UserError(
-                f"{self._where} needs labels 0 to {self.num_classes - 1}, and {split} has {wrong[0]}"
-            )
+            raise UserError(f"{self._where} needs labels 0 to {self.num_classes - 1}, and {split} has {wrong[0]}")
         return Images(HubImages(data, self.hub_image), [str(i) for i in range(len(labels))], labels)

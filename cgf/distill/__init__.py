@@ -1,0 +1,1 @@
+"""Training: fine-tuning and distillation of a model whose attention has another softmax."""

@@ -14,8 +14,9 @@ class Classifier(nn.Module):
     device with the host, and its gradients are shared between processes.
     """
 
-    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor],
-                 constants: list[nn.Parameter]) -> None:
+    def __init__(
+        self, model: nn.Module, forward: Callable[[nn.Module, dict[str, Tensor]], Tensor], constants: list[nn.Parameter]
+    ) -> None:
         super().__init__()
         self.model, self._forward = model, forward
         self.constants = nn.ParameterList(constants)

@@ -29,11 +29,16 @@ class Journal:
             return
         options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
         try:
-            self.accelerator.init_trackers(self.tracker.get("project", "cgf-softmax"),
-                                           config=json.loads(json.dumps(config)), init_kwargs={"wandb": options})
+            self.accelerator.init_trackers(
+                self.tracker.get("project", "cgf-softmax"),
+                config=json.loads(json.dumps(config)),
+                init_kwargs={"wandb": options},
+            )
         except Exception as error:  # wandb raises many kinds; all mean that it cannot log
-            raise UserError(f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
-                            "log in, or use tracker.mode=offline or tracker.name=none") from None
+            raise UserError(
+                f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
+                "log in, or use tracker.mode=offline or tracker.name=none"
+            ) from None
 
     def write(self, row: dict[str, Any]) -> None:
         if not self.accelerator.is_main_process:

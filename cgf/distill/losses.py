@@ -25,8 +25,9 @@ class DistillationLoss:
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < math.inf or not 0 <= self.alpha <= 1:
-            raise UserError(f"distillation needs tau > 0 and alpha in [0, 1], and has tau={self.tau}, "
-                            f"alpha={self.alpha}")
+            raise UserError(
+                f"distillation needs tau > 0 and alpha in [0, 1], and has tau={self.tau}, alpha={self.alpha}"
+            )
 
     def __call__(self, student: Tensor, labels: Tensor, teacher: Tensor | None = None) -> Tensor:
         student = student.float()

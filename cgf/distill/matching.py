@@ -28,15 +28,18 @@ class Matching:
 
     def __post_init__(self) -> None:
         if not finite(self.hidden, self.attention) or min(self.hidden, self.attention) < 0:
-            raise UserError("distill.hidden and distill.attention are weights of at least 0, and "
-                            f"{self.hidden!r} and {self.attention!r} were given")
+            raise UserError(
+                "distill.hidden and distill.attention are weights of at least 0, and "
+                f"{self.hidden!r} and {self.attention!r} were given"
+            )
 
     @property
     def on(self) -> bool:
         return bool(self.hidden or self.attention)
 
-    def watch(self, student: nn.Module, softmaxes: Sequence[Any], teacher: nn.Module | None,
-              teachers: Sequence[Any]) -> None:
+    def watch(
+        self, student: nn.Module, softmaxes: Sequence[Any], teacher: nn.Module | None, teachers: Sequence[Any]
+    ) -> None:
         """Listens to both models and to the softmaxes that are installed in them, in layer order.
 
         UserError without a teacher, or with one of another depth.
@@ -46,8 +49,10 @@ class Matching:
         if teacher is None:
             raise UserError("distill.hidden and distill.attention need a teacher, and distill.teacher is null")
         if len(softmaxes) != len(teachers):
-            raise UserError(f"distill.hidden and distill.attention need a teacher of as many layers as the student "
-                            f"({len(softmaxes)}), and it has {len(teachers)}")
+            raise UserError(
+                f"distill.hidden and distill.attention need a teacher of as many layers as the student "
+                f"({len(softmaxes)}), and it has {len(teachers)}"
+            )
         for side, model, slots in (("student", student, softmaxes), ("teacher", teacher, teachers)):
             kept: list[list[Tensor]] = [[], []]
             self._taken[side] = kept
@@ -75,8 +80,10 @@ class Matching:
         if self.hidden:
             parts.append(self.hidden * _mean(own_h, their_h, "hidden states", padding, lambda d: d.square().mean(-1)))
         if self.attention:
-            parts.append(self.attention * _mean(own_a, their_a, "attention weights", padding,
-                                                lambda d: d.square().sum(-1).mean(1)))
+            parts.append(
+                self.attention
+                * _mean(own_a, their_a, "attention weights", padding, lambda d: d.square().sum(-1).mean(1))
+            )
         self.start()
         return torch.stack(parts).sum()
 
@@ -86,8 +93,9 @@ def _mean(own: list[Tensor], theirs: list[Tensor], what: str, padding: Tensor | 
     layers = []
     for a, b in zip(own, theirs, strict=True):
         if a.shape != b.shape:
-            raise UserError(f"the teacher's {what} must have the student's shape {tuple(a.shape)}, and have "
-                            f"{tuple(b.shape)}")
+            raise UserError(
+                f"the teacher's {what} must have the student's shape {tuple(a.shape)}, and have {tuple(b.shape)}"
+            )
         tokens = reduce(a.float() - b.detach().float())
         keep = torch.ones_like(tokens) if padding is None else padding.to(tokens)
         layers.append((tokens * keep).sum() / keep.sum().clamp(min=1))

@@ -10,8 +10,9 @@ from torch import nn
 from cgf.distill.settings import Settings
 
 
-def adamw(model: nn.Module, constants: list[nn.Parameter], settings: Settings,
-          device: torch.device) -> torch.optim.AdamW:
+def adamw(
+    model: nn.Module, constants: list[nn.Parameter], settings: Settings, device: torch.device
+) -> torch.optim.AdamW:
     """Weight decay on matrices alone; constants at ``softmax_lr`` times the rate (their group's lr_scale)."""
     trained = [p for p in model.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [

@@ -39,17 +39,20 @@ class RangePenalty:
         bounds = self.bound if isinstance(self.bound, list) else [self.bound]
         numbers = finite(self.weight, self.high, self.worst, *bounds) and bool(bounds)
         if not numbers or self.weight < 0 or min(bounds) <= 0 or self.worst < 0:  # type: ignore[type-var, operator]
-            raise UserError("the penalty needs finite numbers, weight >= 0, bound > 0 (or a list of such, one a layer) "
-                            f"and worst >= 0, and has weight {self.weight}, bound {self.bound}, worst {self.worst}, "
-                            f"high {self.high}")
+            raise UserError(
+                "the penalty needs finite numbers, weight >= 0, bound > 0 (or a list of such, one a layer) "
+                f"and worst >= 0, and has weight {self.weight}, bound {self.bound}, worst {self.worst}, "
+                f"high {self.high}"
+            )
 
     def bounds(self, layers: int) -> list[float]:
         """B of each layer; UserError where a list has another length."""
         if not isinstance(self.bound, list):
             return [float(self.bound)] * layers  # type: ignore[arg-type]
         if len(self.bound) != layers:
-            raise UserError(f"penalty.bound needs one number, or one a layer ({layers} for this model), and has "
-                            f"{len(self.bound)}")
+            raise UserError(
+                f"penalty.bound needs one number, or one a layer ({layers} for this model), and has {len(self.bound)}"
+            )
         return [float(b) for b in self.bound]
 
     def term(self, y: Tensor, valid: Tensor | None, bound: float) -> Tensor:

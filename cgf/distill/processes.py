@@ -52,8 +52,9 @@ def _state() -> PartialState:
 
 
 def _on_cpu() -> bool:
-    return parse_flag_from_env("ACCELERATE_USE_CPU") or ("LOCAL_RANK" in os.environ
-                                                         and not torch.accelerator.is_available())
+    return parse_flag_from_env("ACCELERATE_USE_CPU") or (
+        "LOCAL_RANK" in os.environ and not torch.accelerator.is_available()
+    )
 
 
 def refuse_single(environment: Mapping[str, str]) -> None:
@@ -63,8 +64,10 @@ def refuse_single(environment: Mapping[str, str]) -> None:
     """
     launched = "ACCELERATE_MIXED_PRECISION" in environment and "MASTER_PORT" in environment
     if launched and not any(name in environment for name in ("RANK", "LOCAL_RANK", *SIZES)):
-        raise UserError("accelerate launch was asked for several processes and starts only one where there are no "
-                        f"GPUs for them (MASTER_PORT is set, RANK is not): {WORKS}")
+        raise UserError(
+            "accelerate launch was asked for several processes and starts only one where there are no "
+            f"GPUs for them (MASTER_PORT is set, RANK is not): {WORKS}"
+        )
 
 
 class Processes:
@@ -82,15 +85,19 @@ class Processes:
         AcceleratorState._reset_state()  # an earlier run of a sweep may have had another precision
         _state()
         self.accelerator = Accelerator(
-            cpu=_on_cpu(), mixed_precision=mixed_precision, log_with="wandb" if wandb else None,
+            cpu=_on_cpu(),
+            mixed_precision=mixed_precision,
+            log_with="wandb" if wandb else None,
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=sometimes)],
-        )  # fmt: skip
+        )
         self.seed = seed
         self.count, self.rank = int(self.accelerator.num_processes), int(self.accelerator.process_index)
         self.main = self.accelerator.is_main_process
         if batch_size < self.count:
-            raise UserError(f"train.batch_size is divided among the processes: it must be at least their number "
-                            f"({self.count}), and is {batch_size}")
+            raise UserError(
+                f"train.batch_size is divided among the processes: it must be at least their number "
+                f"({self.count}), and is {batch_size}"
+            )
 
     def share(self, batch: list[int]) -> tuple[list[int], float]:
         """(this process's samples of a batch, what share of it they are): every n-th, so lengths stay alike.

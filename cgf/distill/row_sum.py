@@ -32,8 +32,10 @@ class RowSumPenalty:
 
     def __post_init__(self) -> None:
         if not finite(self.weight, self.low, self.high) or self.weight < 0 or not 0 < self.low <= 1 <= self.high:
-            raise UserError("penalty.row_sum needs finite numbers, weight >= 0 and 0 < low <= 1 <= high, and has "
-                            f"weight {self.weight}, low {self.low}, high {self.high}")
+            raise UserError(
+                "penalty.row_sum needs finite numbers, weight >= 0 and 0 < low <= 1 <= high, and has "
+                f"weight {self.weight}, low {self.low}, high {self.high}"
+            )
 
     def term(self, y: Tensor, weights: Tensor, valid: Tensor | None) -> Tensor:
         """The penalty of one layer without the weight: y and weights (..., Q, K), all before Q counts as heads."""

@@ -55,8 +55,10 @@ class Settings:
         for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing", "staged"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
-                raise UserError(f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
-                                f"and {value!r} was given")
+                raise UserError(
+                    f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
+                    f"and {value!r} was given"
+                )
         for name in ("warmup", "label_smoothing", "staged"):
             if getattr(self, name) > 1:
                 raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")

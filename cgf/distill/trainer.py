@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from cgf.distill.checkpoint import TrainingState, complete_checkpoints
+from cgf.checkpoint import TrainingState, complete_checkpoints
 from cgf.distill.classifier import Classifier
-from cgf.distill.control import Control, together
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
@@ -25,9 +24,10 @@ from cgf.distill.matching import Matching
 from cgf.distill.optimizer import adamw, clip, set_rate
 from cgf.distill.pieces import pieces
 from cgf.distill.processes import Processes
+from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_of_rows, evaluate, joined
+from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
 from cgf.named import arguments
 from cgf.results import write_json
 
@@ -50,8 +50,8 @@ class Progress:
 class Trainer:
     """Trains a host model.
 
-    host, teacher   objects with model, rows, forward(model, batch) -> logits (models.host.Host); no teacher where the
-                    batches of train_set bring its logits (cgf.distill.taught)
+    host, teacher   objects with model, rows, forward(model, batch) -> logits (cgf.models.host.Host); no teacher where
+                    batches of train_set bring its logits (cgf.distill.teacher_logits)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json; the main process alone writes there
@@ -68,7 +68,7 @@ class Trainer:
     collate: Callable[[list[Any]], dict[str, Tensor]]
     settings: Settings
     loss: DistillationLoss
-    penalty: Control
+    penalty: RangeControl
     folder: Path
     seed: int
     save: Callable[[Path, dict[str, Any], TrainingState], Any]
@@ -81,9 +81,13 @@ class Trainer:
 
     def __post_init__(self) -> None:
         constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
-        self.processes = Processes(self.settings.batch_size, self.seed, self.settings.mixed_precision(),
-                                   sometimes=bool(constants and self.settings.staged),
-                                   wandb=self.tracker.get("name") == "wandb")
+        self.processes = Processes(
+            self.settings.batch_size,
+            self.seed,
+            self.settings.mixed_precision(),
+            sometimes=bool(constants and self.settings.staged),
+            wandb=self.tracker.get("name") == "wandb",
+        )
         self.accelerator = self.processes.accelerator
         self.say = self.say if self.processes.main else lambda text: None
         self.journal = Journal(self.accelerator, self.folder, self.tracker)
@@ -136,8 +140,13 @@ class Trainer:
         batches, shares = zip(*(self.processes.share(b) for b in whole), strict=True)
         # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
         # would see other dropout masks than an unbroken one
-        loader = DataLoader(self.train_set, batch_sampler=list(batches), collate_fn=self.collate,
-                            num_workers=s.workers, generator=torch.Generator())
+        loader = DataLoader(
+            self.train_set,
+            batch_sampler=list(batches),
+            collate_fn=self.collate,
+            num_workers=s.workers,
+            generator=torch.Generator(),
+        )
         prepared = self.processes.loader(loader)
         prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
         yield from zip(prepared, shares, strict=True)
@@ -161,8 +170,10 @@ class Trainer:
         loss, extra = self._together(share, loss, extra)
         whole = loss + (extra or 0.0)
         if not math.isfinite(whole):
-            raise UserError(f"the loss is {whole:g} at step {p.step + 1}: lower train.lr (now {self.settings.lr:g}) or "
-                            "take a softmax that stays bounded; the last complete checkpoint is untouched")
+            raise UserError(
+                f"the loss is {whole:g} at step {p.step + 1}: lower train.lr (now {self.settings.lr:g}) or "
+                "take a softmax that stays bounded; the last complete checkpoint is untouched"
+            )
         if self.settings.grad_norm:
             constants = self.accelerator.unwrap_model(self.classifier).constants
             clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
@@ -203,9 +214,11 @@ class Trainer:
         p = self.progress
         outcome = self.validate()
         if not math.isfinite(outcome.loss):
-            raise UserError(f"the validation loss is {outcome.loss:g} after step {p.step}: lower train.lr "
-                            f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
-                            "checkpoint is untouched")
+            raise UserError(
+                f"the validation loss is {outcome.loss:g} after step {p.step}: lower train.lr "
+                f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
+                "checkpoint is untouched"
+            )
         better = outcome.accuracy > p.best
         if better:
             p.best, p.best_step, p.since_best = outcome.accuracy, p.step, 0
@@ -216,21 +229,32 @@ class Trainer:
             p.epoch, p.position = p.epoch + 1, 0
         stop = self.settings.patience is not None and p.since_best >= self.settings.patience
         p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
-        self.journal.write({"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy,
-                     "val_loss": outcome.loss})
+        self.journal.write(
+            {"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
+        )
         self._save()
         if better and self.processes.main:
-            write_json(self.folder / "best.json", {"checkpoint": f"ckpt-{p.step}", "step": p.step,
-                                                   "val_accuracy": p.best, "val_samples": len(self.val_set)})
+            write_json(
+                self.folder / "best.json",
+                {
+                    "checkpoint": f"ckpt-{p.step}",
+                    "step": p.step,
+                    "val_accuracy": p.best,
+                    "val_samples": len(self.val_set),
+                },
+            )
         self.processes.alone(self._prune)
-        self.say(f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
-                 f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else ""))
+        self.say(
+            f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
+            f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else "")
+        )
 
     def validate(self) -> Outcome:
         """Validation outcome with the model as it is, batched as evaluations are; a part of it a process."""
         model = self.accelerator.unwrap_model(self.classifier).model
-        batches = batches_of_rows(self.val_set, self.settings.eval_batch_size, range(len(self.val_set)),
-                                  self.host.rows == "masked")
+        batches = batches_of_rows(
+            self.val_set, self.settings.eval_batch_size, range(len(self.val_set)), self.host.rows == "masked"
+        )
         own = batches[self.processes.rank :: self.processes.count]
         outcome = evaluate(model, self.host.logits, self.val_set, self.collate, own) if own or not batches else None
         return joined([part for part in self.processes.gather(outcome) if part is not None])
@@ -242,17 +266,18 @@ class Trainer:
 
     def _log(self, loss: float, penalty: float | None) -> None:
         p = self.progress
-        row = {"step": p.step, "epoch": self._epochs_done(), "loss": loss,
-               "lr": self.optimizer.param_groups[0]["lr"]}
+        row = {"step": p.step, "epoch": self._epochs_done(), "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
         if penalty is not None:
             row["penalty"] = penalty
         self.journal.write({**row, **self._report})
         if p.step % self.settings.log_every == 0:
             rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
             left = (self.total_steps - p.step) / max(1e-9, rate)
-            self.say(f"step {p.step}/{self.total_steps}  loss {loss:.4f}"
-                     + (f"  penalty {penalty:.4f}" if penalty is not None else "")
-                     + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left")
+            self.say(
+                f"step {p.step}/{self.total_steps}  loss {loss:.4f}"
+                + (f"  penalty {penalty:.4f}" if penalty is not None else "")
+                + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left"
+            )
 
     def _save(self) -> None:
         self.processes.alone(self._write)

@@ -17,13 +17,13 @@ import numpy as np
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.he.packed import Packed, Rows, pairwise
 from cgf.softmax.base import ExponentialSoftmax, as_defined
 from cgf.softmax.cgf import CGF
-from cgf.softmax.gaussian import GaussianKernel
 from cgf.softmax.loop import LoopCGF
+from cgf.softmax.published.gaussian import GaussianKernel
 
 STYLES = ("folded", "abreast", "paper")
 
@@ -63,8 +63,10 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
     if not isinstance(softmax, ExponentialSoftmax):
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
-        raise UserError(f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
-                        "approx=plan, chebyshev, limit or chain")
+        raise UserError(
+            f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
+            "approx=plan, chebyshev, limit or chain"
+        )
     build = BUILDERS.get(exponent_of(softmax), as_it_stands)
     return build(softmax, rows, padded, style)
 
@@ -150,7 +152,7 @@ def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:
     a (x - K) = n sqrt(2a) X - sqrt(2a) rowsum(X) - m rowsum((q X)^2) + rowsum(X)^2.
     Levels: 1 + core, as ``folded``, and one square more. m multiplies the noise of the squares, and the
     variance is E[x^2] - mean^2, which loses about log2(mean^2 / variance) bits: for n of small m (256: 1) and
-    two lanes (cgf.he.lanes), where the longest path counts and not the work.
+    two lanes (cgf.he.engines.lanes), where the longest path counts and not the work.
     """
     n = int(rows.counts[0])
     q, m = square_part(n)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cgf.he.engine import Ciphertext, Engine, Owner, decrypt_all
+from cgf.he.engines.engine import Ciphertext, Engine, Owner, decrypt_all
 
 
 def handed_over(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:

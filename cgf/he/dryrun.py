@@ -8,17 +8,17 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit, circuit_for
-from cgf.he.count import Counting
-from cgf.he.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
+from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import OneSlot, SimCiphertext
 
 SPARSE = 2  # times the fewest ciphertexts, to be without padding columns
 
 
 @dataclass(frozen=True)
-class Needs:
+class CircuitCost:
     """Levels from encryption to the result, the engine size that holds them, and the operations."""
 
     layout: Layout
@@ -27,13 +27,14 @@ class Needs:
     levels: int
     polynomials: int  # of the result: three where the last product is left to decryption
     ops: dict[str, int]
-    by_level: dict[tuple[str, int], int]  # operations by (detail, level), see cgf.he.count
+    by_level: dict[tuple[str, int], int]  # operations by (detail, level), see cgf.he.engines.count
     rotations: frozenset[int]
     bootstrap: bool = False  # the engine must bootstrap
 
 
-def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None,
-            rings: tuple[Ring, ...] = RINGS) -> Needs:
+def dry_run(
+    softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None, rings: tuple[Ring, ...] = RINGS
+) -> CircuitCost:
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
     The circuit runs on the simulator, on one slot of zero for all: levels and operations do not depend on the data.
@@ -63,23 +64,26 @@ def dry_run(softmax: object, rows: Rows, columns: int, style: str, max_level: in
     if rings == RINGS:  # of the one library here that bootstraps
         needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,))
     if needs is None:
-        raise UserError(f"the circuit needs more levels than the largest ring holds ({rings[-1].max_level}), and "
-                        "does not bootstrap")
+        raise UserError(
+            f"the circuit needs more levels than the largest ring holds ({rings[-1].max_level}), and does not bootstrap"
+        )
     return needs
 
 
-def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> Needs:
+def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
     """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
     needs = _try(softmax, rows, columns, style, ENDLESS.max_level, (ENDLESS,))
     assert needs is not None
     return needs
 
 
-def _fitted(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
-            rings: tuple[Ring, ...]) -> Needs | None:
+def _fitted(
+    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
+) -> CircuitCost | None:
     """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
-    return (_try(softmax, rows, columns, style, max_level, rings)
-            or _try(softmax, rows, columns, style, max_level, rings, sparse=True))
+    return _try(softmax, rows, columns, style, max_level, rings) or _try(
+        softmax, rows, columns, style, max_level, rings, sparse=True
+    )
 
 
 def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
@@ -87,8 +91,9 @@ def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
     return max([r.max_level for r in rings if r.max_level < max_level], default=0)
 
 
-def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
-         rings: tuple[Ring, ...], sparse: bool = False) -> Needs | None:
+def _try(
+    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...], sparse: bool = False
+) -> CircuitCost | None:
     # beside padding columns stands the masked circuit, whatever style was asked for
     most = SPARSE if sparse or style != "folded" else None
     engine = Counting(OneSlot(max_level, rings=rings))
@@ -103,5 +108,14 @@ def _try(softmax: object, rows: Rows, columns: int, style: str, max_level: int,
     except OutOfLevels:
         return None
     levels, polynomials = max_level - result.level, max(map(engine.polynomials, result.cts))
-    return Needs(layout, circuit, max_level, levels, polynomials, dict(engine.ops), dict(engine.by_level),
-                 frozenset(engine.rotations), rings == (BOOTSTRAPPABLE,))
+    return CircuitCost(
+        layout,
+        circuit,
+        max_level,
+        levels,
+        polynomials,
+        dict(engine.ops),
+        dict(engine.by_level),
+        frozenset(engine.rotations),
+        rings == (BOOTSTRAPPABLE,),
+    )

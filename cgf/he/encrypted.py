@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cgf.approx.fit import GUARD_BOUND
 from cgf.errors import UserError
-from cgf.he.record import HeadErrors, LayerRecord
+from cgf.he.layer_record import HeadErrors, LayerRecord
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.tensor import TensorRows
@@ -89,8 +89,13 @@ class Encrypted:
         ruined = wrong.amax(1) | lost
         error = error.masked_fill(ruined[:, None, None, None], 0.0)
         heads = HeadErrors.of(error.shape[1])
-        seen = LayerRecord(entries=int(keep.sum()), sum_error=float(error.sum()), heads=heads,
-                           lost=int(keep[ruined].sum()), ruined=set(ruined.nonzero().flatten().tolist()))
+        seen = LayerRecord(
+            entries=int(keep.sum()),
+            sum_error=float(error.sum()),
+            heads=heads,
+            lost=int(keep[ruined].sum()),
+            ruined=set(ruined.nonzero().flatten().tolist()),
+        )
         heads.ruined = wrong.sum(0).cpu().numpy()
         heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
         counted = keep & ~ruined[:, None, None, None]
@@ -116,8 +121,9 @@ class Encrypted:
         y = self._argument(double, valid)
         seen.low, seen.high = low, high = tuple(map(float, y[keep].aminmax()))
         seen.heads.outside, seen.heads.beyond = (
-            np.zeros(y.shape[1], dtype=np.int64) if lo <= low and high <= hi else
-            _by_head(((y < lo) | (y > hi)) & keep) for lo, hi in intervals)
+            np.zeros(y.shape[1], dtype=np.int64) if lo <= low and high <= hi else _by_head(((y < lo) | (y > hi)) & keep)
+            for lo, hi in intervals
+        )
 
     def _define(self, double: Tensor, valid: Tensor | None, keep: Tensor, clear: Tensor, heads: HeadErrors) -> None:
         """The polynomials in the clear against the definition, where it states an error: rows inside the domain."""

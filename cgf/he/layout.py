@@ -27,8 +27,10 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.gap & (self.gap - 1) or self.slots % self.gap or not 1 <= self.rows <= self.gap:
-            raise UserError(f"a layout needs 1 <= rows <= gap, gap a power of two dividing {self.slots} slots, "
-                            f"and has {self.rows} rows and a gap of {self.gap}")
+            raise UserError(
+                f"a layout needs 1 <= rows <= gap, gap a power of two dividing {self.slots} slots, "
+                f"and has {self.rows} rows and a gap of {self.gap}"
+            )
         if self.columns < 1:
             raise UserError(f"a layout needs at least one column, and has {self.columns}")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Ciphertext, Engine
 from cgf.he.layout import Layout
 
 
@@ -46,8 +46,9 @@ class Rows:
         try:
             full = np.broadcast_to(array, (*self.shape[:3], columns)).reshape(-1, columns)
         except ValueError:
-            raise UserError(f"public numbers of shape {np.shape(array)} do not fit scores of shape "
-                            f"{self.shape}") from None
+            raise UserError(
+                f"public numbers of shape {np.shape(array)} do not fit scores of shape {self.shape}"
+            ) from None
         return full[self.index]
 
 

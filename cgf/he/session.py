@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.blocks import blocks_of
-from cgf.he.count import Counting
 from cgf.he.delivery import handed_over, opened
-from cgf.he.dryrun import Needs, dry_run
-from cgf.he.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, library_of, rings_of
-from cgf.he.memory import keep_freed_memory, peak_mib
+from cgf.he.dryrun import CircuitCost, dry_run
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, library_of, rings_of
+from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Packed, Rows
-from cgf.he.record import LayerRecord
+from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
+from cgf.memory import keep_freed_memory, peak_mib
 
 NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 KEPT = 64  # dry runs that a session remembers
@@ -38,8 +38,9 @@ class Session:
     how many sets the rows of one call are split at least, the workers' number unless many calls keep them busy.
     """
 
-    def __init__(self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded",
-                 workers: int = 1) -> None:
+    def __init__(
+        self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded", workers: int = 1
+    ) -> None:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         self._make_owner, self.max_level, self.style, self.workers = make_owner, max_level, style, workers
@@ -49,11 +50,11 @@ class Session:
         self.noise = NOISE if library is None else library.noise  # as the library states it
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
-        self._needs: dict[Any, Needs] = {}
+        self._needs: dict[Any, CircuitCost] = {}
         self._lock = threading.Lock()
         self.parts = workers
 
-    def needs(self, softmax: Any, rows: Rows, columns: int) -> Needs:
+    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
         # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
         # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
@@ -94,8 +95,15 @@ class Session:
         self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
         return self.owner(max_level).evaluator(self._rotations[max_level])
 
-    def evaluate(self, softmax: Any, matrix: np.ndarray, mask: np.ndarray | None, counts: np.ndarray,
-                 shape: tuple[int, int, int, int], record: LayerRecord) -> np.ndarray:
+    def evaluate(
+        self,
+        softmax: Any,
+        matrix: np.ndarray,
+        mask: np.ndarray | None,
+        counts: np.ndarray,
+        shape: tuple[int, int, int, int],
+        record: LayerRecord,
+    ) -> np.ndarray:
         """Weights (R, N) of scores (R, N) through as many sets of ciphertexts as they take, by all workers.
 
         mask (R, N) bool or None, counts (R,) and shape (B, H, Q, K) as in Rows, of all rows; weights are zero where
@@ -104,8 +112,10 @@ class Session:
         rows, columns = matrix.shape
         blocks = blocks_of(rows, columns, self.slots(softmax, mask, counts, shape, columns), mask, self.parts)
         places = [np.ix_(block.order, np.arange(block.columns)) for block in blocks]
-        tasks = [(matrix[place], Rows(shape, block.order, None if mask is None else mask[place], counts[block.order]))
-                 for block, place in zip(blocks, places, strict=True)]
+        tasks = [
+            (matrix[place], Rows(shape, block.order, None if mask is None else mask[place], counts[block.order]))
+            for block, place in zip(blocks, places, strict=True)
+        ]
         if self._workers is None:
             done = [self.one(softmax, *task) for task in tasks]
         else:
@@ -119,8 +129,9 @@ class Session:
     def slots(self, softmax: Any, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
         first = slice(0, min(len(counts), self.rings[0].slots))
-        return self.needs(softmax, Rows(shape, 0, None if mask is None else mask[first], counts[first]),
-                          columns).layout.slots
+        return self.needs(
+            softmax, Rows(shape, 0, None if mask is None else mask[first], counts[first]), columns
+        ).layout.slots
 
     def peak_mib(self) -> float:
         """The most memory that this process and each worker have held, in MiB, summed."""
@@ -136,8 +147,10 @@ class Session:
         needs = self.needs(softmax, rows, matrix.shape[1])
         layout = needs.layout
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
-            raise UserError(f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
-                            "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1")
+            raise UserError(
+                f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
+                "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1"
+            )
         owner = self.owner(needs.max_level)
         if owner.slots != layout.slots:
             raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
@@ -156,9 +169,20 @@ class Session:
         decrypted = time.perf_counter()
         weights = needs.circuit.opened(layout.unpack(answered))
         unpacked = time.perf_counter()
-        seconds = {**spent, "pack": packed - start + unpacked - decrypted, "encrypt": encrypted - packed,
-                   "circuit": computed - encrypted, "decrypt": decrypted - computed}
+        seconds = {
+            **spent,
+            "pack": packed - start + unpacked - decrypted,
+            "encrypt": encrypted - packed,
+            "circuit": computed - encrypted,
+            "decrypt": decrypted - computed,
+        }
         ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
-        return weights, LayerRecord(levels=needs.max_level - result.level, levels_counted=needs.levels,
-                                    slots={layout.slots}, ops=Counter(engine.ops), seconds=Counter(seconds),
-                                    circuits=Counter(ran), overflow=getattr(evaluator, "beyond", 0))
+        return weights, LayerRecord(
+            levels=needs.max_level - result.level,
+            levels_counted=needs.levels,
+            slots={layout.slots},
+            ops=Counter(engine.ops),
+            seconds=Counter(seconds),
+            circuits=Counter(ran),
+            overflow=getattr(evaluator, "beyond", 0),
+        )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.memory import huge_pages, keep_freed_memory, peak_mib
+from cgf.memory import huge_pages, keep_freed_memory, peak_mib
 
 KEPT = 64  # softmaxes that a worker remembers: one a layer
 
@@ -45,8 +45,10 @@ class Workers:
             running = {i: self._pool.submit(_evaluate, packed, *tasks[i]) for i in order}
             found = [running[i].result() for i in range(len(tasks))]
         except BrokenProcessPool:
-            raise UserError(f"a worker process of {self.count} ended before its work was done (out of memory?): "
-                            "he.workers must be fewer, or he.rows_at_once smaller") from None
+            raise UserError(
+                f"a worker process of {self.count} ended before its work was done (out of memory?): "
+                "he.workers must be fewer, or he.rows_at_once smaller"
+            ) from None
         self._peaks.update({process: peak for _, process, peak in found})  # a process's peak never falls
         return [result for result, _, _ in found]
 
@@ -78,8 +80,10 @@ def owner_settings(he: Any) -> Any:
     """
     owner = dict(he.owner)
     if he.workers > 1 and owner.get("bootstrap") not in (None, "plain"):
-        raise UserError(f"he.owner.bootstrap={owner['bootstrap']} needs he.workers=1, since each worker would make a "
-                        f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given")
+        raise UserError(
+            f"he.owner.bootstrap={owner['bootstrap']} needs he.workers=1, since each worker would make a "
+            f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given"
+        )
     if he.workers > 1 and owner.get("threads", 0) is None:
         owner["threads"] = max(1, len(os.sched_getaffinity(0)) // he.workers)
         if owner.get("mode") == "parallel" and owner["threads"] == 1:

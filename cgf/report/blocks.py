@@ -24,14 +24,26 @@ from cgf.results import read_json
 
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COST_NAMES = {
-    "cho": "Cho et al. 2024 (normalize and square)", "paper_from_the_top": "Algorithm 1, from the engine's top level",
-    "paper": "Algorithm 1, encrypted at the level it needs", "paper_smallest_ring": "Algorithm 1, smallest ring",
+    "cho": "Cho et al. 2024 (normalize and square)",
+    "paper_from_the_top": "Algorithm 1, from the engine's top level",
+    "paper": "Algorithm 1, encrypted at the level it needs",
+    "paper_smallest_ring": "Algorithm 1, smallest ring",
     "ours": "ours: chain of 6 squarings",
-}  # fmt: skip
-OPERATIONS = {"add": "Add", "pmult": "PMult", "imult": "IMult", "cmult": "CMult", "rotate": "Rot",
-              "relinearize": "relinearize", "boot": "Boot"}
-BATCH_NAMES = {"full_128": "8,192 full rows of 128", "causal_128": "8,192 causal rows of 128",
-               "full_256_wide": "8,192 full rows of 256 on [-128, 0]"}
+}
+OPERATIONS = {
+    "add": "Add",
+    "pmult": "PMult",
+    "imult": "IMult",
+    "cmult": "CMult",
+    "rotate": "Rot",
+    "relinearize": "relinearize",
+    "boot": "Boot",
+}
+BATCH_NAMES = {
+    "full_128": "8,192 full rows of 128",
+    "causal_128": "8,192 causal rows of 128",
+    "full_256_wide": "8,192 full rows of 256 on [-128, 0]",
+}
 
 
 def filled(text: str, folder: Path) -> str:
@@ -81,11 +93,35 @@ def cost(folder: Path) -> str:
         seconds, ops = row["seconds"], row["ops"]
         key_switches = ops["relinearize"] + ops["rotate"]
         counts = [str(n) for n in (row["levels_counted"], ops["cmult"], ops["rotate"], key_switches, ops["boot"])]
-        lines.append([title, f"{row['ring_slots']:,}", *counts, f"{seconds['mean']:.2f} ± {seconds['std']:.2f}",
-                      f"{seconds['mean'] / ours:.1f}", f"{row['max_error']:.1e}", f"{row['eta']:.1e}",
-                      f"{row['peak_mib']:,.0f}"])
-    return grid(["circuit", "slots", "levels", "CMult", "Rot", "key switches", "Boot", "seconds", "times ours",
-                 "max error", "eta", "peak MiB"], lines)
+        lines.append(
+            [
+                title,
+                f"{row['ring_slots']:,}",
+                *counts,
+                f"{seconds['mean']:.2f} ± {seconds['std']:.2f}",
+                f"{seconds['mean'] / ours:.1f}",
+                f"{row['max_error']:.1e}",
+                f"{row['eta']:.1e}",
+                f"{row['peak_mib']:,.0f}",
+            ]
+        )
+    return grid(
+        [
+            "circuit",
+            "slots",
+            "levels",
+            "CMult",
+            "Rot",
+            "key switches",
+            "Boot",
+            "seconds",
+            "times ours",
+            "max error",
+            "eta",
+            "peak MiB",
+        ],
+        lines,
+    )
 
 
 def cost_by_operation(folder: Path) -> str:
@@ -107,22 +143,60 @@ def batched(folder: Path) -> str:
     lines = []
     for key, row in _read(folder, "bench/softmax.json")["batched"].items():
         title = next((t for k, t in BATCH_NAMES.items() if key.startswith(k)), key)
-        lines.append([title, str(row["workers"]), str(row["levels"]), f"{row['entries']:,}",
-                      f"{row['seconds']['mean']:.1f}", f"{row['us_per_entry']:.2f}", f"{row['max_error']:.1e}",
-                      f"{row['mean_error']:.1e}", f"{row['eta']:.1e}"])
-    return grid(["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error", "mean error",
-                 "eta"], lines)
+        lines.append(
+            [
+                title,
+                str(row["workers"]),
+                str(row["levels"]),
+                f"{row['entries']:,}",
+                f"{row['seconds']['mean']:.1f}",
+                f"{row['us_per_entry']:.2f}",
+                f"{row['max_error']:.1e}",
+                f"{row['mean_error']:.1e}",
+                f"{row['eta']:.1e}",
+            ]
+        )
+    return grid(
+        ["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error", "mean error", "eta"],
+        lines,
+    )
 
 
 def depths(folder: Path) -> str:
     """The paper's tables 1 and 2 with what was counted, and on which domain up to which error."""
     result = _read(folder, "bench/complexity.json")
-    lines = [[r["method"], r["maximum"], "yes" if r["division"] else "no", "yes" if r["adaptive"] else "no",
-              str(r["levels"]), str(r["published_levels"] or "–"), str(r["ops"]["cmult"]), str(r["ops"]["rotate"]),
-              "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"]),
-              _interval(r["domain"]), _or_none(r["error_bound"], ".0e")] for r in result["methods"]]
-    return grid(["softmax", "maximum", "division", "adaptive", "levels", "published", "CMult", "Rot", "Boot", "domain",
-                 "error bound"], lines)
+    lines = [
+        [
+            r["method"],
+            r["maximum"],
+            "yes" if r["division"] else "no",
+            "yes" if r["adaptive"] else "no",
+            str(r["levels"]),
+            str(r["published_levels"] or "–"),
+            str(r["ops"]["cmult"]),
+            str(r["ops"]["rotate"]),
+            "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"]),
+            _interval(r["domain"]),
+            _or_none(r["error_bound"], ".0e"),
+        ]
+        for r in result["methods"]
+    ]
+    return grid(
+        [
+            "softmax",
+            "maximum",
+            "division",
+            "adaptive",
+            "levels",
+            "published",
+            "CMult",
+            "Rot",
+            "Boot",
+            "domain",
+            "error bound",
+        ],
+        lines,
+    )
 
 
 def _interval(ends: list[float] | str | None) -> str:
@@ -169,21 +243,42 @@ def studies(folder: Path) -> str:
 
 
 def of_means(found: list[dict[str, Any]]) -> str:
-    """The table of a study from its means over seeds (cgf.bench.study_rows)."""
+    """The table of a study from its means over seeds (cgf.study.range_rows)."""
     lines = []
     for row in found:
         outside, least, most = row["outside_domain"], 100 * row["least"], 100 * row["most"]
         shown = "–" if outside is None else f"{100 * outside:.4f} %"
         if row["watched"] is not None and outside is not None:
             shown += f" of [{row['watched'][0]:g}, {row['watched'][1]:g}]"
-        lines.append([
-            row["study"], row["run"], row["approx"], _or_dash(row["levels"], "d"), str(row["epochs"]),
-            ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
-            f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})", _or_dash(row["points"], "+.2f"), shown,
-            _or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
-        ])  # fmt: skip
-    return grid(["study", "run", "exponential", "levels", "epochs", "seeds", "accuracy", "points against exact",
-                 "outside", "beyond guard"], lines)
+        lines.append(
+            [
+                row["study"],
+                row["run"],
+                row["approx"],
+                _or_dash(row["levels"], "d"),
+                str(row["epochs"]),
+                ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
+                f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})",
+                _or_dash(row["points"], "+.2f"),
+                shown,
+                _or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
+            ]
+        )
+    return grid(
+        [
+            "study",
+            "run",
+            "exponential",
+            "levels",
+            "epochs",
+            "seeds",
+            "accuracy",
+            "points against exact",
+            "outside",
+            "beyond guard",
+        ],
+        lines,
+    )
 
 
 def paper_k(folder: Path) -> str:
@@ -205,8 +300,17 @@ def cumulants(folder: Path) -> str:
     for result in map(read_json, paths):
         for row in reversed(result["kappa"]):  # what it is compared with was before
             low, high = row["quantiles"]["0.001"], row["quantiles"]["0.999"]
-            lines.append([result["model"], result["task"], row["name"], f"{row['count']:,}", f"{row['mean']:.3f}",
-                          f"{row['std']:.3f}", f"{low:.2f} to {high:.2f}"])
+            lines.append(
+                [
+                    result["model"],
+                    result["task"],
+                    row["name"],
+                    f"{row['count']:,}",
+                    f"{row['mean']:.3f}",
+                    f"{row['std']:.3f}",
+                    f"{low:.2f} to {high:.2f}",
+                ]
+            )
     return grid(["host", "task", "weights", "rows", "mean", "standard deviation", "0.1 % to 99.9 %"], lines)
 
 
@@ -215,7 +319,16 @@ def _or_dash(value: float | None, form: str) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
-    "evaluations": evaluations, "cost": cost, "cost_by_operation": cost_by_operation, "batched": batched,
-    "depths": depths, "alternatives": alternatives, "studies": studies, "training": training, "whole_sets": whole_sets,
-    "cumulants": cumulants, "paper_k": paper_k, "pipelines": both_pipelines,
-}  # fmt: skip
+    "evaluations": evaluations,
+    "cost": cost,
+    "cost_by_operation": cost_by_operation,
+    "batched": batched,
+    "depths": depths,
+    "alternatives": alternatives,
+    "studies": studies,
+    "training": training,
+    "whole_sets": whole_sets,
+    "cumulants": cumulants,
+    "paper_k": paper_k,
+    "pipelines": both_pipelines,
+}

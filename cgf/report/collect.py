@@ -14,7 +14,7 @@ CHECKPOINT = "_checkpoint"
 
 
 @dataclass
-class Found:
+class ReportInputs:
     """What lies under a folder; every key of a dict is a path relative to it."""
 
     name: str
@@ -28,14 +28,16 @@ class Found:
     """Folder -> its friendly.json (scripts/friendly.py)."""
 
 
-def collect(root: str | os.PathLike) -> Found:
+def collect(root: str | os.PathLike) -> ReportInputs:
     """Read all results, training curves and plans under `root`.
 
     UserError if `root` is no folder, holds neither results nor curves, or has a file that cannot be read or a result
     whose lines are not those that it was made of.
     """
     root = Path(root)
-    found = Found(name=root.resolve().name, results=[_relative(_checked(row), root) for row in find_results(root)])
+    found = ReportInputs(
+        name=root.resolve().name, results=[_relative(_checked(row), root) for row in find_results(root)]
+    )
     for path in sorted(root.rglob("metrics.jsonl")):
         found.curves[_name(path.parent, root)] = read_lines(path)
     for path in sorted(root.rglob("plan.json")):
@@ -54,8 +56,10 @@ def _checked(row: dict) -> dict:
     """The result, where the lines beside it are those it says it was made of; without either there is no telling."""
     lines, stated = Path(row["_path"]).with_suffix(".jsonl"), row.get("lines_sha256")
     if stated is not None and lines.is_file() and hashlib.sha256(lines.read_bytes()).hexdigest() != stated:
-        raise UserError(f"{lines} was changed after {Path(row['_path']).name} was made of it: run the same evaluation "
-                        "again, or remove both")
+        raise UserError(
+            f"{lines} was changed after {Path(row['_path']).name} was made of it: run the same evaluation "
+            "again, or remove both"
+        )
     return row
 
 

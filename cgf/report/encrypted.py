@@ -18,20 +18,29 @@ def tell(result: dict[str, Any], path: Path, whose: str) -> None:
     whose: plan or polynomial, for the words.
     """
     write_bytes(path.with_suffix(".png"), draw(result))
-    print(f"accuracy {result['accuracy']:.4f} {where(result)}, {result['accuracy_plain']:.4f} in the "
-          f"clear with the same polynomial, {result['accuracy_exact']:.4f} as trained; agreement "
-          f"{result['agreement']:.4f}, with the checkpoint as trained {result['agreement_exact']:.4f}")
-    print(f"largest error {result['max_error']:.2e}, levels {result['levels']} ({result['levels_counted']} counted), "
-          f"{result['us_per_entry']:.1f} us an entry, {result['samples_per_s']:.2f} samples/s; {result['scope']}")
+    print(
+        f"accuracy {result['accuracy']:.4f} {where(result)}, {result['accuracy_plain']:.4f} in the "
+        f"clear with the same polynomial, {result['accuracy_exact']:.4f} as trained; agreement "
+        f"{result['agreement']:.4f}, with the checkpoint as trained {result['agreement_exact']:.4f}"
+    )
+    print(
+        f"largest error {result['max_error']:.2e}, levels {result['levels']} ({result['levels_counted']} counted), "
+        f"{result['us_per_entry']:.1f} us an entry, {result['samples_per_s']:.2f} samples/s; {result['scope']}"
+    )
     print(circuits(result))
     print(path)
     if result.get("replaced"):
-        print(f"warning: the checkpoint was trained with softmax '{result['trained_with']}', and '{result['softmax']}' "
-              f"stands in its place untrained: {result['agreement_exact']:.2%} of the samples are predicted as trained",
-              file=sys.stderr)
+        print(
+            f"warning: the checkpoint was trained with softmax '{result['trained_with']}', and '{result['softmax']}' "
+            f"stands in its place untrained: {result['agreement_exact']:.2%} of the samples are predicted as trained",
+            file=sys.stderr,
+        )
     if result["outside_domain"]:
-        print(f"warning: {result['outside_domain']:.2%} of the entries lay outside the {whose}'s accuracy domain: "
-              f"{places(result['layers'], 'outside')}", file=sys.stderr)
+        print(
+            f"warning: {result['outside_domain']:.2%} of the entries lay outside the {whose}'s accuracy domain: "
+            f"{places(result['layers'], 'outside')}",
+            file=sys.stderr,
+        )
     tell_red(result)
 
 
@@ -47,5 +56,9 @@ def circuits(result: dict[str, Any]) -> str:
     asked, ran = result.get("circuit_asked", result["circuit"]), result["circuits"]
     shown = "circuits: " + ", ".join(f"{name} ({count} entries)" for name, count in ran.items())
     other = sum(count for name, count in ran.items() if name not in (asked, "not recorded"))
-    return shown + (f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
-                    "another: it takes other rows, or the softmax has one of its own" if other else "")
+    return shown + (
+        f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
+        "another: it takes other rows, or the softmax has one of its own"
+        if other
+        else ""
+    )

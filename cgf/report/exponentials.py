@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLES = ["the paper's", "interval", "levels", "its core", "in our circuit", "error", "ours", "levels", "its core",
-          "products", "error", "guard"]
+TITLES = [
+    "the paper's",
+    "interval",
+    "levels",
+    "its core",
+    "in our circuit",
+    "error",
+    "ours",
+    "levels",
+    "its core",
+    "products",
+    "error",
+    "guard",
+]
 
 
 def name_of(exponential: dict[str, Any]) -> str:
@@ -20,10 +32,20 @@ def lines(result: dict[str, Any]) -> list[list[str]]:
     for row in result["rows"]:
         paper, ours = row["paper"], row["ours"]
         (lo, hi), (low, high) = row["interval"], ours["guard"]
-        found.append([
-            f"{row['method']}, k = {row['k']}", f"[{lo:g}, {hi:g}]", str(paper["levels"]), str(paper["levels_core"]),
-            str(paper["levels_folded"]), f"{paper['max_error']:.0e}", name_of(ours["exponential"]), str(ours["levels"]),
-            str(ours["levels_core"]), str(ours["ct_mults_core"]), f"{ours['max_error']:.0e}",
-            f"{low:.1f} to {high:.1f}",
-        ])  # fmt: skip
+        found.append(
+            [
+                f"{row['method']}, k = {row['k']}",
+                f"[{lo:g}, {hi:g}]",
+                str(paper["levels"]),
+                str(paper["levels_core"]),
+                str(paper["levels_folded"]),
+                f"{paper['max_error']:.0e}",
+                name_of(ours["exponential"]),
+                str(ours["levels"]),
+                str(ours["levels_core"]),
+                str(ours["ct_mults_core"]),
+                f"{ours['max_error']:.0e}",
+                f"{low:.1f} to {high:.1f}",
+            ]
+        )
     return found

@@ -15,8 +15,21 @@ from cgf.report.tables import MISSING, error, percent, plain
 
 WIDTH_WITHOUT_TERMINAL = 190
 NARROW, WIDE = "0.001", "0.999"  # the quantiles that table and plot show
-COLUMNS = ("layer", "head", "range of y", "0.1 % / 99.9 %", "all slots", "skewness", "excess kurtosis",
-           "k3/3! + k4/4!", "row sums", "outside", "levels", "exponential", "error")
+COLUMNS = (
+    "layer",
+    "head",
+    "range of y",
+    "0.1 % / 99.9 %",
+    "all slots",
+    "skewness",
+    "excess kurtosis",
+    "k3/3! + k4/4!",
+    "row sums",
+    "outside",
+    "levels",
+    "exponential",
+    "error",
+)
 
 
 def show(result: dict, folder: str | os.PathLike, heads: bool) -> None:
@@ -45,12 +58,18 @@ def rows(result: dict, heads: bool) -> list[list[str]]:
 def _cells(row: dict) -> list[str]:
     quantiles = row.get("quantiles") or {}
     return [
-        _pair(row.get("range")), _pair([quantiles.get(NARROW), quantiles.get(WIDE)]), _pair(row["slots"]["range"]),
-        _moments(row.get("skewness")), _moments(row.get("kurtosis")), _moments(row.get("kappa")),
+        _pair(row.get("range")),
+        _pair([quantiles.get(NARROW), quantiles.get(WIDE)]),
+        _pair(row["slots"]["range"]),
+        _moments(row.get("skewness")),
+        _moments(row.get("kurtosis")),
+        _moments(row.get("kappa")),
         _pair(row.get("row_sum")) + (f", {row['row_sum_overflows']:,} overflow" if row["row_sum_overflows"] else ""),
-        percent(row.get("outside_domain")), plain(row.get("levels")), row.get("method") or MISSING,
+        percent(row.get("outside_domain")),
+        plain(row.get("levels")),
+        row.get("method") or MISSING,
         error(row.get("max_error")),
-    ]  # fmt: skip
+    ]
 
 
 def _pair(ends: Any) -> str:
@@ -63,9 +82,11 @@ def _moments(spread: dict | None) -> str:
 
 def table(result: dict, heads: bool = False) -> Table:
     """Columns that nothing fills are left out."""
-    title = (f"{result['name']}, {result['task']}: exponent of {result['softmax']}, attention by {result['forward']}, "
-             f"{result['samples']} {result['split']} samples, {result['rows']} rows, error at most "
-             f"{result['tolerance']:g}")
+    title = (
+        f"{result['name']}, {result['task']}: exponent of {result['softmax']}, attention by {result['forward']}, "
+        f"{result['samples']} {result['split']} samples, {result['rows']} rows, error at most "
+        f"{result['tolerance']:g}"
+    )
     drawn, lines = Table(title=title, title_justify="left"), rows(result, heads)
     used = [i for i, name in enumerate(COLUMNS) if name != "head" or heads]
     for i in used:
@@ -80,11 +101,16 @@ def sentences(result: dict) -> list[str]:
     layers = result["layers"]
     said = [f"layer {layer['layer']}: {layer['verdict']}" for layer in layers]
     good = sum(layer["friendly"] for layer in layers)
-    said.append(f"{good} of {len(layers)} layers are CGF-friendly within {result['levels']} levels, each with a "
-                "polynomial of its own")
+    said.append(
+        f"{good} of {len(layers)} layers are CGF-friendly within {result['levels']} levels, each with a "
+        "polynomial of its own"
+    )
     said.append(f"one polynomial for all layers: {result['one_plan']['verdict']}")
-    said.extend(f"kappa_3/3! + kappa_4/4! of {k['name']}: mean {k['mean']:.3g}, standard deviation {k['std']:.3g} "
-                f"({k['count']:,} rows)" for k in result["kappa"])
+    said.extend(
+        f"kappa_3/3! + kappa_4/4! of {k['name']}: mean {k['mean']:.3g}, standard deviation {k['std']:.3g} "
+        f"({k['count']:,} rows)"
+        for k in result["kappa"]
+    )
     return said
 
 
@@ -97,8 +123,10 @@ def kappa_figure(result: dict) -> bytes | None:
         bins = kappa["histogram"]
         edges = [bins["low"] + bins["width"] * i for i in range(len(bins["counts"]) + 1)]
         heights = [count / kappa["count"] / bins["width"] for count in bins["counts"]]
-        label = (f"{kappa['name']}: standard deviation {kappa['std']:.3g}, mean {kappa['mean']:.3g}, "
-                 f"{percent(bins['beyond'] / kappa['count'])} not shown")
+        label = (
+            f"{kappa['name']}: standard deviation {kappa['std']:.3g}, mean {kappa['mean']:.3g}, "
+            f"{percent(bins['beyond'] / kappa['count'])} not shown"
+        )
         ax.stairs(heights, edges, fill=True, color=colour, alpha=0.45)
         ax.stairs(heights, edges, color=colour, linewidth=1.3, label=label)
     ax.set_xlabel("kappa_3 / 3! + kappa_4 / 4! of a row of softmax inputs")
@@ -116,15 +144,22 @@ def range_figure(result: dict) -> bytes | None:
     for place, layer in enumerate(layers):
         parts = [head for head in layer["heads"] if head["range"]]
         lo, hi = layer["domain"]
-        ax.fill_between([place - 0.44, place + 0.44], lo, hi, color="#0072B2", alpha=0.13, linewidth=0,
-                        label="accuracy domain")
+        ax.fill_between(
+            [place - 0.44, place + 0.44], lo, hi, color="#0072B2", alpha=0.13, linewidth=0, label="accuracy domain"
+        )
         for i, part in enumerate(parts):
             x = place + 0.8 * ((i + 0.5) / len(parts) - 0.5)
             ax.plot([x, x], part["slots"]["range"], color="#bbbbbb", linewidth=1, label="all slots of the circuit")
             ax.plot([x, x], part["range"], color="#E69F00", linewidth=1.3, label="range of a head")
             ends = [part["quantiles"][NARROW], part["quantiles"][WIDE]]
-            ax.plot([x, x], ends, color="#0072B2", linewidth=max(1.6, 22 / (len(parts) + len(layers))),
-                    solid_capstyle="butt", label="0.1 % to 99.9 %")
+            ax.plot(
+                [x, x],
+                ends,
+                color="#0072B2",
+                linewidth=max(1.6, 22 / (len(parts) + len(layers))),
+                solid_capstyle="butt",
+                label="0.1 % to 99.9 %",
+            )
     ax.set_xticks(range(len(layers)), [str(layer["layer"]) for layer in layers])
     ax.set_xlabel("layer, its heads side by side")
     ax.set_ylabel("y, the argument of the exponential")

@@ -19,14 +19,37 @@ def name(row: dict[str, Any]) -> str:
 
 def front_table(rows: list[dict[str, Any]], picked: dict[str, Any], title: str) -> Table:
     """A line a row of the Pareto set; the picked one is marked. Seconds and keys are – without a table of times."""
-    table = Table("", "method", "k", "levels", "ct mults", "ring", "cts", "keys MiB", "seconds", "µs/entry", "error",
-                  "guard", title=title)
+    table = Table(
+        "",
+        "method",
+        "k",
+        "levels",
+        "ct mults",
+        "ring",
+        "cts",
+        "keys MiB",
+        "seconds",
+        "µs/entry",
+        "error",
+        "guard",
+        title=title,
+    )
     for row in rows:
-        table.add_row("→" if row == picked else "", name(row), str(row["k"]), str(row["levels"]),
-                      str(row["ct_mults"]), f"{row['ring_slots']:,}", str(row["ciphertexts"]),
-                      _number(row["key_mib"], ".0f"), _number(row["seconds"], ".2f"),
-                      _number(row["us_per_entry"], ".1f"), f"{row['max_error']:.1e}",
-                      "[{:.1f}, {:.1f}]".format(*row["guard"]), style="bold" if row == picked else "")
+        table.add_row(
+            "→" if row == picked else "",
+            name(row),
+            str(row["k"]),
+            str(row["levels"]),
+            str(row["ct_mults"]),
+            f"{row['ring_slots']:,}",
+            str(row["ciphertexts"]),
+            _number(row["key_mib"], ".0f"),
+            _number(row["seconds"], ".2f"),
+            _number(row["us_per_entry"], ".1f"),
+            f"{row['max_error']:.1e}",
+            "[{:.1f}, {:.1f}]".format(*row["guard"]),
+            style="bold" if row == picked else "",
+        )
     return table
 
 
@@ -35,9 +58,16 @@ def layer_table(layers: list[dict[str, Any]]) -> Table:
     table = Table("layer", "range", "method", "k", "levels", "ct mults", "error", "guard", title="a plan a layer")
     for index, layer in enumerate(layers):
         e = layer["exponential"]
-        table.add_row(str(index), "[{:.1f}, {:.1f}]".format(*layer["range"]), name(e), str(e["k"]),
-                      str(layer["levels"]), str(layer["ct_mults"]), f"{e['max_error']:.1e}",
-                      "[{:.1f}, {:.1f}]".format(*e["guard"]))
+        table.add_row(
+            str(index),
+            "[{:.1f}, {:.1f}]".format(*layer["range"]),
+            name(e),
+            str(e["k"]),
+            str(layer["levels"]),
+            str(layer["ct_mults"]),
+            f"{e['max_error']:.1e}",
+            "[{:.1f}, {:.1f}]".format(*e["guard"]),
+        )
     return table
 
 
@@ -59,15 +89,34 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     points = None
     for row, error in zip(rows, errors, strict=True):
         size = 70 if row in front else 18
-        points = ax.scatter([row["levels"]], [row[height]], c=[error], norm=norm, cmap="viridis", s=size,
-                            marker=MARKERS.get(row["method"], "o"), zorder=3)
-    ax.scatter([picked["levels"]], [picked[height]], s=230, facecolors="none", edgecolors="#D55E00", linewidths=1.6,
-               zorder=4)
-    ax.annotate(f"{name(picked)}, k={picked['k']}", (picked["levels"], picked[height]), xytext=(10, -12),
-                textcoords="offset points", fontsize=9)
+        points = ax.scatter(
+            [row["levels"]],
+            [row[height]],
+            c=[error],
+            norm=norm,
+            cmap="viridis",
+            s=size,
+            marker=MARKERS.get(row["method"], "o"),
+            zorder=3,
+        )
+    ax.scatter(
+        [picked["levels"]], [picked[height]], s=230, facecolors="none", edgecolors="#D55E00", linewidths=1.6, zorder=4
+    )
+    ax.annotate(
+        f"{name(picked)}, k={picked['k']}",
+        (picked["levels"], picked[height]),
+        xytext=(10, -12),
+        textcoords="offset points",
+        fontsize=9,
+    )
     methods = [m for m in MARKERS if any(row["method"] == m for row in rows)]
-    figure.legend([ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods], methods, fontsize=8,
-                  loc="outside upper center", ncols=len(methods))
+    figure.legend(
+        [ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods],
+        methods,
+        fontsize=8,
+        loc="outside upper center",
+        ncols=len(methods),
+    )
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel("levels in all")
     ax.set_ylabel("predicted seconds" if timed else "ciphertext multiplications")

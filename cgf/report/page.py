@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.report import friendly, plots, tables
-from cgf.report.collect import Found
+from cgf.report.collect import ReportInputs
 from cgf.results import write_text
 
 SCOPE = "Softmax under CKKS, all else in the clear."
@@ -57,13 +57,13 @@ footer { color: var(--soft); font-size: .85rem; margin-top: 1.6rem; }
 """
 
 
-def write_page(found: Found, path: str | os.PathLike) -> Path:
+def write_page(found: ReportInputs, path: str | os.PathLike) -> Path:
     """Write the page of what `collect` found to `path`, whole or not at all; returns the path."""
     write_text(path, page(found))
     return Path(path)
 
 
-def page(found: Found) -> str:
+def page(found: ReportInputs) -> str:
     """The HTML text. Every value that comes from a file is escaped."""
     kinds = [row.get("kind") for row in found.results]
     lead = (
@@ -97,7 +97,7 @@ def _several(count: int, noun: str) -> str:
 # ---------------------------------------------------------------- sections
 
 
-def _summary(found: Found) -> str:
+def _summary(found: ReportInputs) -> str:
     rows = tables.rows(found.results)
     if not rows:
         return ""
@@ -107,26 +107,40 @@ def _summary(found: Found) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in tables.NOTES)
     table = _table(titles, [tables.cells(row) for row in rows], numeric, red=[bool(row.get("red")) for row in rows])
     red = "".join(f"<li>{escape(reason)}</li>" for row in rows for reason in row.get("red") or [])
-    return _section(f"Results{_of(found.results)}", table + (f'<ul class="red">{red}</ul>' if red else "")
-                    + f'<ul class="notes">{notes}</ul>')
+    return _section(
+        f"Results{_of(found.results)}",
+        table + (f'<ul class="red">{red}</ul>' if red else "") + f'<ul class="notes">{notes}</ul>',
+    )
 
 
-def _figures(found: Found) -> list[str]:
+def _figures(found: ReportInputs) -> list[str]:
     encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
     drawn = (
-        ("Accuracy" + _of(found.results), plots.accuracy_bars(found.results),
-         "Bars of one group are of the same samples. Exact: the formula of that softmax without a polynomial."),
-        ("Training", plots.training_curves(found.curves),
-         "Left: loss on training batches. Right: accuracy on the validation split."),
-        ("Error by layer" + _of(encrypted), plots.error_by_layer(found.results),
-         "Of the softmax weights, against the same polynomial in the clear. An error of 0 is not drawn."),
-        ("Seconds by operation" + _of(encrypted), plots.seconds_by_operation(found.results),
-         "Stages of the encrypted softmax, and the operations that its circuit is made of."),
-    )  # fmt: skip
+        (
+            "Accuracy" + _of(found.results),
+            plots.accuracy_bars(found.results),
+            "Bars of one group are of the same samples. Exact: the formula of that softmax without a polynomial.",
+        ),
+        (
+            "Training",
+            plots.training_curves(found.curves),
+            "Left: loss on training batches. Right: accuracy on the validation split.",
+        ),
+        (
+            "Error by layer" + _of(encrypted),
+            plots.error_by_layer(found.results),
+            "Of the softmax weights, against the same polynomial in the clear. An error of 0 is not drawn.",
+        ),
+        (
+            "Seconds by operation" + _of(encrypted),
+            plots.seconds_by_operation(found.results),
+            "Stages of the encrypted softmax, and the operations that its circuit is made of.",
+        ),
+    )
     return [_section(title, _image(png, title, caption)) for title, png, caption in drawn if png]
 
 
-def _friendliness(found: Found) -> list[str]:
+def _friendliness(found: ReportInputs) -> list[str]:
     """Is the model CGF-friendly, by layer: the sentences, the table and the plots of scripts/friendly.py."""
     sections = []
     for name, result in found.friendly.items():
@@ -135,8 +149,10 @@ def _friendliness(found: Found) -> list[str]:
         lines = [[line[0], *line[2:]] for line in friendly.rows(result, heads=False)]
         titles = [column for column in friendly.COLUMNS if column != "head"]
         body = _table(titles, lines, [column != "exponential" for column in titles])
-        drawn = ((friendly.range_figure(result), "Range of y by layer and head, and each layer's accuracy domain."),
-                 (friendly.kappa_figure(result), "Higher cumulants of the rows: what order 2 leaves out."))
+        drawn = (
+            (friendly.range_figure(result), "Range of y by layer and head, and each layer's accuracy domain."),
+            (friendly.kappa_figure(result), "Higher cumulants of the rows: what order 2 leaves out."),
+        )
         images = "".join(_image(png, title, caption) for png, caption in drawn if png)
         sections.append(_section(title, body + f'<ul class="notes">{said}</ul>' + images))
     return sections
@@ -154,7 +170,7 @@ def _of(results: list[dict]) -> str:
     return text
 
 
-def _details(found: Found) -> list[str]:
+def _details(found: ReportInputs) -> list[str]:
     encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
     listed = (
         ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(found.results), _side_by_side),
@@ -248,8 +264,9 @@ def _text(key: str, value: Any) -> str:
     return tables.error(value) if key.endswith("error") else tables.plain(value)
 
 
-def _table(titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "",
-           red: list[bool] | None = None) -> str:
+def _table(
+    titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "", red: list[bool] | None = None
+) -> str:
     def cell(tag: str, text: str, right: bool) -> str:
         return f"<{tag}{' class=number' if right else ''}>{escape(text)}</{tag}>"
 

@@ -8,8 +8,10 @@ from cgf.report.training import groups, read_rows
 
 TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", "points", "levels", "epochs (best)"]
 PIPELINES = (("SFT, then KD", "exact", "cgf"), ("LoRA SFT", "exact_lora", "lora"))  # name, exact and CGF rows
-SCALED = (("SFT, then KD, scaled queries", "exact", "cgf_tempered"),
-          ("LoRA SFT, scaled queries", "exact_lora", "lora_tempered"))  # beside them, where they have the same seeds
+SCALED = (
+    ("SFT, then KD, scaled queries", "exact", "cgf_tempered"),
+    ("LoRA SFT, scaled queries", "exact_lora", "lora_tempered"),
+)  # beside them, where they have the same seeds
 
 
 def lines(folder: Path) -> list[list[str]]:
@@ -28,10 +30,17 @@ def lines(folder: Path) -> list[list[str]]:
             own = by.get(cgf)
             if own is None or set(own["seeds"]) != seeds:
                 continue
-            found.append([
-                host, task, ", ".join(map(str, own["seeds"])), pipeline, f"{100 * by[exact]['accuracy']:.2f} %",
-                f"{100 * own['accuracy']:.2f} %", f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",
-                "–" if own["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(own["levels"])),
-                f"{own['epochs']} ({', '.join(f'{e:g}' for e in own['best_epochs'])})",
-            ])  # fmt: skip
+            found.append(
+                [
+                    host,
+                    task,
+                    ", ".join(map(str, own["seeds"])),
+                    pipeline,
+                    f"{100 * by[exact]['accuracy']:.2f} %",
+                    f"{100 * own['accuracy']:.2f} %",
+                    f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",
+                    "–" if own["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(own["levels"])),
+                    f"{own['epochs']} ({', '.join(f'{e:g}' for e in own['best_epochs'])})",
+                ]
+            )
     return found

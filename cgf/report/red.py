@@ -38,24 +38,34 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
     layers, found = result.get("layers") or [], []
     if result.get("beyond_guard"):
         where = places(layers, "beyond") if layers else _beyond(result)
-        found.append(f"{result['beyond_guard']} entries lay beyond the {whose}'s guard, so their ciphertexts "
-                     f"{'may be' if layers else 'would be'} ruined: {where}; {CURE}")
+        found.append(
+            f"{result['beyond_guard']} entries lay beyond the {whose}'s guard, so their ciphertexts "
+            f"{'may be' if layers else 'would be'} ruined: {where}; {CURE}"
+        )
     if result.get("overflow"):
-        found.append(f"{result['overflow']} slots of the simulator, summed over operations, held more than a "
-                     f"ciphertext can; {CURE}")
+        found.append(
+            f"{result['overflow']} slots of the simulator, summed over operations, held more than a "
+            f"ciphertext can; {CURE}"
+        )
     if result.get("ruined"):
-        found.append(f"{result['ruined']} of {result['samples']} samples are ruined, counted as wrong: their "
-                     f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}")
+        found.append(
+            f"{result['ruined']} of {result['samples']} samples are ruined, counted as wrong: their "
+            f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}"
+        )
     if result.get("wrong"):
-        found.append(f"{result['wrong']} weights came back further from the same polynomials in the clear than ten "
-                     f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
-                     f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
-                     f"{result['max_error']:.2e}")
+        found.append(
+            f"{result['wrong']} weights came back further from the same polynomials in the clear than ten "
+            f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
+            f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
+            f"{result['max_error']:.2e}"
+        )
     if result.get("inexact"):
-        found.append(f"{result['inexact']} weights of the polynomials in the clear are further from what softmax "
-                     f"'{result['softmax']}' defines than ten times its stated error, though their scores lie in its "
-                     f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
-                     "model has")
+        found.append(
+            f"{result['inexact']} weights of the polynomials in the clear are further from what softmax "
+            f"'{result['softmax']}' defines than ten times its stated error, though their scores lie in its "
+            f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
+            "model has"
+        )
     return found + _disagreement(result)
 
 
@@ -69,14 +79,20 @@ def _disagreement(result: dict[str, Any]) -> list[str]:
     if other <= most:
         return []
     worst = places(result["layers"], "wrong") or _worst(result["layers"])
-    return [f"{other} of {samples} samples are predicted otherwise than by the same polynomials in the clear, and "
-            f"{most} may be (he.agreement={share:g}): {worst}"]
+    return [
+        f"{other} of {samples} samples are predicted otherwise than by the same polynomials in the clear, and "
+        f"{most} may be (he.agreement={share:g}): {worst}"
+    ]
 
 
 def _worst(layers: list[dict[str, Any]]) -> str:
     """The layer and head of the largest error."""
-    known = [(error, layer["layer"], head) for layer in layers if layer["heads"]
-             for head, error in enumerate(layer["heads"]["max_error"])]
+    known = [
+        (error, layer["layer"], head)
+        for layer in layers
+        if layer["heads"]
+        for head, error in enumerate(layer["heads"]["max_error"])
+    ]
     error, layer, head = max(known, key=lambda x: x[0])
     return f"the largest error, {error:.2e}, is in layer {layer} head {head}"
 
@@ -91,8 +107,15 @@ def _beyond(result: dict[str, Any]) -> str:
 
 def places(layers: list[dict[str, Any]], key: str) -> str:
     """Layers and heads where ``key`` (outside, beyond, ruined, ...) counts: 'layer 2 head 5 (17), ...', most first."""
-    return named([(count, layer["layer"], head) for layer in layers if layer["heads"]
-                  for head, count in enumerate(layer["heads"].get(key, [])) if count])
+    return named(
+        [
+            (count, layer["layer"], head)
+            for layer in layers
+            if layer["heads"]
+            for head, count in enumerate(layer["heads"].get(key, []))
+            if count
+        ]
+    )
 
 
 def named(found: list[tuple[int, int, int]]) -> str:

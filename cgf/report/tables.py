@@ -219,8 +219,10 @@ def terminal(main: list[dict], title: str = "") -> Table:
         numeric = not any(isinstance(row.get(column.key), str) for row in main) or column.key == "samples"
         table.add_column(column.title, justify="right" if numeric else "left", overflow="fold")
     for row in main:
-        table.add_row(*(column.text(row.get(column.key)).replace("[", r"\[") for column in used),
-                      style="red" if row.get("red") else None)
+        table.add_row(
+            *(column.text(row.get(column.key)).replace("[", r"\[") for column in used),
+            style="red" if row.get("red") else None,
+        )
     return table
 
 

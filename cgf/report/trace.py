@@ -19,8 +19,11 @@ def draw(result: dict[str, Any]) -> bytes:
     figure, (left, right) = new_figure(3.6, 2)
     _seconds(left, result["seconds"])
     _errors(right, result["layers"])
-    figure.suptitle(f"{result['model']} on {result['task']}, {result['softmax']}: {result['samples']} samples, "
-                    f"{result['us_per_entry']:.1f} us an entry, {result['workers']} worker(s)", fontsize=10)
+    figure.suptitle(
+        f"{result['model']} on {result['task']}, {result['softmax']}: {result['samples']} samples, "
+        f"{result['us_per_entry']:.1f} us an entry, {result['workers']} worker(s)",
+        fontsize=10,
+    )
     return png(figure)
 
 
@@ -48,7 +51,14 @@ def _errors(ax: Axes, layers: list[dict[str, Any]]) -> None:
         for head, count in enumerate(row["heads"]["outside"]):
             if count:
                 beyond = row["heads"]["beyond"][head]
-                ax.text(head, layer, "X" if beyond else "o", ha="center", va="center", fontsize=7,
-                        color="red" if beyond else "white")
+                ax.text(
+                    head,
+                    layer,
+                    "X" if beyond else "o",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="red" if beyond else "white",
+                )
     ax.set(xlabel="head  (o: entries outside the domain, X: beyond the guard)", ylabel="layer")
     ax.figure.colorbar(image, ax=ax, label="log10 of the largest error")

@@ -8,10 +8,36 @@ from typing import Any
 from cgf.errors import UserError
 from cgf.results import read_json
 
-NEEDED = ("host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
-          "train_s", "total_levels", "command", "commit", "dirty")
-TITLES = ["host", "task", "softmax", "levels", "seeds", "accuracy", "points against exact", "right alone / exact alone",
-          "points against BPMax", "with its polynomial", "epochs (best)", "trials"]
+NEEDED = (
+    "host",
+    "task",
+    "softmax",
+    "seed",
+    "accuracy",
+    "accuracy_exact",
+    "validation",
+    "epochs",
+    "best_epoch",
+    "train_s",
+    "total_levels",
+    "command",
+    "commit",
+    "dirty",
+)
+TITLES = [
+    "host",
+    "task",
+    "softmax",
+    "levels",
+    "seeds",
+    "accuracy",
+    "points against exact",
+    "right alone / exact alone",
+    "points against BPMax",
+    "with its polynomial",
+    "epochs (best)",
+    "trials",
+]
 CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_attention", "cgf_tempered_hidden", "lora", "lora_tempered")
 WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
@@ -53,17 +79,25 @@ def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         levels = {r["total_levels"] for r in own}
         planned = [r["accuracy_planned"] for r in own if r.get("accuracy_planned") is not None]
         accuracies = [r["accuracy"] for r in own]
-        found.append({
-            "host": host, "task": task, "softmax": softmax, "seeds": sorted(r["seed"] for r in own),
-            "levels": None if None in levels else sorted(levels), "accuracy": _mean(accuracies),
-            "least": min(accuracies), "most": max(accuracies),
-            "points": 100 * _mean([r["accuracy"] - r["accuracy_exact"] for r in own]),
-            "alone": [sum(r["paired"][k] for r in own) for k in ("this_alone", "exact_alone")],
-            "against_bpmax": 100 * _mean(apart) if apart else None,
-            "planned": _mean(planned) if planned else None, "epochs": max(r["epochs"] for r in own),
-            "best_epochs": [r["best_epoch"] for r in sorted(own, key=lambda r: r["seed"])],
-            "trials": max(1, max(len(r.get("trials") or []) for r in own)),
-        })  # fmt: skip
+        found.append(
+            {
+                "host": host,
+                "task": task,
+                "softmax": softmax,
+                "seeds": sorted(r["seed"] for r in own),
+                "levels": None if None in levels else sorted(levels),
+                "accuracy": _mean(accuracies),
+                "least": min(accuracies),
+                "most": max(accuracies),
+                "points": 100 * _mean([r["accuracy"] - r["accuracy_exact"] for r in own]),
+                "alone": [sum(r["paired"][k] for r in own) for k in ("this_alone", "exact_alone")],
+                "against_bpmax": 100 * _mean(apart) if apart else None,
+                "planned": _mean(planned) if planned else None,
+                "epochs": max(r["epochs"] for r in own),
+                "best_epochs": [r["best_epoch"] for r in sorted(own, key=lambda r: r["seed"])],
+                "trials": max(1, max(len(r.get("trials") or []) for r in own)),
+            }
+        )
     return sorted(found, key=lambda g: (g["host"], g["task"], g["softmax"] != "exact", -g["accuracy"], g["softmax"]))
 
 
@@ -90,14 +124,22 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
     for g in groups(rows):
         exact = g["softmax"] == "exact"
         spread = f" ({100 * g['least']:.2f} to {100 * g['most']:.2f})" if len(g["seeds"]) > 1 else ""
-        cells.append([
-            g["host"], g["task"], g["softmax"], _levels(g["levels"]), ", ".join(map(str, g["seeds"])),
-            f"{100 * g['accuracy']:.2f} %{spread}", "–" if exact else _points(g),
-            "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
-            "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}{_above(g['against_bpmax'])}",
-            "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
-            f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})", str(g["trials"]),
-        ])  # fmt: skip
+        cells.append(
+            [
+                g["host"],
+                g["task"],
+                g["softmax"],
+                _levels(g["levels"]),
+                ", ".join(map(str, g["seeds"])),
+                f"{100 * g['accuracy']:.2f} %{spread}",
+                "–" if exact else _points(g),
+                "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
+                "–" if g["against_bpmax"] is None else f"{g['against_bpmax']:+.2f}{_above(g['against_bpmax'])}",
+                "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
+                f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
+                str(g["trials"]),
+            ]
+        )
     blank = ["–"] * (len(TITLES) - 4)
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
 

@@ -63,9 +63,16 @@ def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict
         level = sum(g["levels"]) / len(g["levels"])
         beside, drawn[level] = drawn.get(level, 0), drawn.get(level, 0) + 1
         ends = [[middle - 100 * g["least"]], [100 * g["most"] - middle]] if len(g["seeds"]) > 1 else None
-        handles[g["softmax"]] = ax.errorbar(level + APART * beside, middle, ends, fmt="o", ms=5, capsize=3,
-                                            color=colour[g["softmax"]],
-                                            mfc=colour[g["softmax"]] if len(g["seeds"]) == most else "none")
+        handles[g["softmax"]] = ax.errorbar(
+            level + APART * beside,
+            middle,
+            ends,
+            fmt="o",
+            ms=5,
+            capsize=3,
+            color=colour[g["softmax"]],
+            mfc=colour[g["softmax"]] if len(g["seeds"]) == most else "none",
+        )
     if drawn:  # a panel of few levels is no wider than it means
         ax.set_xlim(min(drawn) - 1, max(drawn) + 1)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -20,10 +20,27 @@ PUBLISHED = (
     ("the CGF-softmax authors' code, 256 x 256 N(0, 1) on [-7, 1], 8 levels", 1.688, 256 * 256, "CPU"),
     ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
     ("Cho et al. 2024 as THOR ran it, 256 rows of 128", 9.78, 256 * 128, "A100"),
-)  # fmt: skip
-TITLES = ["host", "task", "softmax", "exponential", "samples", "under CKKS", "in the clear", "as trained",
-          "exact", "agreement", "levels", "max error", "beyond guard", "minutes", "samples/s", "µs an entry", "workers",
-          "peak MiB"]  # fmt: skip
+)
+TITLES = [
+    "host",
+    "task",
+    "softmax",
+    "exponential",
+    "samples",
+    "under CKKS",
+    "in the clear",
+    "as trained",
+    "exact",
+    "agreement",
+    "levels",
+    "max error",
+    "beyond guard",
+    "minutes",
+    "samples/s",
+    "µs an entry",
+    "workers",
+    "peak MiB",
+]
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
@@ -36,15 +53,29 @@ def results(folder: Path) -> list[dict[str, Any]]:
 
 def lines(folder: Path) -> list[list[str]]:
     """A line a result, in the order of TITLES; then the published ones, which have a time alone."""
-    table = [[
-        r["model"], r["task"], _softmax(r), exponential(r), f"{r['samples']:,}",
-        _per_cent(r["accuracy"]) + (" (red)" if reasons(r) else ""),
-        _per_cent(r["accuracy_plain"]), _per_cent(r["accuracy_exact"]), _exact(folder, r), f"{r['agreement']:.4f}",
-        str(r["levels"]),
-        f"{r['max_error']:.1e}", _or_dash(r["beyond_guard"]),
-        f"{r['seconds']['total'] / 60:.1f}", f"{r['samples_per_s']:.2f}",
-        f"{r['us_per_entry']:.1f}", str(r["workers"]), f"{r['peak_mib']:,.0f}",
-    ] for r in results(folder)]  # fmt: skip
+    table = [
+        [
+            r["model"],
+            r["task"],
+            _softmax(r),
+            exponential(r),
+            f"{r['samples']:,}",
+            _per_cent(r["accuracy"]) + (" (red)" if reasons(r) else ""),
+            _per_cent(r["accuracy_plain"]),
+            _per_cent(r["accuracy_exact"]),
+            _exact(folder, r),
+            f"{r['agreement']:.4f}",
+            str(r["levels"]),
+            f"{r['max_error']:.1e}",
+            _or_dash(r["beyond_guard"]),
+            f"{r['seconds']['total'] / 60:.1f}",
+            f"{r['samples_per_s']:.2f}",
+            f"{r['us_per_entry']:.1f}",
+            str(r["workers"]),
+            f"{r['peak_mib']:,.0f}",
+        ]
+        for r in results(folder)
+    ]
     for title, seconds, entries, machine in PUBLISHED:
         line = [f"*{title} (published, {machine})*", *["–"] * (len(TITLES) - 1)]
         line[TITLES.index("µs an entry")] = f"{1e6 * seconds / entries:.1f}"
@@ -94,13 +125,20 @@ def draw(folder: Path) -> bytes:
     for ax, (title, own) in zip(axes, panels, strict=True):
         for r, colour in zip(own, colours(len(own)), strict=True):
             name = f"{r['model']}, {r['task']}: " if own is rest else ""
-            ax.scatter(r["us_per_entry"], 100 * r["accuracy"], color=colour,
-                       label=f"{name}{_softmax(r)} {exponential(r)}, {r['levels']} levels")
+            ax.scatter(
+                r["us_per_entry"],
+                100 * r["accuracy"],
+                color=colour,
+                label=f"{name}{_softmax(r)} {exponential(r)}, {r['levels']} levels",
+            )
         if own is not rest:
             for exact in sorted({_exact(folder, r) for r in own} - {"–"}):
                 ax.axhline(float(exact.removesuffix(" %")), color="0.3", ls="--", lw=1, label=f"exact softmax {exact}")
-        ax.set(xlim=(0, 1.1 * max(r["us_per_entry"] for r in own)), xlabel="µs a score entry, encryption included",
-               ylabel="accuracy under CKKS (%)")
+        ax.set(
+            xlim=(0, 1.1 * max(r["us_per_entry"] for r in own)),
+            xlabel="µs a score entry, encryption included",
+            ylabel="accuracy under CKKS (%)",
+        )
         ax.set_title(title, fontsize=10)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return png(figure, {"Description": digest(folder)})
@@ -108,8 +146,15 @@ def draw(folder: Path) -> bytes:
 
 def digest(folder: Path) -> str:
     """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
-    shown = [[*(r[k] for k in ("model", "task", "levels", "us_per_entry", "accuracy")), _softmax(r), exponential(r),
-              _exact(folder, r)] for r in results(folder)]
+    shown = [
+        [
+            *(r[k] for k in ("model", "task", "levels", "us_per_entry", "accuracy")),
+            _softmax(r),
+            exponential(r),
+            _exact(folder, r),
+        ]
+        for r in results(folder)
+    ]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
 
 

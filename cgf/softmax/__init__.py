@@ -1,0 +1,1 @@
+"""Softmaxes, one definition a file, and the contract that all of them keep."""

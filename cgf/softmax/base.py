@@ -63,8 +63,10 @@ class Softmax:
         follow = vars(kept).get("weights_follow", ())
         for method in DEFINING:
             if method not in follow and age(cls, method) < age(cls, "weights"):
-                raise TypeError(f"{cls.__name__} changes {method}, and the weights of {kept.__name__}, which it keeps, "
-                                f"do not follow from {method}: it must give weights too")
+                raise TypeError(
+                    f"{cls.__name__} changes {method}, and the weights of {kept.__name__}, which it keeps, "
+                    f"do not follow from {method}: it must give weights too"
+                )
         if "uses_exponential" in vars(cls):
             raise TypeError(f"{cls.__name__} states uses_exponential, and that is what derives from ExponentialSoftmax")
 
@@ -147,8 +149,8 @@ class Softmax:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     def to_json(self) -> dict[str, Any]:
-        cls = type(self)
-        return {"_target_": f"{cls.__module__}.{cls.__qualname__}", "variant": self.name, **self.params()}
+        """What ``cgf.softmax.load`` makes this definition from again: its variant's name and hyper-parameters."""
+        return {"variant": self.name, **self.params()}
 
     def describe(self) -> dict[str, Any]:
         """For a checkpoint: what rebuilds the definition, and the polynomial that it was trained with."""

@@ -46,8 +46,9 @@ class ChainCGF(LoopCGF):
         super().__post_init__()
         whole("k", self.k, 1, 12)
         if self.trainable not in TRAINABLE:
-            raise UserError(f"softmax.trainable must be one of {', '.join(TRAINABLE)}, and {self.trainable!r} was "
-                            "given")
+            raise UserError(
+                f"softmax.trainable must be one of {', '.join(TRAINABLE)}, and {self.trainable!r} was given"
+            )
 
     # -- the constants -----------------------------------------------------------------------------
 
@@ -63,9 +64,13 @@ class ChainCGF(LoopCGF):
             import torch
 
             first = self._from_fit()
-            self._put(first.a, torch.tensor(first.b, dtype=torch.float64).expand(self._shape()),
-                      torch.tensor(first.constants, dtype=torch.float64).reshape(self.k, *[1] * len(self._shape()))
-                      .expand(self.k, *self._shape()))
+            self._put(
+                first.a,
+                torch.tensor(first.b, dtype=torch.float64).expand(self._shape()),
+                torch.tensor(first.constants, dtype=torch.float64)
+                .reshape(self.k, *[1] * len(self._shape()))
+                .expand(self.k, *self._shape()),
+            )
         return self._beta, self._constants
 
     def _from_fit(self) -> SquareChain:
@@ -78,8 +83,9 @@ class ChainCGF(LoopCGF):
         self._alpha, self._moved = alpha, True
         if self._beta is None:
             learns = self.trainable != "none"
-            self._beta, self._constants = (Parameter(t.double().clone(), requires_grad=learns)
-                                           for t in (beta, constants))
+            self._beta, self._constants = (
+                Parameter(t.double().clone(), requires_grad=learns) for t in (beta, constants)
+            )
         else:
             self._beta.data.copy_(beta)
             self._constants.data.copy_(constants)
@@ -88,8 +94,10 @@ class ChainCGF(LoopCGF):
         if self.trainable != "head":
             return ()
         if self._heads is None:
-            raise UserError("softmax.trainable=head needs the layer's count of heads: install the softmax in a model, "
-                            "or call sized(heads)")
+            raise UserError(
+                "softmax.trainable=head needs the layer's count of heads: install the softmax in a model, "
+                "or call sized(heads)"
+            )
         return (self._heads, 1, 1)
 
     def parameters(self) -> list[Parameter]:
@@ -99,21 +107,28 @@ class ChainCGF(LoopCGF):
         import torch
 
         beta, constants = self._start()
-        return {"alpha": torch.tensor(self._alpha, dtype=torch.float64), "beta": beta.detach(),
-                "constants": constants.detach()}
+        return {
+            "alpha": torch.tensor(self._alpha, dtype=torch.float64),
+            "beta": beta.detach(),
+            "constants": constants.detach(),
+        }
 
     def required_tensors(self) -> tuple[str, ...]:
         return ("alpha", "beta", "constants")
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         if set(tensors) != {"alpha", "beta", "constants"}:
-            raise UserError(f"{self.name} keeps the tensors 'alpha', 'beta' and 'constants', and the checkpoint has "
-                            f"{sorted(tensors)}")
+            raise UserError(
+                f"{self.name} keeps the tensors 'alpha', 'beta' and 'constants', and the checkpoint has "
+                f"{sorted(tensors)}"
+            )
         shapes = {"alpha": (), "beta": self._shape(), "constants": (self.k, *self._shape())}
         for name, shape in shapes.items():
             if tuple(tensors[name].shape) != shape:
-                raise UserError(f"{self.name} with k={self.k}, trainable={self.trainable} needs '{name}' of shape "
-                                f"{shape}, and the checkpoint has {tuple(tensors[name].shape)}")
+                raise UserError(
+                    f"{self.name} with k={self.k}, trainable={self.trainable} needs '{name}' of shape "
+                    f"{shape}, and the checkpoint has {tuple(tensors[name].shape)}"
+                )
         self._put(float(tensors["alpha"]), tensors["beta"], tensors["constants"])
 
     # -- readings ----------------------------------------------------------------------------------
@@ -123,10 +138,13 @@ class ChainCGF(LoopCGF):
             return self._from_fit()
         betas = self._beta.detach().cpu().reshape(-1).tolist()
         rows = self._constants.detach().cpu().reshape(self.k, -1).T.tolist()
-        chains = tuple(SquareChain("chain", self._alpha, b, tuple(row))  # type: ignore[arg-type]
-                       for b, row in zip(betas, rows, strict=True))
-        return with_fit(chains[0] if self.trainable != "head" else HeadChain("head_chain", chains),
-                        (self.domain[0], self.domain[1]))
+        chains = tuple(
+            SquareChain("chain", self._alpha, b, tuple(row))  # type: ignore[arg-type]
+            for b, row in zip(betas, rows, strict=True)
+        )
+        return with_fit(
+            chains[0] if self.trainable != "head" else HeadChain("head_chain", chains), (self.domain[0], self.domain[1])
+        )
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         if self.trainable == "head":

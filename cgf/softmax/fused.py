@@ -20,8 +20,9 @@ LARGE_PIECE = 2**25  # elsewhere
 UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
 
 
-def cgf_weights(scores: Tensor, valid: Tensor | None, keep_exponent: bool,
-                ceiling: float | None = None) -> tuple[Tensor | None, Tensor]:  # fmt: skip
+def cgf_weights(
+    scores: Tensor, valid: Tensor | None, keep_exponent: bool, ceiling: float | None = None
+) -> tuple[Tensor | None, Tensor]:
     """(y or None, exp(y)) of scores (..., Q, K) in float32 or float64, both zero where not valid.
 
     y = x - K - ln n with K = mean + variance / 2 of each row's valid entries; valid (bool, broadcasts to the scores)

@@ -5,50 +5,53 @@ from __future__ import annotations
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.former import current_name
 from cgf.named import arguments, short
 from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
-from cgf.softmax.comparison import Comparison
 from cgf.softmax.exact import Exact
-from cgf.softmax.gaussian import GaussianKernel
-from cgf.softmax.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
 from cgf.softmax.poly_cgf import PolynomialCGF
-from cgf.softmax.quotient import Power, Quad, StablePower
-from cgf.softmax.standard import FixedMax, Standard
-from cgf.softmax.statistical import Arion, Tricycle
+from cgf.softmax.published.comparison import Comparison
+from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
+from cgf.softmax.published.quotient import Power, Quad, StablePower
+from cgf.softmax.published.standard import FixedMax, Standard
+from cgf.softmax.published.statistical import Arion, Tricycle
+from cgf.softmax.published.the_x import TheX
+from cgf.softmax.published.two_relu import TwoReLU
 from cgf.softmax.taylor import TaylorCGF
-from cgf.softmax.the_x import TheX
-from cgf.softmax.two_relu import TwoReLU
 
+# every softmax that a file may name; a new one is added here
+DEFINITIONS: tuple[type[Softmax], ...] = (
+    BPMax,
+    CalibratedBPMax,
+    CGF,
+    ChainCGF,
+    Comparison,
+    Exact,
+    GaussianKernel,
+    NormalizeSquare,
+    Thor,
+    ScaledReLU,
+    ScaledSigmoid,
+    PolynomialCGF,
+    Power,
+    Quad,
+    StablePower,
+    FixedMax,
+    Standard,
+    Arion,
+    Tricycle,
+    TaylorCGF,
+    TheX,
+    TwoReLU,
+)
+VARIANTS = {cls.name: cls for cls in DEFINITIONS}
 # what ``_target_`` of a softmax.json may read: a name in this table, never a path that is imported from
-TARGETS: dict[str, type[Softmax]] = {
-    "cgf.softmax.bpmax.BPMax": BPMax,
-    "cgf.softmax.bpmax.CalibratedBPMax": CalibratedBPMax,
-    "cgf.softmax.cgf.CGF": CGF,
-    "cgf.softmax.chain_cgf.ChainCGF": ChainCGF,
-    "cgf.softmax.comparison.Comparison": Comparison,
-    "cgf.softmax.exact.Exact": Exact,
-    "cgf.softmax.gaussian.GaussianKernel": GaussianKernel,
-    "cgf.softmax.normalize_square.NormalizeSquare": NormalizeSquare,
-    "cgf.softmax.normalize_square.Thor": Thor,
-    "cgf.softmax.pointwise.ScaledReLU": ScaledReLU,
-    "cgf.softmax.pointwise.ScaledSigmoid": ScaledSigmoid,
-    "cgf.softmax.poly_cgf.PolynomialCGF": PolynomialCGF,
-    "cgf.softmax.quotient.Power": Power,
-    "cgf.softmax.quotient.Quad": Quad,
-    "cgf.softmax.quotient.StablePower": StablePower,
-    "cgf.softmax.standard.FixedMax": FixedMax,
-    "cgf.softmax.standard.Standard": Standard,
-    "cgf.softmax.statistical.Arion": Arion,
-    "cgf.softmax.statistical.Tricycle": Tricycle,
-    "cgf.softmax.taylor.TaylorCGF": TaylorCGF,
-    "cgf.softmax.the_x.TheX": TheX,
-    "cgf.softmax.two_relu.TwoReLU": TwoReLU,
-}
-VARIANTS = {cls.name: cls for cls in TARGETS.values()}
+TARGETS = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DEFINITIONS}
 # whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n is a row's length
 BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
 
@@ -79,12 +82,14 @@ def check_listed(softmax: Softmax) -> None:
     """UserError unless a checkpoint of this softmax could be read again: asked before it is trained."""
     cls = type(softmax)
     if VARIANTS.get(softmax.name) is not cls:
-        raise UserError(f"softmax '{softmax.name}' needs its row in TARGETS of cgf/softmax/load.py, and there is none: "
-                        f"a checkpoint could not be read again ({cls.__module__}.{cls.__qualname__})")
+        raise UserError(
+            f"softmax '{softmax.name}' needs its row in DEFINITIONS of cgf/softmax/load.py, and there is none: "
+            f"a checkpoint could not be read again ({cls.__module__}.{cls.__qualname__})"
+        )
 
 
 def _looked_up(data: dict[str, Any]) -> type[Softmax]:
-    target, variant = data.get("_target_"), data.get("variant")
+    target, variant = current_name(data.get("_target_")), data.get("variant")
     known = f"one of {', '.join(sorted(VARIANTS))}"
     if target is not None and (not isinstance(target, str) or target not in TARGETS):
         raise UserError(f"softmax.json must name a softmax of this project, {known}, and names {short(target)}")

@@ -35,11 +35,15 @@ class LoopCGF(CGF):
         super().__post_init__()
         ends, margins = _numbers(self.domain), _numbers([self.below, self.above])
         if len(ends) != 2 or not ends[0] < 0.0 <= ends[1] or ends[1] > 300 or ends[1] - ends[0] > 1e6:
-            raise UserError(f"softmax.domain must be two numbers [LO,HI] with LO below 0, HI from 0 to 300 and a width "
-                            f"of at most 1e6, and {self.domain} was given")
+            raise UserError(
+                f"softmax.domain must be two numbers [LO,HI] with LO below 0, HI from 0 to 300 and a width "
+                f"of at most 1e6, and {self.domain} was given"
+            )
         if len(margins) != 2 or min(margins) < 0:
-            raise UserError("softmax.below and softmax.above must be numbers of at least 0, and "
-                            f"{self.below!r} and {self.above!r} were given")
+            raise UserError(
+                "softmax.below and softmax.above must be numbers of at least 0, and "
+                f"{self.below!r} and {self.above!r} were given"
+            )
         self.domain, (self.below, self.above) = ends, margins
 
     def fitted(self) -> Exponential:

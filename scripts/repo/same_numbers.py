@@ -27,11 +27,29 @@ HOSTS = {
     "minilm": ["model=minilm", "task=clinc150", "train.lr=1e-4", "task.limit={train: 1280, val: 64}"],
 }
 PENALTY = ["penalty.weight=0.1", "penalty.bound=32"]
-TRAINED = {"exact": ["softmax=exact"], "cgf": ["softmax=cgf", *PENALTY], "bpmax": ["softmax=bpmax"],
-           "chain": ["softmax=cgf_chain", *PENALTY], "tempered": ["softmax=cgf", "temper.samples=32"],
-           "kd": ["softmax=cgf", "distill=kd", "distill.hidden=1.0"]}  # fmt: skip
-EVALUATED = ("accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error", "mean_error", "levels",
-             "levels_counted", "ops", "ring_slots", "circuits", "entries", "beyond_guard")
+TRAINED = {
+    "exact": ["softmax=exact"],
+    "cgf": ["softmax=cgf", *PENALTY],
+    "bpmax": ["softmax=bpmax"],
+    "chain": ["softmax=cgf_chain", *PENALTY],
+    "tempered": ["softmax=cgf", "temper.samples=32"],
+    "kd": ["softmax=cgf", "distill=kd", "distill.hidden=1.0"],
+}
+EVALUATED = (
+    "accuracy",
+    "accuracy_plain",
+    "accuracy_exact",
+    "agreement",
+    "max_error",
+    "mean_error",
+    "levels",
+    "levels_counted",
+    "ops",
+    "ring_slots",
+    "circuits",
+    "entries",
+    "beyond_guard",
+)
 
 
 class Checkout:
@@ -39,21 +57,30 @@ class Checkout:
 
     def __init__(self, tree: Path, outputs: Path, data: Path) -> None:
         self.tree, self.outputs = tree, outputs
-        self.environment = {**os.environ, "CGF_DATA_ROOT": str(data), "OMP_NUM_THREADS": "1"}
+        self.environment = {**os.environ, "CGF_DATA_ROOT": str(data), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
 
     def run(self, *command: str, codes: tuple[int, ...] = (0,)) -> None:
         """One command; RuntimeError, with its last words, for an exit code that is none of ``codes``."""
         print(" ".join(command), flush=True)
-        done = subprocess.run([sys.executable, *command], cwd=self.tree, env=self.environment, text=True,
-                              capture_output=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, *command], cwd=self.tree, env=self.environment, text=True, capture_output=True, check=False
+        )
         if done.returncode not in codes:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
 
     def train(self, host: str, name: str) -> Path:
         folder = self.outputs / f"{host}-{name}"
         start = [f"ckpt={self.outputs / f'{host}-exact'}"] if name == "kd" else []
-        self.run("train.py", *HOSTS[host], *TRAINED[name], *start, f"train.max_steps={STEPS}", "train.epochs=40",
-                 f"outputs={self.outputs}", f"run={folder.name}")  # fmt: skip
+        self.run(
+            "train.py",
+            *HOSTS[host],
+            *TRAINED[name],
+            *start,
+            f"train.max_steps={STEPS}",
+            "train.epochs=40",
+            f"outputs={self.outputs}",
+            f"run={folder.name}",
+        )
         return folder
 
     def evaluate(self, folder: Path, out: str, *options: str) -> dict[str, Any]:
@@ -88,8 +115,9 @@ def numbers(checkout: Checkout) -> Iterator[tuple[str, Any]]:
         result = checkout.evaluate(student, f"{host}-plan", "he=sim", "he.samples=8")
         yield f"simulated/{host}/plan", {k: result[k] for k in EVALUATED}
         for name in ("bpmax", "chain"):
-            result = checkout.evaluate(checkout.outputs / f"{host}-{name}", f"{host}-{name}", "he=sim", "he.samples=8",
-                                       "approx=exact")  # fmt: skip
+            result = checkout.evaluate(
+                checkout.outputs / f"{host}-{name}", f"{host}-{name}", "he=sim", "he.samples=8", "approx=exact"
+            )
             yield f"simulated/{host}/{name}", {k: result[k] for k in EVALUATED}
     exact = checkout.outputs / "digits-exact"
     for name in softmaxes(checkout.tree):
@@ -143,8 +171,12 @@ def main() -> int:
     given = parser.parse_args()
     if given.data is None or len(given.commits) > 2:
         parser.error("needed are one or two commits, and --data or the variable CGF_DATA_ROOT")
-    names = [subprocess.run(["git", "rev-parse", "--verify", f"{c}^{{commit}}"], cwd=ROOT, check=True, text=True,
-                            capture_output=True).stdout.strip() for c in given.commits]  # fmt: skip
+    names = [
+        subprocess.run(
+            ["git", "rev-parse", "--verify", f"{c}^{{commit}}"], cwd=ROOT, check=True, text=True, capture_output=True
+        ).stdout.strip()
+        for c in given.commits
+    ]
     recorded = [json.loads(record(name, Path(given.data)).read_text()) for name in names]
     if len(recorded) == 1:
         print(f"{len(recorded[0])} groups of numbers recorded in {KEPT / names[0]}.json")

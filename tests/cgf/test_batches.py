@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgf.evaluate_he.batches import Batches
+from cgf.evaluate.he_batches import Batches
 from cgf.he.layout import choose_layout
 
 HEADS, SLOTS = 12, 8192

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cgf.errors import UserError
-from cgf.evaluate import Outcome, batches_by_length, batches_of_one_length, batches_of_rows, evaluate
+from cgf.evaluate.loop import Outcome, batches_by_length, batches_of_one_length, batches_of_rows, evaluate
 
 
 class Texts(list):
@@ -19,8 +19,12 @@ class Texts(list):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(1, 7))
 def test_batches_hold_every_sample_once(lengths, size):
     data = Texts("x" * n for n in lengths)
-    for batches in (batches_by_length(data, size), batches_of_one_length(data, size, range(len(data))),
-                    batches_by_length(lengths, size), batches_of_one_length(lengths, size, range(len(data)))):
+    for batches in (
+        batches_by_length(data, size),
+        batches_of_one_length(data, size, range(len(data))),
+        batches_by_length(lengths, size),
+        batches_of_one_length(lengths, size, range(len(data))),
+    ):
         assert sorted(i for b in batches for i in b) == list(range(len(data)))
         assert all(1 <= len(b) <= size for b in batches)
     assert all(len({lengths[i] for i in b}) == 1 for b in batches_of_one_length(data, size, range(len(data))))
@@ -48,8 +52,14 @@ def test_evaluate_in_the_order_of_the_indices():
     def collate(rows):
         return {"x": torch.stack([r[0] for r in rows]), "labels": torch.tensor([r[1] for r in rows])}
 
-    outcome = evaluate(model, lambda batch: model(batch["x"]), data, collate, [[3, 1], [2, 0]],
-                       lambda chosen, logits, truth: seen.append(chosen))
+    outcome = evaluate(
+        model,
+        lambda batch: model(batch["x"]),
+        data,
+        collate,
+        [[3, 1], [2, 0]],
+        lambda chosen, logits, truth: seen.append(chosen),
+    )
     assert model.training and seen == [[3, 1], [2, 0]]
     torch.testing.assert_close(outcome.logits, torch.stack(points))  # no dropout: evaluation mode
     assert outcome.index.tolist() == [0, 1, 2, 3] and outcome.predictions.tolist() == [0, 1, 0, 0]

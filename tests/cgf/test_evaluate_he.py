@@ -21,12 +21,26 @@ from resealed import reseal
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.fit import with_fit
 from cgf.errors import UserError
-from cgf.evaluate_he.batches import chosen_samples
-from cgf.he.sim import SimOwner
+from cgf.evaluate.he_batches import chosen_samples
+from cgf.he.engines.sim import SimOwner
 from cgf.results import read_lines
 
-KEYS = {"accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error", "mean_error", "levels",
-        "levels_counted", "ops", "seconds", "ring_slots", "outside_domain", "beyond_guard", "samples"}
+KEYS = {
+    "accuracy",
+    "accuracy_plain",
+    "accuracy_exact",
+    "agreement",
+    "max_error",
+    "mean_error",
+    "levels",
+    "levels_counted",
+    "ops",
+    "seconds",
+    "ring_slots",
+    "outside_domain",
+    "beyond_guard",
+    "samples",
+}
 
 
 def evaluate(checkpoint, *arguments, name="result", code=0):
@@ -47,9 +61,9 @@ def batches(lines):
 
 def clear_logits(checkpoint, samples):
     """Logits of the same samples with the plan's polynomial, by the host's own forward and no encryption code."""
-    from cgf.approx.select import read_plan
     from cgf.config import task_maker
-    from models.evaluation import open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.plan.load import read_plan
 
     opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
     for softmax in opened.softmaxes:
@@ -136,8 +150,10 @@ def test_shards_make_one_result(checkpoint):
     assert done.returncode == 0, done.stderr
     first, second = (checkpoint / "eval" / f"part-shard{i}of2.json" for i in (1, 2))
     one, two = (json.loads(p.read_text()) for p in (first, second))
-    assert one["samples"] + two["samples"] == 30 == one["samples_of_all_shards"] and abs(
-        one["samples"] - two["samples"]) <= 4
+    assert (
+        one["samples"] + two["samples"] == 30 == one["samples_of_all_shards"]
+        and abs(one["samples"] - two["samples"]) <= 4
+    )
 
     def merge(*shards, to="merged.json"):
         return call("merge_shards", f"shards=[{','.join(map(str, shards))}]", f"out={checkpoint}/eval/{to}")
@@ -145,13 +161,17 @@ def test_shards_make_one_result(checkpoint):
     assert merge(first, second).returncode == 0
     merged = json.loads((checkpoint / "eval" / "merged.json").read_text())
     assert rounded(merged) == rounded(whole) and merged["shards"] == 2 and len(merged["run"]["shards"]) == 2
-    for shards, sentence in (((first,), "needs each of the 2 shards once, and got 1/2"),
-                             ((first, first), "needs each of the 2 shards once, and got 1/2, 1/2"),
-                             ((first, checkpoint / "eval" / "result.json"), "one that is not a shard")):
+    for shards, sentence in (
+        ((first,), "needs each of the 2 shards once, and got 1/2"),
+        ((first, first), "needs each of the 2 shards once, and got 1/2, 1/2"),
+        ((first, checkpoint / "eval" / "result.json"), "one that is not a shard"),
+    ):
         refused = merge(*shards, to="refused.json")
         assert refused.returncode == 2 and sentence in refused.stderr
-    for change, sentence in (({"digest": "other"}, "differ in checkpoint, polynomial, engine or samples: 1/2, 2/2"),
-                             ({"split_by": {"batch": 5}}, "differ in batching")):
+    for change, sentence in (
+        ({"digest": "other"}, "differ in checkpoint, polynomial, engine or samples: 1/2, 2/2"),
+        ({"split_by": {"batch": 5}}, "differ in batching"),
+    ):
         second.write_text(json.dumps({**two, **change}))
         refused = merge(first, second, to="refused.json")
         assert refused.returncode == 2 and sentence in refused.stderr
@@ -195,8 +215,9 @@ def test_other_settings_do_not_take_over_lines(checkpoint):
     reseal(checkpoint, time_utc="another")
     refused("he.samples=6")
     (checkpoint / "run.json").write_text(run)
-    other, others = evaluate(checkpoint, "he=sim", "he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]",
-                             name="other")
+    other, others = evaluate(
+        checkpoint, "he=sim", "he.samples=6", "approx=limit", "approx.k=3", "approx.range=[-7,1]", name="other"
+    )
     assert other["levels"] == 1 + 3 and logits(others) != logits(lines)
     # a stopped evaluation has lines alone
     out.unlink()
@@ -238,8 +259,10 @@ def test_a_result_is_written_where_nothing_else_is_lost(checkpoint):
     (eval_ / "a.json").write_text("[1]")
     before = {p: p.is_file() and p.read_bytes() for p in checkpoint.rglob("*")}
     for call_, out, says in (
-        (he, "r.png", "out must name a file that ends in .json, and '"), (he, "q.jsonl", "that ends in .json"),
-        (plain, "r.png", "out must name a file that ends in .json"), (plain, "none", "out must name a file"),
+        (he, "r.png", "out must name a file that ends in .json, and '"),
+        (he, "q.jsonl", "that ends in .json"),
+        (plain, "r.png", "out must name a file that ends in .json"),
+        (plain, "none", "out must name a file"),
         (he, "notes.json", "notes.jsonl holds no lines of an evaluation"),
         (he, "fifo.json", "must be a regular file to be written to, and is a fifo"),
         (plain, "link.json", "must be a regular file to be written to, and is a fifo"),
@@ -278,8 +301,13 @@ def test_a_second_evaluation_into_the_same_lines_is_refused(checkpoint):
     out = checkpoint / "eval" / "result.json"
     lock = out.with_name(".result.jsonl.lock")
     arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1", "he.workers=2", f"out={out}"]
-    process = subprocess.Popen(command("eval_he", *arguments), env={**os.environ, **ENVIRONMENT},
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        command("eval_he", *arguments),
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + 300
     while not out.with_suffix(".jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -290,7 +318,8 @@ def test_a_second_evaluation_into_the_same_lines_is_refused(checkpoint):
     process.wait()
     assert second.returncode == 2 and second.stderr == (
         f"error: another process evaluates into {out.with_suffix('.jsonl')}: wait for it, stop it, or give another "
-        "out=\n")
+        "out=\n"
+    )
     again = call("eval_he", *arguments)
     assert again.returncode == 0 and "samples are done already" in again.stdout and not lock.exists(), again.stderr
     seen = [i for batch in batches(read_lines(out.with_suffix(".jsonl"))) for i in batch]
@@ -311,8 +340,9 @@ def test_a_batch_at_a_time_gives_the_same(checkpoint):
 @pytest.mark.parametrize("engine, samples, tolerance", [("sim", 30, 1e-4), ("desilo", 4, 1e-2)])
 def test_two_workers_give_what_one_gives(checkpoint, engine, samples, tolerance):
     alone, one = evaluate(checkpoint, "he=sim", f"he.samples={samples}")
-    shared, two = evaluate(checkpoint, f"he={engine}", f"he.samples={samples}", "he.workers=2", "he.rows_at_once=900",
-                           name="shared")
+    shared, two = evaluate(
+        checkpoint, f"he={engine}", f"he.samples={samples}", "he.workers=2", "he.rows_at_once=900", name="shared"
+    )
     assert shared["workers"] == 2 and alone["workers"] == 1
     assert shared["entries"] == alone["entries"] and shared["levels"] == alone["levels"]
     assert shared["accuracy"] == alone["accuracy"]
@@ -334,8 +364,14 @@ def test_a_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch)
     clean_logits = logits(clean)
     for wrong in (lambda self, ct: 0 * honest(self, ct), lambda self, ct: honest(self, ct)[::-1].copy()):
         monkeypatch.setattr(SimOwner, "decrypt", wrong)
-        monkeypatch.setattr(SimOwner, "decrypt_pair", lambda self, ct, wrong=wrong: (
-            wrong(self, ct), wrong(self, type(ct)(ct.values.imag, ct.level, ct.polynomials))))
+        monkeypatch.setattr(
+            SimOwner,
+            "decrypt_pair",
+            lambda self, ct, wrong=wrong: (
+                wrong(self, ct),
+                wrong(self, type(ct)(ct.values.imag, ct.level, ct.polynomials)),
+            ),
+        )
         (checkpoint / "eval" / "result.jsonl").unlink()
         result, lines = evaluate(checkpoint, "he=sim", "he.samples=30", code=1)
         assert result["wrong"] > 0 and not result["green"]
@@ -360,8 +396,9 @@ def test_entries_beyond_the_guard_are_red(checkpoint):
     assert result["beyond_guard"] > 0 and done.returncode == 1
     *warning, error = done.stderr.splitlines()
     assert error.startswith(f"error: {result['beyond_guard']} entries lay beyond the plan's guard")
-    worst = max((n, -layer["layer"], -head) for layer in result["layers"]
-                for head, n in enumerate(layer["heads"]["beyond"]))
+    worst = max(
+        (n, -layer["layer"], -head) for layer in result["layers"] for head, n in enumerate(layer["heads"]["beyond"])
+    )
     assert f"ruined: layer {-worst[1]} head {-worst[2]} ({worst[0]})" in error
     assert sum(sum(layer["heads"]["beyond"]) for layer in result["layers"]) == result["beyond_guard"]
     assert len(warning) == 1

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from test_evaluate_he import call, checkpoint_fixture, evaluate, trained_run_fixture  # noqa: F401
 
-from cgf.distill.checkpoint import read
+from cgf.checkpoint import read
 from cgf.results import read_json
 
 SIM = ["he=sim", "he.samples=4"]
@@ -83,11 +83,12 @@ def test_a_line_that_was_edited_is_refused_by_its_number(checkpoint):
     assert told["lines_sha256"] == result["lines_sha256"] and told["digest"] == lines[0]["digest"]
 
 
-@pytest.mark.parametrize("field, value, says", [
-    ("guard", [-4000.0, 200.0], "states a guard of"), ("domain", [-4000.0, 200.0], "states an error of"),
-])
+@pytest.mark.parametrize(
+    "field, value, says",
+    [("guard", [-4000.0, 200.0], "states a guard of"), ("domain", [-4000.0, 200.0], "states an error of")],
+)
 def test_a_checkpoints_own_exponential_is_held_against_its_coefficients(tmp_path, field, value, says):
-    from cgf.distill.checkpoint import save
+    from cgf.checkpoint import save
     from cgf.errors import UserError
     from cgf.softmax.chain_cgf import ChainCGF
 

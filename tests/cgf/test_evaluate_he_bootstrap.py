@@ -22,24 +22,36 @@ def test_one_sample_with_bootstraps(checkpoint):
 def test_another_softmax_than_the_trained_one_with_workers(checkpoint):
     """Standard softmax by its polynomials under CKKS and in the clear; as trained is the checkpoint's own softmax."""
     arguments = (f"ckpt={checkpoint}", "he=sim", "he.samples=4", "he.workers=2")
-    done = call("eval_he", *arguments, "approx=exact", "softmax=standard", "softmax.low=-30.0", "softmax.high=30.0",
-                f"out={checkpoint}/other.json")
+    done = call(
+        "eval_he",
+        *arguments,
+        "approx=exact",
+        "softmax=standard",
+        "softmax.low=-30.0",
+        "softmax.high=30.0",
+        f"out={checkpoint}/other.json",
+    )
     assert done.returncode in (0, 1), done.stderr
     other = json.loads((checkpoint / "other.json").read_text())
     assert call("eval_he", *arguments, f"out={checkpoint}/own.json").returncode == 0
     own = json.loads((checkpoint / "own.json").read_text())
     assert (other["softmax"], other["circuits"]) == ("standard", {"formula": other["entries"]})
     assert other["digest"] != own["digest"] and own["softmax"] == "cgf"
-    lines = [[json.loads(line) for line in (checkpoint / f"{name}.jsonl").read_text().splitlines()]
-             for name in ("other", "own")]
+    lines = [
+        [json.loads(line) for line in (checkpoint / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("other", "own")
+    ]
     trained = [{row["index"]: row["exact"] for row in rows if "index" in row} for rows in lines]
     assert trained[0] == trained[1] and len(trained[0]) == 4
 
 
-@pytest.mark.parametrize("arguments, says", [
-    ([], "softmax 'cho' needs bootstraps here, and the engine has no key for them: he.owner.bootstrap=small (13 GiB)"),
-    (["he.owner.bootstrap=small", "he.workers=2"], "he.owner.bootstrap=small needs he.workers=1"),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ([], "softmax 'cho' needs bootstraps here, and the engine has no key for them: he.owner.bootstrap=small"),
+        (["he.owner.bootstrap=small", "he.workers=2"], "he.owner.bootstrap=small needs he.workers=1"),
+    ],
+)
 def test_what_bootstraps_need_is_told(checkpoint, arguments, says):
     done = call("eval_he", f"ckpt={checkpoint}", "he=sim", "he.samples=1", *CHO, *arguments)
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
@@ -48,7 +60,7 @@ def test_what_bootstraps_need_is_told(checkpoint, arguments, says):
 def test_a_setting_left_at_none_goes_on_with_lines_from_before_it_was_there(checkpoint):
     """The digest of lines is what it was before he.owner.bootstrap was a setting."""
     from cgf.config import compose, resolved, task_maker
-    from models.evaluation import open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
 
     opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
     config = resolved(compose("eval_he", [f"ckpt={checkpoint}", "he=sim"]))

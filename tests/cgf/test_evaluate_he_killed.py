@@ -10,14 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from digits_checkpoint import ENVIRONMENT, command
-from test_evaluate_he import (  # noqa: F401
-    call,
-    checkpoint_fixture,
-    clear_logits,
-    logits,
-    stable,
-    trained_run_fixture,
-)
+from test_evaluate_he import call, checkpoint_fixture, clear_logits, logits, stable, trained_run_fixture  # noqa: F401
 
 from cgf.results import read_lines
 
@@ -32,8 +25,14 @@ def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
     for attempt in range(5):
         workers = 2 if attempt in (0, 3) else 1  # how the work is shared is no part of the result
         started = command("eval_he", *arguments, f"he.workers={workers}", f"out={out}")
-        process = subprocess.Popen(started, cwd=checkpoint, env={**os.environ, **ENVIRONMENT},
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            started,
+            cwd=checkpoint,
+            env={**os.environ, **ENVIRONMENT},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         deadline, done, wanted = time.monotonic() + 120, 0, (kept[-1] if kept else 0) + moments.randint(1, 6)
         while done < wanted and process.poll() is None:
             assert time.monotonic() < deadline
@@ -71,8 +70,13 @@ def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
     moments, out = random.Random(seed), checkpoint / "eval" / "ciphertexts.json"
     lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 4)
     arguments = [f"ckpt={checkpoint}", "he=desilo", "he.samples=9", "he.batch=1", "he.owner.mode=cpu"]
-    process = subprocess.Popen(command("eval_he", *arguments, f"out={out}"), cwd=checkpoint,
-                               env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command("eval_he", *arguments, f"out={out}"),
+        cwd=checkpoint,
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     deadline, done = time.monotonic() + 120, 0
     while done < wanted and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_evaluate_he import call, checkpoint_fixture, evaluate, logits, trained_run_fixture  # noqa: F401
 
-from cgf.evaluate_he.lines import checksum
-from cgf.he.sim import SimOwner
+from cgf.evaluate.he_lines import checksum
+from cgf.he.engines.sim import SimOwner
 from cgf.results import read_lines
 
 HEADS, QUERIES, ENTRIES = 4, 16, 4 * 4 * 16 * 16  # of a layer; entries of a sample, all layers
@@ -99,8 +99,11 @@ def test_lines_of_several_commits_and_of_before_all_this(checkpoint):
     path.write_text("".join(json.dumps(row) + "\n" for row in (*old, *lines[6:8], other)))
     again, after = evaluate(checkpoint, *arguments)
     assert len(after) == 12 and after[:9] == [*old, *lines[6:8], other]
-    assert again["made_by"] == [{"batches": 2}, {**other["made_by"], "batches": 1},
-                                {**whole["made_by"][0], "batches": 1}]
+    assert again["made_by"] == [
+        {"batches": 2},
+        {**other["made_by"], "batches": 1},
+        {**whole["made_by"][0], "batches": 1},
+    ]
     assert again["circuits"] == {"folded": 4 * ENTRIES, "not recorded": 4 * ENTRIES}
     for key in ("accuracy", "agreement", "ops", "levels", "entries", "ruined", "overflow"):
         assert again[key] == whole[key]

@@ -13,9 +13,13 @@ from digits_checkpoint import call
 from cgf.report.trace import draw
 
 HEADS, SAMPLES = (1, 2, 4), 3
-PIT = ["model=vit_digits", "model.timm_name=pit_ti_224", "~model.options",
-       "+model.options={img_size: 8, patch_size: 2, stride: 2, in_chans: 1, base_dims: [8, 8, 8], depth: [1, 1, 1], "
-       "heads: [1, 2, 4]}"]  # fmt: skip
+PIT = [
+    "model=vit_digits",
+    "model.timm_name=pit_ti_224",
+    "~model.options",
+    "+model.options={img_size: 8, patch_size: 2, stride: 2, in_chans: 1, base_dims: [8, 8, 8], depth: [1, 1, 1], "
+    "heads: [1, 2, 4]}",
+]
 
 
 @pytest.fixture(name="result", scope="module")
@@ -24,10 +28,18 @@ def result_fixture(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pit")
     run, out = f"{folder}/pit", folder / "he.json"
     for script, *options in (
-            ("train", *PIT, "softmax=cgf", "train.epochs=0", "task.limit={train: 16, val: 8, test: 8}",
-             f"outputs={folder}", "run=pit"),
-            ("plan", f"ckpt={run}", "samples=8", "pareto=false"),
-            ("eval_he", f"ckpt={run}", "he=sim", "approx=plan", f"he.samples={SAMPLES}", f"out={out}")):
+        (
+            "train",
+            *PIT,
+            "softmax=cgf",
+            "train.epochs=0",
+            "task.limit={train: 16, val: 8, test: 8}",
+            f"outputs={folder}",
+            "run=pit",
+        ),
+        ("plan", f"ckpt={run}", "samples=8", "pareto=false"),
+        ("eval_he", f"ckpt={run}", "he=sim", "approx=plan", f"he.samples={SAMPLES}", f"out={out}"),
+    ):
         done = call(script, *options)
         assert done.returncode == 0, done.stderr
     return json.loads(out.read_text()), json.loads(next((folder / "pit").glob("ckpt-*/plan.json")).read_text())

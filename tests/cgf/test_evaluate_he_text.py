@@ -14,11 +14,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from conftest_models import small_bert, small_llama
 from digits_checkpoint import call
 
+from cgf.models.host import Host
 from cgf.results import read_lines
-from models.host import Host
 
-HOSTS = {"llama": (small_llama, ["model=stories260k"], {"masked"}),
-         "bert": (small_bert, ["model=minilm", "model.package=null"], {"paper", "masked"})}
+HOSTS = {
+    "llama": (small_llama, ["model=stories260k"], {"masked"}),
+    "bert": (small_bert, ["model=minilm", "model.package=null"], {"paper", "masked"}),
+}
 HEADS, LAYERS, SAMPLES = 4, 3, 8
 APPROX = {"method": "limit", "k": 6, "range": [-60.0, 4.0]}
 
@@ -38,8 +40,16 @@ def checkpoint_fixture(request, tmp_path, monkeypatch):
         lines = [f"{text},{'ab'[i % 2]}" for i, text in enumerate(texts)]
         (data / f"{split}.csv").write_text("\n".join(["text,category", *lines]) + "\n")
     (data / "categories.json").write_text(json.dumps(["a", "b"]))
-    done = call("train", *options, f"++model.path={tmp_path}/host", "task=banking77", f"data.root={tmp_path}/data",
-                "softmax=cgf", "train.epochs=0", "run=text")
+    done = call(
+        "train",
+        *options,
+        f"++model.path={tmp_path}/host",
+        "task=banking77",
+        f"data.root={tmp_path}/data",
+        "softmax=cgf",
+        "train.epochs=0",
+        "run=text",
+    )
     assert done.returncode == 0, done.stderr
     best = json.loads((tmp_path / "outputs" / "text" / "best.json").read_text())["checkpoint"]
     return tmp_path / "outputs" / "text" / best, tmp_path / "data", circuits
@@ -48,7 +58,7 @@ def checkpoint_fixture(request, tmp_path, monkeypatch):
 def clear_logits(folder, root):
     """Each sample by itself, so that nothing is padded, by the host's own forward with the same polynomial."""
     from cgf.config import task_maker
-    from models.evaluation import open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
 
     opened = open_checkpoint(str(folder), "test", task_maker(str(root)))
     opened.put_in_place(APPROX)
@@ -65,8 +75,18 @@ def clear_logits(folder, root):
 def test_a_text_host_under_the_simulator_equals_its_clear_run(checkpoint):
     folder, root, circuits = checkpoint
     out = folder / "eval" / "text.json"
-    done = call("eval_he", f"ckpt={folder}", f"out={out}", "he=sim", "he.samples=null", "he.circuit=paper",
-                f"data.root={root}", "approx=limit", f"approx.k={APPROX['k']}", f"approx.range={APPROX['range']}")
+    done = call(
+        "eval_he",
+        f"ckpt={folder}",
+        f"out={out}",
+        "he=sim",
+        "he.samples=null",
+        "he.circuit=paper",
+        f"data.root={root}",
+        "approx=limit",
+        f"approx.k={APPROX['k']}",
+        f"approx.range={APPROX['range']}",
+    )
     result = json.loads(out.read_text())
     expected, lengths = clear_logits(folder, root)
     found = {row["index"]: row["logits"] for row in read_lines(out.with_suffix(".jsonl")) if "index" in row}
@@ -86,8 +106,9 @@ def test_a_text_host_under_the_simulator_equals_its_clear_run(checkpoint):
         assert result["entries"] >= HEADS * LAYERS * sum(n * (n + 1) // 2 for n in lengths) and result["batches"] < 4
 
 
-@pytest.mark.parametrize("script, arguments", [("eval_plain", ["samples=null"]),
-                                               ("eval_he", ["he=sim", "he.samples=null"])])
+@pytest.mark.parametrize(
+    "script, arguments", [("eval_plain", ["samples=null"]), ("eval_he", ["he=sim", "he.samples=null"])]
+)
 def test_full_rows_are_never_padded(checkpoint, monkeypatch, script, arguments):
     """What the model is given, in the clear and under the simulator: padding only where rows are masked anyway."""
     folder, root, circuits = checkpoint
@@ -98,8 +119,16 @@ def test_full_rows_are_never_padded(checkpoint, monkeypatch, script, arguments):
         return honest(host, batch)
 
     monkeypatch.setattr(Host, "logits", spied)
-    done = call(script, f"ckpt={folder}", *arguments, "approx=limit", f"approx.k={APPROX['k']}",
-                f"approx.range={APPROX['range']}", f"data.root={root}", f"out={folder}/eval/rows.json")
+    done = call(
+        script,
+        f"ckpt={folder}",
+        *arguments,
+        "approx=limit",
+        f"approx.k={APPROX['k']}",
+        f"approx.range={APPROX['range']}",
+        f"data.root={root}",
+        f"out={folder}/eval/rows.json",
+    )
     assert done.returncode == 0, done.stderr
     assert max(len(mask) for mask in seen) > 1
     assert all(bool(mask.all()) for mask in seen) == ("paper" in circuits)

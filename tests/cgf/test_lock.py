@@ -28,12 +28,14 @@ def test_one_holds_it_and_leaves_nothing(tmp_path):
 def test_what_a_kill_leaves_keeps_nobody_out(tmp_path):
     """A process that holds it is killed; its fork lives on, and so does what it started."""
     path = tmp_path / ".lock"
-    code = ("import os, subprocess, sys, time; from pathlib import Path; from cgf.lock import locked\n"
-            f"with locked(Path({str(path)!r}), 'taken'):\n"
-            "    fork = os.fork()\n"
-            "    if fork == 0: time.sleep(60); os._exit(0)\n"
-            "    sleep = subprocess.Popen(['sleep', '60'])\n"
-            "    print(fork, sleep.pid, flush=True); time.sleep(60)\n")
+    code = (
+        "import os, subprocess, sys, time; from pathlib import Path; from cgf.lock import locked\n"
+        f"with locked(Path({str(path)!r}), 'taken'):\n"
+        "    fork = os.fork()\n"
+        "    if fork == 0: time.sleep(60); os._exit(0)\n"
+        "    sleep = subprocess.Popen(['sleep', '60'])\n"
+        "    print(fork, sleep.pid, flush=True); time.sleep(60)\n"
+    )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     others = [int(pid) for pid in holder.stdout.readline().split()]
     try:
@@ -52,10 +54,12 @@ def test_what_a_kill_leaves_keeps_nobody_out(tmp_path):
 
 def test_a_process_that_is_given_the_file_holds_it_on(tmp_path):
     path = tmp_path / ".lock"
-    code = ("import subprocess, sys, os; from pathlib import Path; from cgf.lock import locked\n"
-            f"with locked(Path({str(path)!r}), 'taken') as held:\n"
-            "    sleep = subprocess.Popen(['sleep', '60'], pass_fds=(held.fileno(),), stdout=subprocess.DEVNULL)\n"
-            "    print(sleep.pid, flush=True); os.kill(os.getpid(), 9)\n")
+    code = (
+        "import subprocess, sys, os; from pathlib import Path; from cgf.lock import locked\n"
+        f"with locked(Path({str(path)!r}), 'taken') as held:\n"
+        "    sleep = subprocess.Popen(['sleep', '60'], pass_fds=(held.fileno(),), stdout=subprocess.DEVNULL)\n"
+        "    print(sleep.pid, flush=True); os.kill(os.getpid(), 9)\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60)
     with pytest.raises(UserError, match="taken"), locked(path, "taken"):
         raise AssertionError
@@ -64,6 +68,8 @@ def test_a_process_that_is_given_the_file_holds_it_on(tmp_path):
 
 def test_a_place_that_cannot_be_locked_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/.lock cannot be made, and with it nothing beside it"), locked(
-            tmp_path / "file" / ".lock", "taken"):  # fmt: skip
+    with (
+        pytest.raises(UserError, match=r"file/.lock cannot be made, and with it nothing beside it"),
+        locked(tmp_path / "file" / ".lock", "taken"),
+    ):
         raise AssertionError

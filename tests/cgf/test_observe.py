@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cgf.errors import UserError
-from cgf.observe import Calibrator, Onlooker, Watch
+from cgf.evaluate.observe import Calibrator, ExponentMonitor, Onlooker
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 
@@ -22,7 +22,7 @@ def exponents(x):
 
 
 def test_watch_counts_valid_entries_alone():
-    softmax, watch = CGF(), Watch((-4.0, -1.0), (-6.0, -0.5))
+    softmax, watch = CGF(), ExponentMonitor((-4.0, -1.0), (-6.0, -0.5))
     softmax.observers.append(watch)
     found = softmax.weights(scores(), VALID)
     rows = exponents(scores())
@@ -38,7 +38,7 @@ def test_watch_counts_valid_entries_alone():
 
 
 def test_watch_that_saw_nothing():
-    assert set(Watch(None, None).summary().values()) == {None}
+    assert set(ExponentMonitor(None, None).summary().values()) == {None}
 
 
 def test_calibrator_keeps_layers_apart():
@@ -109,7 +109,7 @@ def test_an_onlooker_sees_one_softmax_and_drives_with_another():
 def test_watch_judges_accuracy_by_real_rows_and_the_guard_by_all():
     x = scores(3)
     x[1, :, 4:, :4] *= 40
-    plain, padded = Watch((-9.0, 2.0), (-30.0, 4.0)), Watch((-9.0, 2.0), (-30.0, 4.0))
+    plain, padded = ExponentMonitor((-9.0, 2.0), (-30.0, 4.0)), ExponentMonitor((-9.0, 2.0), (-30.0, 4.0))
     for watch, rows, mask in ((plain, x[1:2, :, :4, :4], None), (padded, x[1:2], PADDED[1:2])):
         softmax = CGF()
         softmax.observers.append(watch)

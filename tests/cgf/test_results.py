@@ -129,12 +129,7 @@ def test_a_damaged_result_is_named(tmp_path):
 def test_run_info_says_where_a_number_comes_from(tmp_path):
     config = {"softmax": {"order": 2}}
     info = run_info(config, seed=42, data={"digits": "1.9"}, model={"vit": None})
-    assert (info["config"], info["seed"], info["data"], info["model"]) == (
-        config,
-        42,
-        {"digits": "1.9"},
-        {"vit": None},
-    )
+    assert (info["config"], info["seed"], info["data"], info["model"]) == (config, 42, {"digits": "1.9"}, {"vit": None})
     assert info["versions"]["numpy"] == np.__version__
     assert info["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert info["hardware"]["cores"] > 0

@@ -17,10 +17,19 @@ from filelock import FileLock
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = {"train": "train.py", "eval_plain": "eval_plain.py", "eval_he": "eval_he.py", "plan": "scripts/plan.py",
-           "friendly": "scripts/friendly.py", "complexity": "scripts/complexity.py", "noise": "scripts/noise.py",
-           "softmax_cost": "scripts/softmax_cost.py", "range": "scripts/range.py",
-           "merge_shards": "scripts/merge_shards.py", "rows": "scripts/rows.py"}
+SCRIPTS = {
+    "train": "train.py",
+    "eval_plain": "eval_plain.py",
+    "eval_he": "eval_he.py",
+    "plan": "scripts/plan.py",
+    "friendly": "scripts/friendly.py",
+    "complexity": "scripts/bench/complexity.py",
+    "noise": "scripts/bench/noise.py",
+    "softmax_cost": "scripts/bench/softmax_cost.py",
+    "range": "scripts/range.py",
+    "merge_shards": "scripts/merge_shards.py",
+    "rows": "scripts/rows.py",
+}
 # two libraries of threads on few cores slow each other down a hundredfold
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
@@ -68,12 +77,19 @@ def trained_run_fixture(tmp_path_factory):
     run = shared / "outputs" / "small"
     with FileLock(str(shared / "lock")):
         if not (shared / "done").exists():
-            trained = spawn("train", "outputs=outputs", "run=small", "train.epochs=8", "train.lr=3e-3",
-                            "train.batch_size=64", "task.limit={train: 640, val: 60, test: 60}", "task.augment=false",
-                            cwd=shared)
+            trained = spawn(
+                "train",
+                "outputs=outputs",
+                "run=small",
+                "train.epochs=8",
+                "train.lr=3e-3",
+                "train.batch_size=64",
+                "task.limit={train: 640, val: 60, test: 60}",
+                "task.augment=false",
+                cwd=shared,
+            )
             assert trained.returncode == 0, trained.stderr
-            planned = call("plan", f"ckpt={run}", "samples=200", "tolerance=1e-2", "outside=0.001",
-                           "pareto=false")
+            planned = call("plan", f"ckpt={run}", "samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false")
             assert planned.returncode == 0, planned.stderr
             (shared / "done").touch()
     return run

@@ -1,7 +1,7 @@
 """Checkpoints changed on purpose: sealed anew, so that a test meets what lies behind the seal; or without one."""
 
-from cgf.distill.seal import RUN, content_of, sealed
 from cgf.results import read_json, write_json
+from cgf.seal import RUN, content_of, sealed
 
 
 def reseal(folder, **changes):

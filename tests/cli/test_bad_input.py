@@ -54,52 +54,59 @@ def refused(place, tmp_path):
 # -- names and keys -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script, argument, says", [
-    ("train", "model=nope", ["unknown model 'nope'", "vit_digits", "llama"]),
-    ("train", "task=nope", ["unknown task 'nope'", "clinc150"]),
-    ("train", "softmax=nope", ["unknown softmax 'nope'", "bpmax"]),
-    ("train", "distill=nope", ["unknown distill 'nope'", "kd"]),
-    ("train", "tune=nope", ["unknown tune 'nope'", "lora"]),
-    ("train", "experiment=nope", ["unknown experiment 'nope'", "digits_teacher"]),
-    ("eval_plain", "approx=nope", ["unknown approx 'nope'", "chebyshev"]),
-    ("eval_he", "he=nope", ["unknown he 'nope'", "desilo", "sim"]),
-    ("train", "modle=llama", ["unknown setting 'modle' for train"]),
-    ("train", "train.lrr=1", ["unknown setting 'train.lrr'"]),
-    ("train", "softmax.nonsense=1", ["unknown setting 'softmax.nonsense'"]),
-    ("train", "+softmax.nonsense=1", ["cgf.softmax.cgf.CGF", "nonsense"]),
-    ("train", "+model.nonsense=1", ["models.vit.load", "nonsense"]),
-    ("eval_plain", "ckppt=x", ["unknown setting 'ckppt' for eval_plain"]),
-    ("eval_he", "he.sample=3", ["unknown setting 'he.sample'"]),
-    ("plan", "toleranse=1", ["unknown setting 'toleranse' for plan"]),
-    ("train", "llama", ["key=value", "'llama'"]),
-], ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "script, argument, says",
+    [
+        ("train", "model=nope", ["unknown model 'nope'", "vit_digits", "llama"]),
+        ("train", "task=nope", ["unknown task 'nope'", "clinc150"]),
+        ("train", "softmax=nope", ["unknown softmax 'nope'", "bpmax"]),
+        ("train", "distill=nope", ["unknown distill 'nope'", "kd"]),
+        ("train", "tune=nope", ["unknown tune 'nope'", "lora"]),
+        ("train", "experiment=nope", ["unknown experiment 'nope'", "digits_teacher"]),
+        ("eval_plain", "approx=nope", ["unknown approx 'nope'", "chebyshev"]),
+        ("eval_he", "he=nope", ["unknown he 'nope'", "desilo", "sim"]),
+        ("train", "modle=llama", ["unknown setting 'modle' for train"]),
+        ("train", "train.lrr=1", ["unknown setting 'train.lrr'"]),
+        ("train", "softmax.nonsense=1", ["unknown setting 'softmax.nonsense'"]),
+        ("train", "+softmax.nonsense=1", ["cgf.softmax.cgf.CGF", "nonsense"]),
+        ("train", "+model.nonsense=1", ["cgf.models.vit.load", "nonsense"]),
+        ("eval_plain", "ckppt=x", ["unknown setting 'ckppt' for eval_plain"]),
+        ("eval_he", "he.sample=3", ["unknown setting 'he.sample'"]),
+        ("plan", "toleranse=1", ["unknown setting 'toleranse' for plan"]),
+        ("train", "llama", ["key=value", "'llama'"]),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
 def test_unknown_names(refused, script, argument, says):
     refused(script, [argument], *says)
 
 
-@pytest.mark.parametrize("argument, says", [
-    ("train.lr=-1", ["train.lr must be a number above 0, and -1"]),
-    ("train.lr=abc", ["train.lr must be a number", "'abc'"]),
-    ("train.epochs=-1", ["train.epochs must be a whole number of at least 0, and -1"]),
-    ("train.batch_size=1.5", ["train.batch_size must be a whole number", "1.5"]),
-    ("train.schedule=step", ["linear, cosine, constant", "'step'"]),
-    ("train.precision=fp8", ["auto, no, bf16 or fp16", "'fp8'"]),
-    ("resume=maybe", ["resume must be true or false", "'maybe'"]),
-    ("seed=true", ["seed must be a whole number", "True"]),
-    ("softmax.order=7", ["order 2, 3 or 4, and order=7"]),
-    ("penalty.bound=x", ["penalty.bound must be a number"]),
-    ("penalty.bound=[8,x]", ["penalty.bound must be a number", "'x'"]),
-    ("penalty.bound=[]", ["bound > 0 (or a list of such, one a layer)"]),
-    ("penalty.bound=[8,8,8]", ["one a layer (4 for this model)", "has 3"]),
-    ("penalty.weight=[1]", ["penalty.weight must be a number"]),
-    ("penalty.row_sum.low=1.5", ["0 < low <= 1 <= high", "low 1.5"]),
-    ("+penalty.row_sum.lo=0.5", ["penalty.row_sum takes weight, low, high"]),
-    ("penalty.ramp=2", ["penalty.ramp must be a share of the steps from 0 to 1, and 2"]),
-    ("distill.tau=0", ["tau > 0"]),
-    ("task.limit={train: -1}", ["task.limit.train needs a count of at least 1, and it is -1"]),
-    ("task.limit={trian: 10}", ["train, val, test", "'trian'"]),
-    ("distill=kd", ["distill.teacher=self", "ckpt is not set"]),
-])
+@pytest.mark.parametrize(
+    "argument, says",
+    [
+        ("train.lr=-1", ["train.lr must be a number above 0, and -1"]),
+        ("train.lr=abc", ["train.lr must be a number", "'abc'"]),
+        ("train.epochs=-1", ["train.epochs must be a whole number of at least 0, and -1"]),
+        ("train.batch_size=1.5", ["train.batch_size must be a whole number", "1.5"]),
+        ("train.schedule=step", ["linear, cosine, constant", "'step'"]),
+        ("train.precision=fp8", ["auto, no, bf16 or fp16", "'fp8'"]),
+        ("resume=maybe", ["resume must be true or false", "'maybe'"]),
+        ("seed=true", ["seed must be a whole number", "True"]),
+        ("softmax.order=7", ["order 2, 3 or 4, and order=7"]),
+        ("penalty.bound=x", ["penalty.bound must be a number"]),
+        ("penalty.bound=[8,x]", ["penalty.bound must be a number", "'x'"]),
+        ("penalty.bound=[]", ["bound > 0 (or a list of such, one a layer)"]),
+        ("penalty.bound=[8,8,8]", ["one a layer (4 for this model)", "has 3"]),
+        ("penalty.weight=[1]", ["penalty.weight must be a number"]),
+        ("penalty.row_sum.low=1.5", ["0 < low <= 1 <= high", "low 1.5"]),
+        ("+penalty.row_sum.lo=0.5", ["penalty.row_sum takes weight, low, high"]),
+        ("penalty.ramp=2", ["penalty.ramp must be a share of the steps from 0 to 1, and 2"]),
+        ("distill.tau=0", ["tau > 0"]),
+        ("task.limit={train: -1}", ["task.limit.train needs a count of at least 1, and it is -1"]),
+        ("task.limit={trian: 10}", ["train, val, test", "'trian'"]),
+        ("distill=kd", ["distill.teacher=self", "ckpt is not set"]),
+    ],
+)
 def test_bad_values_for_train(refused, argument, says):
     refused("train", ["task.augment=false", argument], *says)
 
@@ -188,16 +195,24 @@ def broken_plan(folder):
     (folder / "plan.json").write_text('{"exponential": {"method": "chain"}}')
 
 
-@pytest.mark.parametrize("damage, says", [
-    (without_run, "run.json, which is written last"), (truncated_run, "damaged or half-written"),
-    (truncated_weights, "model.safetensors cannot be read"), (without_weights, "lacks model.safetensors"),
-    (without_softmax, "lacks softmax.json"), (foreign_run, "not a checkpoint of this project"),
-    (without_config, "lacks 'config'"),
-    (other_shapes, "of another model"), (other_keys, "of another model"),
-    (other_code, "must name a softmax of this project"),
-    (other_task_code, "task must be one of cgf.data.labelled.LabelledArchiveTask"),
-    (broken_plan, "'alpha' must hold finite numbers"),
-], ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize(
+    "damage, says",
+    [
+        (without_run, "run.json, which is written last"),
+        (truncated_run, "damaged or half-written"),
+        (truncated_weights, "model.safetensors cannot be read"),
+        (without_weights, "lacks model.safetensors"),
+        (without_softmax, "lacks softmax.json"),
+        (foreign_run, "not a checkpoint of this project"),
+        (without_config, "lacks 'config'"),
+        (other_shapes, "of another model"),
+        (other_keys, "of another model"),
+        (other_code, "must name a softmax of this project"),
+        (other_task_code, "task must be one of cgf.data.labelled.LabelledArchiveTask"),
+        (broken_plan, "'alpha' must hold finite numbers"),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
 def test_a_damaged_checkpoint(refused, checkpoint, damage, says):
     damage(checkpoint)
     refused("eval_plain", [f"ckpt={checkpoint}", "approx=plan"], says)
@@ -221,8 +236,11 @@ def test_a_checkpoint_of_another_task(refused, checkpoint, tmp_path):
     root = tmp_path / "data"
     table(root, "banking77", "text,category", ["my card,card", "my pin,pin"] * 20)
     (root / "banking77" / "categories.json").write_text('["card", "pin"]')
-    refused("train", [f"ckpt={checkpoint}", "task=banking77", f"data.root={root}", "model=stories260k"],
-            "was trained on digits with 10 classes, and task=banking77 has 2")
+    refused(
+        "train",
+        [f"ckpt={checkpoint}", "task=banking77", f"data.root={root}", "model=stories260k"],
+        "was trained on digits with 10 classes, and task=banking77 has 2",
+    )
 
 
 # -- data -----------------------------------------------------------------------------------------------
@@ -252,32 +270,51 @@ def test_a_plan_never_sees_test_data(refused, checkpoint):
     refused("plan", [f"ckpt={checkpoint}", "split=test"], "never see test data", "split=train or split=val")
 
 
-@pytest.mark.parametrize("argument, says", [
-    ("tolerance=-1", "must be positive"), ("outside=2", "from 0 to below 1, and 2"), ("samples=0", "at least 1, and 0"),
-    ("batch_size=0", "at least 1, and 0"), ("split=foo", "train, val, test, and 'foo'"),
-    ("approx=plan", "auto or one of"),
-])
+@pytest.mark.parametrize(
+    "argument, says",
+    [
+        ("tolerance=-1", "must be positive"),
+        ("outside=2", "from 0 to below 1, and 2"),
+        ("samples=0", "at least 1, and 0"),
+        ("batch_size=0", "at least 1, and 0"),
+        ("split=foo", "train, val, test, and 'foo'"),
+        ("approx=plan", "auto or one of"),
+    ],
+)
 def test_bad_values_for_plan(refused, checkpoint, argument, says):
     refused("plan", [f"ckpt={checkpoint}", argument], says)
 
 
 def test_a_plan_by_hand_whose_guard_is_too_narrow(refused, checkpoint):
-    refused("plan", [f"ckpt={checkpoint}", "samples=20", "approx=chebyshev", "approx.k=0",
-                     "approx.range=[-0.5,0]"],
-            "guard of a plan must hold every calibrated entry", "chebyshev", "approx.k")
+    refused(
+        "plan",
+        [f"ckpt={checkpoint}", "samples=20", "approx=chebyshev", "approx.k=0", "approx.range=[-0.5,0]"],
+        "guard of a plan must hold every calibrated entry",
+        "chebyshev",
+        "approx.k",
+    )
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["split=test"], ["never see test data", "split=train or split=val"]),
-    (["softmax=exact"], ["'exact' has no exponent to look at", "softmax=cgf"]),
-    (["softmax=bpmax"], ["'bpmax' has no exponent to look at"]), (["softmax=nope"], ["unknown softmax 'nope'"]),
-    (["forward=both"], ["trained, softmax, and 'both'"]), (["padding=left"], ["auto, none, longest, and 'left'"]),
-    (["tolerance=0"], ["tolerance must be positive"]), (["outside=1"], ["from 0 to below 1"]),
-    (["margin=0.5"], ["by 1 or more, and 0.5"]), (["levels=0"], ["levels must be at least 1"]),
-    (["domain=[1]"], ["two numbers [LO,HI]"]), (["samples=0"], ["at least 1, and 0"]), (["split=foo"], ["'foo'"]),
-    (["ckpt=nowhere"], ["needs a checkpoint or run folder"]),
-    (["compare=nowhere"], ["needs a checkpoint or run folder"]),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["split=test"], ["never see test data", "split=train or split=val"]),
+        (["softmax=exact"], ["'exact' has no exponent to look at", "softmax=cgf"]),
+        (["softmax=bpmax"], ["'bpmax' has no exponent to look at"]),
+        (["softmax=nope"], ["unknown softmax 'nope'"]),
+        (["forward=both"], ["trained, softmax, and 'both'"]),
+        (["padding=left"], ["auto, none, longest, and 'left'"]),
+        (["tolerance=0"], ["tolerance must be positive"]),
+        (["outside=1"], ["from 0 to below 1"]),
+        (["margin=0.5"], ["by 1 or more, and 0.5"]),
+        (["levels=0"], ["levels must be at least 1"]),
+        (["domain=[1]"], ["two numbers [LO,HI]"]),
+        (["samples=0"], ["at least 1, and 0"]),
+        (["split=foo"], ["'foo'"]),
+        (["ckpt=nowhere"], ["needs a checkpoint or run folder"]),
+        (["compare=nowhere"], ["needs a checkpoint or run folder"]),
+    ],
+)
 def test_bad_values_for_friendly(refused, arguments, says):
     refused("friendly", arguments, *says)
 
@@ -288,8 +325,12 @@ def test_friendly_of_a_checkpoint_without_an_exponent(refused, checkpoint):
 
 
 def test_a_tolerance_out_of_reach(refused, checkpoint):
-    refused("plan", [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null"],
-            "no exponential reaches an error of 1e-30", "the best error is")
+    refused(
+        "plan",
+        [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null"],
+        "no exponential reaches an error of 1e-30",
+        "the best error is",
+    )
 
 
 @pytest.mark.parametrize("script", ["eval_plain", "eval_he"])
@@ -305,22 +346,37 @@ def test_a_full_disk(refused, checkpoint, monkeypatch):
     refused("eval_plain", [f"ckpt={checkpoint}", "samples=4"], "the disk is full", "what was finished before is whole")
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["approx=limit", "approx.range=[1]"], "two numbers"), (["approx=limit", "approx.range=5"], "two numbers"),
-    (["approx=limit", "approx.range=[0,-3]"], "lo < hi"), (["approx=limit", "approx.k=-1"], "from 1 to 20"),
-    (["approx=chebyshev", "approx.k=abc"], "whole number"), (["approx=chebyshev", "approx.degree=0"], "degree"),
-    (["samples=x"], "whole number"), (["batch_size=0"], "at least 1"), (["split=foo"], "'foo'"),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["approx=limit", "approx.range=[1]"], "two numbers"),
+        (["approx=limit", "approx.range=5"], "two numbers"),
+        (["approx=limit", "approx.range=[0,-3]"], "lo < hi"),
+        (["approx=limit", "approx.k=-1"], "from 1 to 20"),
+        (["approx=chebyshev", "approx.k=abc"], "whole number"),
+        (["approx=chebyshev", "approx.degree=0"], "degree"),
+        (["samples=x"], "whole number"),
+        (["batch_size=0"], "at least 1"),
+        (["split=foo"], "'foo'"),
+    ],
+)
 def test_bad_values_for_eval_plain(refused, checkpoint, arguments, says):
     refused("eval_plain", [f"ckpt={checkpoint}", *arguments], says)
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["he.max_level=2"], ["needs an engine of", "he.max_level=2"]), (["he.max_level=99"], ["99", "36"]),
-    (["he.max_level=abc"], ["he.max_level", "'abc'"]), (["he.samples=0"], ["at least 1, and 0"]),
-    (["he.batch=0"], ["at least 1, and 0"]), (["he.circuit=fast"], ["folded, abreast, paper", "'fast'"]),
-    (["he.owner.outside=foo"], ["'raise' or 'record'"]), (["approx=exact"], ["needs a polynomial"]),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["he.max_level=2"], ["needs an engine of", "he.max_level=2"]),
+        (["he.max_level=99"], ["99", "36"]),
+        (["he.max_level=abc"], ["he.max_level", "'abc'"]),
+        (["he.samples=0"], ["at least 1, and 0"]),
+        (["he.batch=0"], ["at least 1, and 0"]),
+        (["he.circuit=fast"], ["folded, abreast, paper", "'fast'"]),
+        (["he.owner.outside=foo"], ["'raise' or 'record'"]),
+        (["approx=exact"], ["needs a polynomial"]),
+    ],
+)
 def test_bad_values_for_eval_he(refused, checkpoint, arguments, says):
     refused("eval_he", [f"ckpt={checkpoint}", "he=sim", *arguments], *says)
 

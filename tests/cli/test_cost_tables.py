@@ -5,7 +5,7 @@ import json
 import pytest
 from digits_checkpoint import call
 
-from cgf.he import desilo
+from cgf.he.engines import desilo
 
 PNG = b"\x89PNG\r\n"
 
@@ -46,7 +46,7 @@ def test_complexity(place):
 
 def test_noise_shows_what_other_engines_left(place, monkeypatch):
     """On the simulator in place of the library: the command, its files and its words."""
-    from cgf.he.sim import SimOwner
+    from cgf.he.engines.sim import SimOwner
 
     monkeypatch.setattr(desilo, "DesiloOwner", SimOwner)
     small = ["rows=4", "columns=8", "steps=[1,3]", "runs=1", "seeds=1", "out=noise.json"]
@@ -66,21 +66,26 @@ def test_noise_shows_what_other_engines_left(place, monkeypatch):
     assert "another library 1.0" in done.stdout and "polynomial alone" in done.stdout
 
 
-@pytest.mark.parametrize("script, argument, says", [
-    ("complexity", "rows=0", ["rows must lie in 1 to 32768", "0 x 256"]),
-    ("complexity", "columns=1", ["columns in 2 to 32768", "256 x 1"]),
-    ("complexity", "rows=many", ["rows must be a whole number", "'many'"]),
-    ("complexity", "colums=4", ["unknown setting 'colums' for complexity"]),
-    ("noise", "rows=0", ["at least 1 row, 2 columns", "0, 128"]), ("noise", "steps=[]", ["number of steps"]),
-    ("noise", "steps=[0]", ["1 to 60 iterations, and 0"]), ("noise", "runs=0", ["1 run"]),
-    ("noise", "seed=x", ["seed must be a whole number", "'x'"]),
-    ("noise", "seeds=0", ["seeds must be at least 1, and 0"]),
-    ("softmax_cost", "worker=2", ["unknown setting 'worker' for softmax_cost"]),
-    ("softmax_cost", "runs=x", ["runs must be a whole number", "'x'"]),
-    ("softmax_cost", "workers=3", ["workers must divide the 256 rows", "workers=3"]),
-    ("softmax_cost", "cho=tiny", ["small or medium, and 'tiny'"]),
-    ("softmax_cost", "batched=maybe", ["batched must be true or false"]),
-])
+@pytest.mark.parametrize(
+    "script, argument, says",
+    [
+        ("complexity", "rows=0", ["rows must lie in 1 to 32768", "0 x 256"]),
+        ("complexity", "columns=1", ["columns in 2 to 32768", "256 x 1"]),
+        ("complexity", "rows=many", ["rows must be a whole number", "'many'"]),
+        ("complexity", "colums=4", ["unknown setting 'colums' for complexity"]),
+        ("noise", "rows=0", ["at least 1 row, 2 columns", "0, 128"]),
+        ("noise", "steps=[]", ["number of steps"]),
+        ("noise", "steps=[0]", ["1 to 60 iterations, and 0"]),
+        ("noise", "runs=0", ["1 run"]),
+        ("noise", "seed=x", ["seed must be a whole number", "'x'"]),
+        ("noise", "seeds=0", ["seeds must be at least 1, and 0"]),
+        ("softmax_cost", "worker=2", ["unknown setting 'worker' for softmax_cost"]),
+        ("softmax_cost", "runs=x", ["runs must be a whole number", "'x'"]),
+        ("softmax_cost", "workers=3", ["workers must divide the 256 rows", "workers=3"]),
+        ("softmax_cost", "cho=tiny", ["small or medium, and 'tiny'"]),
+        ("softmax_cost", "batched=maybe", ["batched must be true or false"]),
+    ],
+)
 def test_bad_settings(place, script, argument, says):
     done = call(script, argument)
     assert done.returncode == 2 and not list(place.iterdir())

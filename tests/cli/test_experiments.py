@@ -15,16 +15,33 @@ from cgf.softmax.base import Softmax
 
 EXPERIMENTS = sorted((CONFIGS / "experiment").glob("*.yaml"))
 LLAMA_GRID = {"train.batch_size": "32,64", "train.lr": "9e-6,1e-5,3e-5,5e-5"}
-VIT_GRID = {"train.batch_size": "64,128", "train.lr": "1e-5,5e-5,1e-4", "model.drop_path": "0.0,0.1,0.2",
-            "tune": "attention_alone,full", "distill": "kd,kd_vit_large"}  # fmt: skip
+VIT_GRID = {
+    "train.batch_size": "64,128",
+    "train.lr": "1e-5,5e-5,1e-4",
+    "model.drop_path": "0.0,0.1,0.2",
+    "tune": "attention_alone,full",
+    "distill": "kd,kd_vit_large",
+}
 # epochs, and the grid of table 'configurations'
-LLAMA = {"exact": (3, {}), "cgf": (5, LLAMA_GRID), "cgf_low": (5, LLAMA_GRID), "lora": (3, {}),
-         "bpmax": (20, {**LLAMA_GRID, "softmax.p": "1,3,5,7", "softmax.c": "1.0,3.0,5.0,7.0,20.0"})}
-VIT = {"exact": (0, {}), "cgf": (15, VIT_GRID), "cgf_low": (15, {**VIT_GRID, "softmax.degree": "3,5"}),
-       "bpmax": (20, {**VIT_GRID, "softmax.p": "1,3,5,7,9", "softmax.c": "1.0,3.0,5.0,7.0,9.0,20.0,40.0,60.0"})}
+LLAMA = {
+    "exact": (3, {}),
+    "cgf": (5, LLAMA_GRID),
+    "cgf_low": (5, LLAMA_GRID),
+    "lora": (3, {}),
+    "bpmax": (20, {**LLAMA_GRID, "softmax.p": "1,3,5,7", "softmax.c": "1.0,3.0,5.0,7.0,20.0"}),
+}
+VIT = {
+    "exact": (0, {}),
+    "cgf": (15, VIT_GRID),
+    "cgf_low": (15, {**VIT_GRID, "softmax.degree": "3,5"}),
+    "bpmax": (20, {**VIT_GRID, "softmax.p": "1,3,5,7,9", "softmax.c": "1.0,3.0,5.0,7.0,9.0,20.0,40.0,60.0"}),
+}
 PAPER = {f"llama_{task}_{row}": facts for task in ("clinc150", "banking77", "sst2") for row, facts in LLAMA.items()}
-PAPER |= {f"{model}_imagenet1k_{row}": facts for model in ("vit_base", "vit_tiny", "deit_base", "deit_tiny")
-          for row, facts in VIT.items()}  # fmt: skip
+PAPER |= {
+    f"{model}_imagenet1k_{row}": facts
+    for model in ("vit_base", "vit_tiny", "deit_base", "deit_tiny")
+    for row, facts in VIT.items()
+}
 
 
 def grid(path):
@@ -67,7 +84,7 @@ def test_rows_of_the_paper(name):
 
 def test_the_large_teacher_is_a_model_of_the_hub():
     node = compose("train", ["experiment=deit_tiny_imagenet1k_cgf", "distill=kd_vit_large"]).distill.teacher
-    assert node._target_ == "models.vit.load" and node.timm_name.startswith("vit_large_patch16_224.")
+    assert node._target_ == "cgf.models.vit.load" and node.timm_name.startswith("vit_large_patch16_224.")
 
 
 def plugin(name):
@@ -77,9 +94,18 @@ def plugin(name):
 
 @plugin("hydra_joblib_launcher")
 def test_two_runs_of_a_sweep_side_by_side(tmp_path):
-    done = spawn("train", "--multirun", "hydra/launcher=parallel", "softmax=cgf,relu", "train.max_steps=2",
-                 "train.batch_size=16", "task.limit={train: 32, val: 16, test: 16}", f"outputs={tmp_path}/out",
-                 cwd=tmp_path, PYTHONPATH=os.environ.get("PYTHONPATH", ""))  # fmt: skip
+    done = spawn(
+        "train",
+        "--multirun",
+        "hydra/launcher=parallel",
+        "softmax=cgf,relu",
+        "train.max_steps=2",
+        "train.batch_size=16",
+        "task.limit={train: 32, val: 16, test: 16}",
+        f"outputs={tmp_path}/out",
+        cwd=tmp_path,
+        PYTHONPATH=os.environ.get("PYTHONPATH", ""),
+    )
     assert done.returncode == 0, done.stderr
     finished = sorted(p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-2/run.json"))
     assert len(finished) == 2 and "cgf" in finished[0] and "relu" in finished[1]
@@ -88,8 +114,11 @@ def test_two_runs_of_a_sweep_side_by_side(tmp_path):
 @plugin("hydra_submitit_launcher")
 def test_a_cluster_takes_the_same_sweep():
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = hydra.compose("train", ["experiment=llama_sst2_bpmax", "hydra/launcher=slurm",
-                                      "hydra.launcher.partition=gpu"], return_hydra_config=True)  # fmt: skip
+        cfg = hydra.compose(
+            "train",
+            ["experiment=llama_sst2_bpmax", "hydra/launcher=slurm", "hydra.launcher.partition=gpu"],
+            return_hydra_config=True,
+        )
     launcher, sweeper = cfg.hydra.launcher, cfg.hydra.sweeper
     assert launcher._target_.endswith("SlurmLauncher")
     assert (launcher.partition, launcher.gpus_per_node, launcher.max_num_timeout) == ("gpu", 1, 5)

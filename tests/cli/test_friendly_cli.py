@@ -62,8 +62,16 @@ def test_a_domain_to_judge_by(checkpoint):
 
 
 def test_stories_with_its_rows_of_padding(data_root, tmp_path):
-    done = call("friendly", "model=stories260k", "task=clinc150", f"data.root={data_root}", "samples=24",
-                "domain=[-12,14]", "tolerance=1e-2", f"out={tmp_path / 'out'}")  # no plan: said without a search
+    done = call(
+        "friendly",
+        "model=stories260k",
+        "task=clinc150",
+        f"data.root={data_root}",
+        "samples=24",
+        "domain=[-12,14]",
+        "tolerance=1e-2",
+        f"out={tmp_path / 'out'}",
+    )  # no plan: said without a search
     assert done.returncode == 0, done.stderr
     found = report(tmp_path / "out")
     assert found["rows"] == "masked" and len(found["layers"]) == 5 and len(found["layers"][0]["heads"]) == 8
@@ -83,4 +91,5 @@ def test_a_plan_has_heads_and_the_share_outside(checkpoint):
         assert row["range"][0] == min(head["range"][0] for head in row["heads"])
         assert plan["guard"][0] <= row["slots"]["range"][0] and row["slots"]["range"][1] <= plan["guard"][1]
         assert row["outside_domain"] == pytest.approx(
-            sum(h["outside_domain"] * h["entries"] for h in row["heads"]) / row["entries"])
+            sum(h["outside_domain"] * h["entries"] for h in row["heads"]) / row["entries"]
+        )

@@ -15,9 +15,19 @@ from cgf.config import CONFIGS, check_overrides, compose
 MAP = yaml.safe_load((CONFIGS / "paper.yaml").read_text())
 ROWS = [(f"{label}: {row}", command) for label, rows in MAP.items() for row, command in rows.items()]
 # rows of each table and figure of the paper
-WANTED = {"table benefitofcgf": 7, "table depth_analysis": 6, "table softmax_complexity": 2, "table softmax_runtime": 2,
-          "figure llama_depth": 3 * 6, "figure vit_depth": 4 * 6, "figure kappa3_4": 1, "figure relative_error": 2,
-          "table k_values": 2 * 7, "table configurations": 6, "table alt_pipeline": 3 * 4}  # fmt: skip
+WANTED = {
+    "table benefitofcgf": 7,
+    "table depth_analysis": 6,
+    "table softmax_complexity": 2,
+    "table softmax_runtime": 2,
+    "figure llama_depth": 3 * 6,
+    "figure vit_depth": 4 * 6,
+    "figure kappa3_4": 1,
+    "figure relative_error": 2,
+    "table k_values": 2 * 7,
+    "table configurations": 6,
+    "table alt_pipeline": 3 * 4,
+}
 
 
 def parsed(command):
@@ -40,7 +50,7 @@ def test_a_command_composes(command):
     script, overrides = parsed(command)
     source = (ROOT / script).read_text()
     entry = re.search(r'@entry\("(\w+)"\)', source)
-    assert entry or not overrides  # scripts/paper_k.py takes none
+    assert entry or not overrides  # scripts/bench/paper_k.py takes none
     if entry:
         check_overrides(entry[1], overrides)
         compose(entry[1], overrides)
@@ -77,8 +87,9 @@ def test_another_softmax_than_the_trained_one(checkpoint, tmp_path):
     """Cho et al. in the place of the trained softmax agrees with exact softmax there, and says what lay outside."""
 
     def result(*arguments):
-        done = call("eval_plain", f"ckpt={checkpoint}", "samples=40", "predictions=true", f"out={tmp_path}/r.json",
-                    *arguments)  # fmt: skip
+        done = call(
+            "eval_plain", f"ckpt={checkpoint}", "samples=40", "predictions=true", f"out={tmp_path}/r.json", *arguments
+        )
         assert done.returncode == 0, done.stderr
         return json.loads((tmp_path / "r.json").read_text())
 

@@ -19,20 +19,34 @@ from resealed import reseal
 from transformers import BertConfig, BertForSequenceClassification
 
 from cgf.approx.fit import chain
-from cgf.approx.plan import Plan
+from cgf.checkpoint import TrainingState, read, save
 from cgf.config import task_maker
-from cgf.distill.checkpoint import TrainingState, read, save
 from cgf.errors import UserError
+from cgf.evaluate.open_checkpoint import open_checkpoint
+from cgf.models import bert, vit
+from cgf.models.install import install
+from cgf.plan.plan import Plan
 from cgf.softmax.cgf import CGF
-from models import bert, vit
-from models.evaluation import open_checkpoint
-from models.install import install
 
-OPTIONS = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 8, "depth": 2, "num_heads": 2,
-           "class_token": False, "global_pool": "avg"}
+OPTIONS = {
+    "img_size": 8,
+    "patch_size": 4,
+    "in_chans": 1,
+    "embed_dim": 8,
+    "depth": 2,
+    "num_heads": 2,
+    "class_token": False,
+    "global_pool": "avg",
+}
 DIGITS = {"_target_": "cgf.data.vision.DigitsTask", "name": "digits", "augment": False, "seed": 42, "limit": None}
-TABLE = {"_target_": "cgf.data.text.TableTask", "name": "table", "root": None, "text": "text", "label": "label",
-         "files": {"train": "train.csv", "test": "train.csv"}}
+TABLE = {
+    "_target_": "cgf.data.text.TableTask",
+    "name": "table",
+    "root": None,
+    "text": "text",
+    "label": "label",
+    "files": {"train": "train.csv", "test": "train.csv"},
+}
 
 
 class Marks:
@@ -48,8 +62,12 @@ class Marks:
 def write(folder, host, node):
     softmaxes = install(host.model, CGF())
     optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
-    run = {**host.describe(), "task": node["name"], "progress": {"finished": True},
-           "config": {"task": node, "model": {"name": host.name}}}
+    run = {
+        **host.describe(),
+        "task": node["name"],
+        "progress": {"finished": True},
+        "config": {"task": node, "model": {"name": host.name}},
+    }
     state = TrainingState.of({"step": 1}, optimizer)
     save(folder, host.state(), softmaxes, run, host.write_surroundings, state)
     plan = Plan(chain(-8.0, 1.0, 3), "full", 1, 4, 3, (-7.0, 0.5), 0.1)
@@ -62,8 +80,15 @@ def whole(tmp_path_factory):
     base = tmp_path_factory.mktemp("whole")
     digits = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
     write(base / "vit" / "ckpt-1", digits, DIGITS)
-    config = BertConfig(vocab_size=50, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=2,
-                        max_position_embeddings=16, num_labels=2)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=16,
+        num_labels=2,
+    )
     words = tokenizer("pad", pad_token="pad")
     texts = bert.host(BertForSequenceClassification(config), words, "small", 2, False, {})
     write(base / "bert" / "ckpt-1", texts, TABLE)
@@ -78,8 +103,9 @@ def whole(tmp_path_factory):
 def place(whole, tmp_path):
     """A copy to spoil. canary: what must not appear; victim: what must not go; evil: a pickle that leaves the mark."""
     shutil.copytree(whole, tmp_path / "base")
-    here = SimpleNamespace(base=tmp_path / "base", canary=tmp_path / "canary", victim=tmp_path / "victim",
-                           evil=tmp_path / "evil.pkl")
+    here = SimpleNamespace(
+        base=tmp_path / "base", canary=tmp_path / "canary", victim=tmp_path / "victim", evil=tmp_path / "evil.pkl"
+    )
     (here.victim / "inside").mkdir(parents=True)
     here.evil.write_bytes(pickle.dumps(Marks(here.canary)))
     return here
@@ -110,7 +136,8 @@ def mark(place):
 def task(make, **settings):
     """run.json's task node; make: place -> what is put into it."""
     return lambda place, folder: edit(
-        folder, "run.json", lambda run: run["config"].update(task={**DIGITS, **settings, **make(place)}))
+        folder, "run.json", lambda run: run["config"].update(task={**DIGITS, **settings, **make(place)})
+    )
 
 
 def whole_task(make):
@@ -178,48 +205,83 @@ def source(**values):
 
 
 def option(name, value):
-    return run_json(lambda run, place: run["source"]["options"].update(
-        {name: str(place.evil) if value == "EVIL" else {"file": str(place.evil)} if value == "FILE" else value}))
+    return run_json(
+        lambda run, place: run["source"]["options"].update(
+            {name: str(place.evil) if value == "EVIL" else {"file": str(place.evil)} if value == "FILE" else value}
+        )
+    )
 
 
 def hub_folder(place):
     """What torch.hub.load takes: a folder whose hubconf.py is run."""
     (place.base / "hubconf.py").write_text(f"import os\nos.mkdir({str(place.canary)!r})\ndef m(): ...\n")
-    return {"_target_": "cgf.data.vision.torch.hub.load", "repo_or_dir": str(place.base), "model": "m",
-            "source": "local", "trust_repo": True}
+    return {
+        "_target_": "cgf.data.vision.torch.hub.load",
+        "repo_or_dir": str(place.base),
+        "model": "m",
+        "source": "local",
+        "trust_repo": True,
+    }
 
 
 VIT = {
-    "task torch.load by an import's alias": (whole_task(lambda p: {
-        "_target_": "cgf.data.vision.torch.load", "f": str(p.evil), "weights_only": False}), "must be one of"),
+    "task torch.load by an import's alias": (
+        whole_task(lambda p: {"_target_": "cgf.data.vision.torch.load", "f": str(p.evil), "weights_only": False}),
+        "must be one of",
+    ),
     "task torch.hub by an import's alias": (whole_task(hub_folder), "must be one of"),
-    "task os by an import's alias": (whole_task(lambda p: {
-        "_target_": "cgf.data.task.os.mkdir", "path": str(p.canary)}), "must be one of"),
-    "task a method by an import's alias": (whole_task(lambda p: {
-        "_target_": "cgf.data.vision.Path.mkdir", "self": {"_target_": "pathlib.Path", "_args_": [str(p.canary)]}}),
-        "must be one of"),
+    "task os by an import's alias": (
+        whole_task(lambda p: {"_target_": "cgf.data.task.os.mkdir", "path": str(p.canary)}),
+        "must be one of",
+    ),
+    "task a method by an import's alias": (
+        whole_task(
+            lambda p: {
+                "_target_": "cgf.data.vision.Path.mkdir",
+                "self": {"_target_": "pathlib.Path", "_args_": [str(p.canary)]},
+            }
+        ),
+        "must be one of",
+    ),
     "task by a foreign path": (whole_task(mark), "must be one of"),
     "task without a name": (whole_task(lambda p: {"seed": mark(p)}), "must be one of"),
     "task a list": (whole_task(lambda p: [mark(p)]), "must be an object"),
     "task an abstract base": (whole_task(lambda p: {"_target_": "cgf.data.task.Task", "seed": mark(p)}), "must be one"),
-    "task a half-abstract base": (whole_task(lambda p: {
-        "_target_": "cgf.data.vision.VisionTask", "name": mark(p)}), "must be one of"),
-    "task a private name": (whole_task(lambda p: {
-        "_target_": "cgf.data.task._hash", "salt": mark(p), "key": "x"}), "must be one of"),
-    "task the hub's loader": (whole_task(lambda p: {
-        "_target_": "cgf.data.hub.load_hub", "task": mark(p), "hub": "x", "config": None, "splits": []}),
-        "must be one of"),
-    "nested torch.load": (task(lambda p: {"seed": {
-        "_target_": "torch.load", "f": str(p.evil), "weights_only": False}}), "'_target_', which names code"),
-    "nested joblib.load": (task(lambda p: {"limit": {"train": {
-        "_target_": "joblib.load", "filename": str(p.evil)}}}), "'_target_', which names code"),
-    "nested numpy.load in a list": (task(lambda p: {"augment": [{
-        "_target_": "numpy.load", "file": str(p.evil), "allow_pickle": True}]}), "'_target_', which names code"),
-    "nested pandas.read_pickle": (task(lambda p: {"name": {
-        "_target_": "pandas.read_pickle", "filepath_or_buffer": str(p.evil)}}), "'_target_', which names code"),
+    "task a half-abstract base": (
+        whole_task(lambda p: {"_target_": "cgf.data.vision.VisionTask", "name": mark(p)}),
+        "must be one of",
+    ),
+    "task a private name": (
+        whole_task(lambda p: {"_target_": "cgf.data.task._hash", "salt": mark(p), "key": "x"}),
+        "must be one of",
+    ),
+    "task the hub's loader": (
+        whole_task(
+            lambda p: {"_target_": "cgf.data.hub.load_hub", "task": mark(p), "hub": "x", "config": None, "splits": []}
+        ),
+        "must be one of",
+    ),
+    "nested torch.load": (
+        task(lambda p: {"seed": {"_target_": "torch.load", "f": str(p.evil), "weights_only": False}}),
+        "'_target_', which names code",
+    ),
+    "nested joblib.load": (
+        task(lambda p: {"limit": {"train": {"_target_": "joblib.load", "filename": str(p.evil)}}}),
+        "'_target_', which names code",
+    ),
+    "nested numpy.load in a list": (
+        task(lambda p: {"augment": [{"_target_": "numpy.load", "file": str(p.evil), "allow_pickle": True}]}),
+        "'_target_', which names code",
+    ),
+    "nested pandas.read_pickle": (
+        task(lambda p: {"name": {"_target_": "pandas.read_pickle", "filepath_or_buffer": str(p.evil)}}),
+        "'_target_', which names code",
+    ),
     "nested folder made": (task(lambda p: {"seed": mark(p)}), "'_target_', which names code"),
-    "nested folder removed": (task(lambda p: {"seed": {
-        "_target_": "shutil.rmtree", "path": str(p.victim)}}), "'_target_', which names code"),
+    "nested folder removed": (
+        task(lambda p: {"seed": {"_target_": "shutil.rmtree", "path": str(p.victim)}}),
+        "'_target_', which names code",
+    ),
     "nested deep in lists": (task(lambda p: {"limit": {"train": [[{"a": [mark(p)]}]]}}), "'_target_', which names"),
     "_args_": (task(lambda p: {"_args_": [mark(p)]}), "'_args_', which names code"),
     "_partial_": (task(lambda p: {"_partial_": True, "seed": mark(p)}), "names code"),
@@ -233,11 +295,15 @@ VIT = {
     "softmax an abstract base": (softmax(lambda p: {"_target_": "cgf.softmax.loop.LoopCGF"}), "must name a softmax"),
     "softmax a base without a formula": (softmax(lambda p: {"_target_": "cgf.softmax.base.Softmax"}), "must name a"),
     "softmax an unknown variant": (softmax(lambda p: {"variant": "os.mkdir"}), "needs the variant one of"),
-    "softmax of two names": (softmax(lambda p: {"variant": "cgf", "_target_": "cgf.softmax.exact.Exact"}),
-                             "says variant 'cgf'"),
+    "softmax of two names": (
+        softmax(lambda p: {"variant": "cgf", "_target_": "cgf.softmax.exact.Exact"}),
+        "says variant 'cgf'",
+    ),
     "softmax with code in a parameter": (softmax(lambda p: {"variant": "cgf", "order": mark(p)}), "names code"),
-    "softmax with a field that is no parameter": (softmax(lambda p: {"variant": "cgf", "observers": [mark(p)]}),
-                                                  "names code"),
+    "softmax with a field that is no parameter": (
+        softmax(lambda p: {"variant": "cgf", "observers": [mark(p)]}),
+        "names code",
+    ),
     "softmax with a hidden field": (softmax(lambda p: {"variant": "cgf", "layer": 3}), "has no setting 'layer'"),
     "softmax order a text": (softmax(lambda p: {"variant": "cgf", "order": "2"}), "must be int"),
     "softmax order a list": (softmax(lambda p: {"variant": "cgf", "order": [2]}), "must be int"),
@@ -247,8 +313,10 @@ VIT = {
     "layers of a billion": (described(layers=10**9), "1024 layers at most"),
     "layers true": (described(layers=True), "not a checkpoint"),
     "an exponential of code": (described(exponential={"_target_": "os.mkdir"}), "names code"),
-    "an exponential of a billion squarings": (described(exponential={
-        "method": "chebyshev", "a": 1.0, "b": 0.0, "coefficients": [1.0, 1.0], "k": 10**9}), "64 squarings"),
+    "an exponential of a billion squarings": (
+        described(exponential={"method": "chebyshev", "a": 1.0, "b": 0.0, "coefficients": [1.0, 1.0], "k": 10**9}),
+        "64 squarings",
+    ),
     "plan of code": (plan(lambda p: {"exponential": mark(p)}), "method must be one of"),
     "plan of a loader": (plan(lambda p: {"exponential": {"method": "torch.load", "f": str(p.evil)}}), "must be one of"),
     "model.safetensors a pickle": (pickled("model.safetensors"), "cannot be read"),
@@ -256,10 +324,14 @@ VIT = {
     "state tensors a pickle": (pickled("state/tensors.safetensors"), "cannot be read"),
     "state with code": (state(lambda data, p: data["progress"].update(random=mark(p))), "names code"),
     "state of another form": (state(lambda data, p: data.update(groups=[3])), "a list 'groups' of objects"),
-    "state whose random numbers are texts": (state(lambda data, p: data["progress"]["random"].update(numpy="x")),
-                                             "gone on from|MT19937"),
-    "state that reads past its end": (state(lambda data, p: data["progress"]["random"]["numpy"].__setitem__(2, 10**9)),
-                                      "MT19937"),
+    "state whose random numbers are texts": (
+        state(lambda data, p: data["progress"]["random"].update(numpy="x")),
+        "gone on from|MT19937",
+    ),
+    "state that reads past its end": (
+        state(lambda data, p: data["progress"]["random"]["numpy"].__setitem__(2, 10**9)),
+        "MT19937",
+    ),
     "state of other parameters": (state(lambda data, p: data["groups"][0].update(count=10**9)), "parameters"),
     "state with a rate of words": (state(lambda data, p: data["groups"][0].update(lr="fast")), "'lr' of the training"),
     "best.json outside": (best("../elsewhere/ckpt-1"), "must name a checkpoint of its own folder"),
@@ -279,32 +351,60 @@ VIT = {
     "image of a billion pixels": (run_json(lambda run, p: run["image"].update(size=[1, 10**9, 10**9])), "must be ch"),
 }
 TEXT = {
-    "config auto_map": (with_code("config.json", model_type="evil", auto_map={
-        "AutoConfig": "evil.Evil", "AutoModelForSequenceClassification": "evil.Evil"}), "holds 'auto_map'"),
-    "config attn_implementation": (host("config.json", lambda p: {"attn_implementation": "evil/kernel"}),
-                                   "holds 'attn_implementation'"),
-    "config _attn_implementation nested": (host("config.json", lambda p: {
-        "text_config": [{"_attn_implementation_internal": "evil/kernel"}]}), "holds '_attn_implementation_internal'"),
+    "config auto_map": (
+        with_code(
+            "config.json",
+            model_type="evil",
+            auto_map={"AutoConfig": "evil.Evil", "AutoModelForSequenceClassification": "evil.Evil"},
+        ),
+        "holds 'auto_map'",
+    ),
+    "config attn_implementation": (
+        host("config.json", lambda p: {"attn_implementation": "evil/kernel"}),
+        "holds 'attn_implementation'",
+    ),
+    "config _attn_implementation nested": (
+        host("config.json", lambda p: {"text_config": [{"_attn_implementation_internal": "evil/kernel"}]}),
+        "holds '_attn_implementation_internal'",
+    ),
     "config trust_remote_code": (host("config.json", lambda p: {"trust_remote_code": True}), "'trust_remote_code'"),
-    "config quantization": (host("config.json", lambda p: {"quantization_config": {"quant_method": "x"}}),
-                            "holds 'quantization_config'"),
+    "config quantization": (
+        host("config.json", lambda p: {"quantization_config": {"quant_method": "x"}}),
+        "holds 'quantization_config'",
+    ),
     "config of a billion layers": (host("config.json", lambda p: {"num_hidden_layers": 10**9}), "at most 1024"),
     "config of a huge vocabulary": (host("config.json", lambda p: {"vocab_size": 2**24}), "of another model"),
-    "config of other classes": (host("config.json", lambda p: {"id2label": {"0": "a"}, "label2id": {"a": 0}}),
-                                "has 1 classes, and run.json says num_classes=2"),
-    "tokenizer auto_map": (with_code("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]}),
-                           "holds 'auto_map'"),
-    "tokenizer of a foreign class": (host("tokenizer_config.json", lambda p: {"tokenizer_class": "evil.Evil"}),
-                                     "tokenizer that transformers has itself, and names 'evil.Evil'"),
-    "tokenizer no tokenizer": (host("tokenizer_config.json", lambda p: {"tokenizer_class": "BertModel"}),
-                               "tokenizer that transformers has itself, and names 'BertModel'"),
+    "config of other classes": (
+        host("config.json", lambda p: {"id2label": {"0": "a"}, "label2id": {"a": 0}}),
+        "has 1 classes, and run.json says num_classes=2",
+    ),
+    "tokenizer auto_map": (
+        with_code("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]}),
+        "holds 'auto_map'",
+    ),
+    "tokenizer of a foreign class": (
+        host("tokenizer_config.json", lambda p: {"tokenizer_class": "evil.Evil"}),
+        "tokenizer that transformers has itself, and names 'evil.Evil'",
+    ),
+    "tokenizer no tokenizer": (
+        host("tokenizer_config.json", lambda p: {"tokenizer_class": "BertModel"}),
+        "tokenizer that transformers has itself, and names 'BertModel'",
+    ),
     "a pickle in host": (beside("host/vocab.pkl"), "pickled file"),
-    "files outside the data": (run_json(lambda run, p: run["config"]["task"].update(
-        files={"train": "../secret.csv", "test": "../secret.csv"})), "must lie below the data root"),
-    "a task's name outside the data": (run_json(lambda run, p: run["config"]["task"].update(name="../data/table")),
-                                       "must lie below the data root"),
-    "a data set of the hub that is a folder": (run_json(lambda run, p: run["config"]["task"].update(hub="/etc")),
-                                               "must be a name on the hub"),
+    "files outside the data": (
+        run_json(
+            lambda run, p: run["config"]["task"].update(files={"train": "../secret.csv", "test": "../secret.csv"})
+        ),
+        "must lie below the data root",
+    ),
+    "a task's name outside the data": (
+        run_json(lambda run, p: run["config"]["task"].update(name="../data/table")),
+        "must lie below the data root",
+    ),
+    "a data set of the hub that is a folder": (
+        run_json(lambda run, p: run["config"]["task"].update(hub="/etc")),
+        "must be a name on the hub",
+    ),
 }
 
 
@@ -313,10 +413,13 @@ def one_sentence(text):
     return text
 
 
-@pytest.mark.parametrize("family, payload, says", [
-    *(pytest.param("vit", payload, says, id=name) for name, (payload, says) in VIT.items()),
-    *(pytest.param("bert", payload, says, id=name) for name, (payload, says) in TEXT.items()),
-])
+@pytest.mark.parametrize(
+    "family, payload, says",
+    [
+        *(pytest.param("vit", payload, says, id=name) for name, (payload, says) in VIT.items()),
+        *(pytest.param("bert", payload, says, id=name) for name, (payload, says) in TEXT.items()),
+    ],
+)
 def test_no_file_of_a_checkpoint_runs_code(family, payload, says, place):
     run = place.base / family
     payload(place, run / "ckpt-1")
@@ -346,16 +449,26 @@ def test_a_checkpoint_does_not_say_where_files_are_written(place):
     assert len(open_all(folder, place.base / "data").dataset) and not place.canary.exists()
 
 
-@pytest.mark.parametrize("script, run, payload", [
-    ("eval_plain", spawn, "nested torch.load"), ("plan", spawn, "task os by an import's alias"),
-    ("eval_he", call, "nested pandas.read_pickle"), ("friendly", call, "nested joblib.load")])
+@pytest.mark.parametrize(
+    "script, run, payload",
+    [
+        ("eval_plain", spawn, "nested torch.load"),
+        ("plan", spawn, "task os by an import's alias"),
+        ("eval_he", call, "nested pandas.read_pickle"),
+        ("friendly", call, "nested joblib.load"),
+    ],
+)
 def test_entry_points_run_none_of_it(script, run, payload, place, monkeypatch):
     folder = place.base / "vit" / "ckpt-1"
     monkeypatch.chdir(place.base)
     VIT[payload][0](place, folder)
     reseal(folder)
-    done = run(script, f"ckpt={folder}", *(["he=sim"] if script == "eval_he" else []),
-               **({"cwd": place.base} if run is spawn else {}))
+    done = run(
+        script,
+        f"ckpt={folder}",
+        *(["he=sim"] if script == "eval_he" else []),
+        **({"cwd": place.base} if run is spawn else {}),
+    )
     assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     assert not place.canary.exists()
 
@@ -378,8 +491,8 @@ def test_every_softmax_and_task_of_the_configs_has_its_row_in_the_tables():
 
     from cgf.config import CONFIGS
     from cgf.data.tasks import TASKS
+    from cgf.distill.teacher import LOADERS
     from cgf.softmax.load import TARGETS
-    from models.teacher import LOADERS
 
     for group, table in (("softmax", TARGETS), ("task", TASKS), ("model", LOADERS)):
         assert {OmegaConf.load(p)._target_ for p in (CONFIGS / group).glob("*.yaml")} <= set(table)

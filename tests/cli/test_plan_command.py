@@ -7,8 +7,8 @@ import pytest
 from digits_checkpoint import call
 
 from cgf.approx.fit import limit
-from cgf.approx.plan import by_layer
-from cgf.approx.select import read_plan
+from cgf.plan.load import read_plan
+from cgf.plan.plan import by_layer
 
 TINY = ["samples=100", "tolerance=1e-2", "outside=0.001"]
 PNG = b"\x89PNG"
@@ -16,8 +16,18 @@ PNG = b"\x89PNG"
 
 def test_a_range_alone_gives_table_and_plot(tmp_path):
     out = tmp_path / "out"
-    done = call("plan", "range=[-8,0]", "rows=64", "columns=64", "mask=causal", "tolerance=1e-2", f"out={out}",
-                f"cache={tmp_path / 'fits'}", "approx=limit", "approx.k=null")
+    done = call(
+        "plan",
+        "range=[-8,0]",
+        "rows=64",
+        "columns=64",
+        "mask=causal",
+        "tolerance=1e-2",
+        f"out={out}",
+        f"cache={tmp_path / 'fits'}",
+        "approx=limit",
+        "approx.k=null",
+    )
     assert done.returncode == 0, done.stderr
     data = json.loads((out / "pareto.json").read_text())
     assert data["picked"] in data["front"] and {r["method"] for r in data["feasible"]} == {"limit"}
@@ -28,16 +38,19 @@ def test_a_range_alone_gives_table_and_plot(tmp_path):
     assert sorted(p.name for p in out.iterdir()) == ["pareto.json", "pareto.png"]
 
 
-@pytest.mark.parametrize("arguments, says", [
-    ([], "ckpt=PATH, or range=[LO,HI]"),
-    (["range=[0,-8]"], "finite lo < hi"),
-    (["range=[-8,0]", "mask=half"], "full, causal, padding"),
-    (["range=[-8,0]", "objective=error"], "levels or seconds"),
-    (["range=[-8,0]", "per_layer=true"], "layers of a checkpoint"),
-    (["range=[-8,0]", "objective=seconds", "engine=sim"], "op_times.py"),
-    (["range=[-8,0]", "objective=seconds", "pareto=false"], "needs pareto=true"),
-    (["range=[-8,0]", "ckpt=x"], "without a checkpoint"),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ([], "ckpt=PATH, or range=[LO,HI]"),
+        (["range=[0,-8]"], "finite lo < hi"),
+        (["range=[-8,0]", "mask=half"], "full, causal, padding"),
+        (["range=[-8,0]", "objective=error"], "levels or seconds"),
+        (["range=[-8,0]", "per_layer=true"], "layers of a checkpoint"),
+        (["range=[-8,0]", "objective=seconds", "engine=sim"], "op_times.py"),
+        (["range=[-8,0]", "objective=seconds", "pareto=false"], "needs pareto=true"),
+        (["range=[-8,0]", "ckpt=x"], "without a checkpoint"),
+    ],
+)
 def test_bad_input(tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
     limit = ["approx=limit", "approx.k=null", "rows=16", "columns=16", "tolerance=1e-2"]
@@ -47,8 +60,16 @@ def test_bad_input(tmp_path, monkeypatch, arguments, says):
 
 
 def test_the_set_beside_the_plan(checkpoint, tmp_path):
-    done = call("plan", f"ckpt={checkpoint}", *TINY, "approx=chebyshev", "approx.k=null", "approx.degree=7",
-                f"cache={tmp_path / 'fits'}", "margin=[2,1]")
+    done = call(
+        "plan",
+        f"ckpt={checkpoint}",
+        *TINY,
+        "approx=chebyshev",
+        "approx.k=null",
+        "approx.degree=7",
+        f"cache={tmp_path / 'fits'}",
+        "margin=[2,1]",
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads((checkpoint / "plan.json").read_text())
     assert told["guard"][0] <= 2 * told["calibrated"][0] and told["range"][0] == 2 * told["calibrated"][0]
@@ -65,8 +86,7 @@ def test_the_set_beside_the_plan(checkpoint, tmp_path):
 
 @pytest.fixture
 def layered(checkpoint, tmp_path):
-    done = call("plan", f"ckpt={checkpoint}", *TINY, "per_layer=true", "pareto=false", "approx=limit",
-                "approx.k=null")
+    done = call("plan", f"ckpt={checkpoint}", *TINY, "per_layer=true", "pareto=false", "approx=limit", "approx.k=null")
     assert done.returncode == 0, done.stderr
     return checkpoint
 
@@ -83,6 +103,7 @@ def test_a_plan_a_layer_goes_round(layered):
 
 def test_evaluations_put_each_layers_own_in_place(layered, tmp_path):
     """Layer 0 with a polynomial of its own moves the clear and the encrypted run alike."""
+
     def run(script, *more):
         out = tmp_path / f"{script}.json"
         done = call(script, f"ckpt={layered}", f"out={out}", "approx=plan", *more)
@@ -117,8 +138,16 @@ def test_a_plan_of_another_count_of_layers_is_refused(layered):
 
 
 def test_a_plan_a_layer_takes_the_least_levels_of_all_methods(checkpoint, tmp_path):
-    done = call("plan", f"ckpt={checkpoint}", *TINY, "per_layer=true", "approx=fitted", "approx.degree=3",
-                "approx.k=null", f"cache={tmp_path / 'fits'}")
+    done = call(
+        "plan",
+        f"ckpt={checkpoint}",
+        *TINY,
+        "per_layer=true",
+        "approx=fitted",
+        "approx.degree=3",
+        "approx.k=null",
+        f"cache={tmp_path / 'fits'}",
+    )
     assert done.returncode == 0, done.stderr
     plan = read_plan(checkpoint)
     assert {p.exponential.method for p in plan.layers} == {"fitted"}
@@ -128,6 +157,7 @@ def test_a_plan_a_layer_takes_the_least_levels_of_all_methods(checkpoint, tmp_pa
 
 def test_samples_that_training_left_out(checkpoint):
     """The checkpoint was trained on 640 samples; the range may be taken from all there are, never from test samples."""
+
     def of(*more):
         done = call("plan", f"ckpt={checkpoint}", *TINY, "pareto=false", "approx=limit", "approx.k=null", *more)
         assert done.returncode == 0, done.stderr

@@ -5,10 +5,17 @@ import json
 import pytest
 from digits_checkpoint import call, spawn
 
-QUICK = ["study=digits", "seeds=[7]", "decides=7", "only=[teacher,exact]", "outputs=runs", "out=range.json",
-         "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
-         "study.schedules.teacher=['train.epochs=1']",
-         "study.schedules.first=['distill=kd','train.epochs=2','train.lr=1e-3']"]  # fmt: skip
+QUICK = [
+    "study=digits",
+    "seeds=[7]",
+    "decides=7",
+    "only=[teacher,exact]",
+    "outputs=runs",
+    "out=range.json",
+    "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
+    "study.schedules.teacher=['train.epochs=1']",
+    "study.schedules.first=['distill=kd','train.epochs=2','train.lr=1e-3']",
+]
 
 
 def test_a_small_study_from_training_to_the_result_file(tmp_path, monkeypatch):
@@ -33,8 +40,12 @@ def test_a_small_study_from_training_to_the_result_file(tmp_path, monkeypatch):
 
 
 def test_names_and_seeds_that_are_none_are_refused(tmp_path):
-    for arguments, says in ((["only=[cfg]"], "only names runs (teacher, cgf, exact"), (["seeds=[]"], "seeds must be"),
-                            (["seeds=[1,1]"], "whole numbers that differ"), (["study=mini"], "unknown study 'mini'")):
+    for arguments, says in (
+        (["only=[cfg]"], "only names runs (teacher, cgf, exact"),
+        (["seeds=[]"], "seeds must be"),
+        (["seeds=[1,1]"], "whole numbers that differ"),
+        (["study=mini"], "unknown study 'mini'"),
+    ):
         done = spawn("range", *arguments, cwd=tmp_path)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())
@@ -44,8 +55,9 @@ def test_names_and_seeds_that_are_none_are_refused(tmp_path):
 def test_an_evaluation_counts_what_lies_outside_a_domain_given_by_hand(approx, levels, checkpoint):
     shares = []
     for domain in ("[-100,100]", "[-3,0]", "[-2.5,-2]"):
-        done = call("eval_plain", f"ckpt={checkpoint}", f"approx={approx}", f"domain={domain}",
-                    f"out={checkpoint / 'out.json'}")
+        done = call(
+            "eval_plain", f"ckpt={checkpoint}", f"approx={approx}", f"domain={domain}", f"out={checkpoint / 'out.json'}"
+        )
         assert done.returncode == 0, done.stderr
         found = json.loads((checkpoint / "out.json").read_text())
         assert found["watched"] == json.loads(domain) and found["levels"] == levels
@@ -58,8 +70,15 @@ def test_an_evaluation_counts_what_lies_outside_a_domain_given_by_hand(approx, l
 
 
 def test_a_chain_trained_in_the_loop_tells_its_levels(tmp_path):
-    trained = call("train", "softmax=cgf_chain", "softmax.k=2", "train.max_steps=1", f"outputs={tmp_path}", "run=two",
-                   "task.limit={train: 64, val: 32, test: 32}")
+    trained = call(
+        "train",
+        "softmax=cgf_chain",
+        "softmax.k=2",
+        "train.max_steps=1",
+        f"outputs={tmp_path}",
+        "run=two",
+        "task.limit={train: 64, val: 32, test: 32}",
+    )
     assert trained.returncode == 0, trained.stderr
     assert call("eval_plain", f"ckpt={tmp_path / 'two'}", f"out={tmp_path / 'out.json'}").returncode == 0
     assert json.loads((tmp_path / "out.json").read_text())["levels"] == 3  # one for the statistics of full rows

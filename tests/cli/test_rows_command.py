@@ -6,12 +6,33 @@ import os
 import pytest
 from digits_checkpoint import call, spawn
 
-QUICK = ["host=digits", "softmaxes=[cgf]", "seeds=[7]", "decides=7", "outputs=runs", "out=rows",
-         "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
-         "study.schedules.teacher=['train.epochs=1']",
-         "study.schedules.student=['distill=kd','train.epochs=2','train.lr=1e-3']"]  # fmt: skip
-NEEDED = {"host", "task", "softmax", "seed", "accuracy", "accuracy_exact", "validation", "epochs", "best_epoch",
-          "train_s", "total_levels", "command", "commit", "dirty"}
+QUICK = [
+    "host=digits",
+    "softmaxes=[cgf]",
+    "seeds=[7]",
+    "decides=7",
+    "outputs=runs",
+    "out=rows",
+    "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
+    "study.schedules.teacher=['train.epochs=1']",
+    "study.schedules.student=['distill=kd','train.epochs=2','train.lr=1e-3']",
+]
+NEEDED = {
+    "host",
+    "task",
+    "softmax",
+    "seed",
+    "accuracy",
+    "accuracy_exact",
+    "validation",
+    "epochs",
+    "best_epoch",
+    "train_s",
+    "total_levels",
+    "command",
+    "commit",
+    "dirty",
+}
 
 
 @pytest.mark.skipif(not os.environ.get("CGF_SLOW"), reason="a dozen real processes: two minutes (CGF_SLOW=1)")
@@ -38,8 +59,12 @@ def test_rows_from_training_to_their_files(tmp_path):
 
 def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for arguments, says in ((["softmaxes=[cfg]"], "softmaxes names runs (exact, cgf"), (["softmaxes=[]"], "names runs"),
-                            (["seeds=[1,1]"], "whole numbers that differ"), (["host=mini"], "unknown host 'mini'")):
+    for arguments, says in (
+        (["softmaxes=[cfg]"], "softmaxes names runs (exact, cgf"),
+        (["softmaxes=[]"], "names runs"),
+        (["seeds=[1,1]"], "whole numbers that differ"),
+        (["host=mini"], "unknown host 'mini'"),
+    ):
         done = call("rows", *arguments)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())

@@ -15,8 +15,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from models import bert, llama, vit
-from models.host import Host
+from cgf.models import bert, llama, vit
+from cgf.models.host import Host
 
 CLASSES = 7
 
@@ -40,17 +40,33 @@ def with_biases(model: torch.nn.Module) -> None:
 
 def small_llama() -> Host:
     torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
-                         num_labels=CLASSES, num_attention_heads=4, num_key_value_heads=2,
-                         pad_token_id=0, initializer_range=0.4)  # fmt: skip
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_labels=CLASSES,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        pad_token_id=0,
+        initializer_range=0.4,
+    )
     model = LlamaForSequenceClassification(config)  # has no biases
     return llama.host(model, tokenizer("pad", pad_token="pad"), "small_llama", CLASSES, False, {})
 
 
 def small_bert() -> Host:
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_labels=CLASSES,
-                        num_attention_heads=4, max_position_embeddings=64, initializer_range=0.4)  # fmt: skip
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_labels=CLASSES,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        initializer_range=0.4,
+    )
     model = BertForSequenceClassification(config)
     with_biases(model)
     return bert.host(model, tokenizer("pad", pad_token="pad"), "small_bert", CLASSES, False, {})
@@ -84,8 +100,13 @@ LAYERS = {"small_llama": 3, "small_bert": 3, "small_vit": 3, "stories": 5, "mini
 
 @pytest.fixture(params=NAMES)
 def host(request) -> Host:
-    made = {"small_llama": small_llama, "small_bert": small_bert, "small_vit": small_vit, "minilm": minilm,
-            "stories": lambda: stories(request.getfixturevalue("data_root"))}  # fmt: skip
+    made = {
+        "small_llama": small_llama,
+        "small_bert": small_bert,
+        "small_vit": small_vit,
+        "minilm": minilm,
+        "stories": lambda: stories(request.getfixturevalue("data_root")),
+    }
     found = made[request.param]()
     found.model.eval()
     return found
@@ -102,4 +123,3 @@ def batch_for(host: Host, padded: bool = True) -> dict[str, torch.Tensor]:
         for row, length in ((1, 5), (2, 7)):
             mask[row, length:], ids[row, length:] = 0, 0
     return {"input_ids": ids, "attention_mask": mask}
-

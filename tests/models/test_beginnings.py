@@ -8,13 +8,13 @@ import torch
 from digits_checkpoint import call
 from safetensors.torch import load_file
 
+from cgf.checkpoint import read
 from cgf.config import build, compose
 from cgf.data.task import ImageInput
-from cgf.distill.checkpoint import read
+from cgf.distill.teacher import renormalisation, teacher_of
+from cgf.distill.tune import tune
 from cgf.errors import UserError
-from models.load import from_checkpoint
-from models.teacher import renormalisation, teacher_of
-from models.tune import tune
+from cgf.models.load import from_checkpoint
 
 SMALL = ["train.batch_size=16", "task.limit={train: 48, val: 16, test: 16}"]
 
@@ -46,7 +46,7 @@ def test_a_teacher_may_be_a_model_and_sees_images_normalised_for_it():
     student.inputs = dataclasses.replace(student.inputs, image=ImageInput((1, 8, 8), (0.1,), (0.3,)))
     large = trained(digits())
     large.inputs = dataclasses.replace(large.inputs, image=ImageInput((1, 8, 8), (0.5,), (0.25,)))
-    node = {"_target_": "models.vit.load", "name": "large"}
+    node = {"_target_": "cgf.models.vit.load", "name": "large"}
     teacher = teacher_of(node, None, student, digits, lambda got, num_classes: large)
     large.model.eval()
     raw = torch.rand(4, 1, 8, 8)
@@ -64,7 +64,7 @@ def test_a_teacher_of_other_images_is_refused():
     student, other = digits(), trained(digits())
     other.inputs = dataclasses.replace(other.inputs, image=ImageInput((1, 16, 16), (0.5,), (0.5,)))
     with pytest.raises(UserError, match=r"takes images of \(1, 16, 16\), and the student \(1, 8, 8\)"):
-        teacher_of({"_target_": "models.vit.load"}, None, student, digits, lambda node, num_classes: other)
+        teacher_of({"_target_": "cgf.models.vit.load"}, None, student, digits, lambda node, num_classes: other)
 
 
 def test_renormalisation_by_hand():
@@ -104,8 +104,18 @@ def test_lora_from_the_base_model_merges_and_keeps(tmp_path):
     """Base weights + the kept adapters, loaded by peft, are the merged weights of the checkpoint."""
     from peft import PeftConfig, PeftModel
 
-    done = call("train", "tune=lora", "tune.keep=true", "tune.rank=4", "tune.scale=8", "train.max_steps=3",
-                "train.lr=0.01", "run=lora", f"outputs={tmp_path}", *SMALL)
+    done = call(
+        "train",
+        "tune=lora",
+        "tune.keep=true",
+        "tune.rank=4",
+        "tune.scale=8",
+        "train.max_steps=3",
+        "train.lr=0.01",
+        "run=lora",
+        f"outputs={tmp_path}",
+        *SMALL,
+    )
     assert done.returncode == 0, done.stderr
     checkpoint = read(tmp_path / "lora")
     merged, _ = from_checkpoint(checkpoint)

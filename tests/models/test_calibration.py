@@ -9,16 +9,16 @@ from torch import nn
 
 from cgf.approx.fit import chain
 from cgf.errors import UserError
-from cgf.evaluate import batches_by_length, evaluate
-from cgf.evaluate_he.lines import Lines
-from cgf.evaluate_he.run import EncryptedEvaluation
+from cgf.evaluate.calibrate import padded_to, run
+from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.he_run import EncryptedEvaluation
+from cgf.evaluate.loop import batches_by_length, evaluate
+from cgf.evaluate.observe import Calibrator
+from cgf.evaluate.observed_host import own_weights
+from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
-from cgf.he.sim import SimOwner
-from cgf.observe import Calibrator
+from cgf.models.install import install, installed, installed_softmaxes
 from cgf.softmax.cgf import CGF
-from models.calibration import padded_to, run
-from models.friendly import own_weights
-from models.install import install, installed, installed_softmaxes
 
 LENGTHS = [3, 9, 11, 14, 5, 3]
 
@@ -86,8 +86,9 @@ def test_rows_of_padding_reach_where_no_real_row_does():
 
 
 def test_auto_pads_causal_hosts_alone_and_by_a_third():
-    slots = {name: calibrated(make).layers[0].slots.count for name, make in
-             (("llama", small_llama), ("bert", small_bert))}
+    slots = {
+        name: calibrated(make).layers[0].slots.count for name, make in (("llama", small_llama), ("bert", small_bert))
+    }
     assert slots == {"llama": 4 * sum((n * 4 // 3) ** 2 for n in LENGTHS), "bert": 4 * sum(n * n for n in LENGTHS)}
 
 
@@ -98,8 +99,18 @@ def test_auto_shows_every_row_that_encrypted_evaluation_meets():
     softmaxes = installed_softmaxes(host.model)
     for softmax in softmaxes:
         softmax.exponential = chain(-64.0, 4.0, 6)
-    evaluation = EncryptedEvaluation(host, softmaxes, installed, session, Texts(), collate, list(range(6)),
-                                     Lines(Path("unused")), None, masked=True)
+    evaluation = EncryptedEvaluation(
+        host,
+        softmaxes,
+        installed,
+        session,
+        Texts(),
+        collate,
+        list(range(6)),
+        SampleLog(Path("unused")),
+        None,
+        masked=True,
+    )
     batches = evaluation.plan.of(list(range(6)))
     assert any(len({LENGTHS[i] for i in batch}) > 1 for batch in batches)  # some are padded
     for softmax in softmaxes:
@@ -133,8 +144,11 @@ class Task:
         return Texts() if inputs.tokenizer is not None else Images()
 
     def collate(self, inputs):
-        return collate if inputs.tokenizer is not None else lambda items: {
-            "pixel_values": torch.stack(items), "labels": torch.zeros(len(items), dtype=torch.long)}
+        return (
+            collate
+            if inputs.tokenizer is not None
+            else lambda items: {"pixel_values": torch.stack(items), "labels": torch.zeros(len(items), dtype=torch.long)}
+        )
 
 
 class Images:

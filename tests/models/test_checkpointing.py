@@ -8,13 +8,13 @@ import torch
 from conftest_models import CLASSES, batch_for, small_bert, small_llama, small_vit
 from digits_checkpoint import call
 
-from cgf.distill.control import Control
+from cgf.distill.range_control import RangeControl
+from cgf.distill.recompute import save_memory
 from cgf.errors import UserError
+from cgf.models.install import install
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
-from models.checkpointing import save_memory
-from models.install import install
 
 HOSTS = {"llama": small_llama, "bert": small_bert, "vit": small_vit}
 
@@ -23,7 +23,7 @@ def trained(make, softmax, checkpointing, steps=2):
     """Gradients, losses and denominators of a few steps with a penalty, and how often each layer ran."""
     host = make()
     softmaxes = install(host.model, softmax)
-    control = Control(weight=0.5, bound=2.0) if isinstance(softmax, ExponentialSoftmax) else Control()
+    control = RangeControl(weight=0.5, bound=2.0) if isinstance(softmax, ExponentialSoftmax) else RangeControl()
     control.watch(softmaxes)
     calls = []
     for slot in softmaxes:
@@ -65,17 +65,31 @@ def test_a_host_without_known_layers_is_refused():
         save_memory(host, [])
 
 
-@pytest.mark.parametrize("setting, values", [("checkpointing", ("false", "true")), ("compile", ("false", "true")),
-                                             ("workers", (0, 2))])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting, values", [("checkpointing", ("false", "true")), ("compile", ("false", "true")), ("workers", (0, 2))]
+)
 def test_train_with_it_gives_what_train_gives(setting, values, tmp_path, monkeypatch):
     asked, compile_ = [], torch.compile
-    monkeypatch.setattr(torch, "compile",  # its own backend takes minutes and a C++ compiler
-                        lambda f, **more: (asked.append(more), compile_(f, backend="eager", **more))[1])
+    monkeypatch.setattr(
+        torch,
+        "compile",  # its own backend takes minutes and a C++ compiler
+        lambda f, **more: (asked.append(more), compile_(f, backend="eager", **more))[1],
+    )
     found = []
     for value in values:
-        done = call("train", "train.max_steps=2", "train.batch_size=16", "train.precision=no", f"outputs={tmp_path}",
-                    "task.limit={train: 32, val: 16, test: 16}", f"train.{setting}={value}", f"run=as-{value}",
-                    "penalty.weight=1", "penalty.bound=4", "train.log_every=1")  # fmt: skip
+        done = call(
+            "train",
+            "train.max_steps=2",
+            "train.batch_size=16",
+            "train.precision=no",
+            f"outputs={tmp_path}",
+            "task.limit={train: 32, val: 16, test: 16}",
+            f"train.{setting}={value}",
+            f"run=as-{value}",
+            "penalty.weight=1",
+            "penalty.bound=4",
+            "train.log_every=1",
+        )
         assert done.returncode == 0, done.stderr
         lines = (tmp_path / f"as-{value}" / "metrics.jsonl").read_text().splitlines()
         found.append([json.loads(line) for line in lines])

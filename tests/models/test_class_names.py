@@ -10,11 +10,11 @@ from digits_checkpoint import call
 from torch import nn
 
 from cgf.config import build, compose
+from cgf.distill.start import student
+from cgf.distill.teacher import teacher_of
 from cgf.errors import UserError
-from models import bert, pretrained
-from models.host import check_classes
-from models.start import student
-from models.teacher import teacher_of
+from cgf.models import bert, pretrained
+from cgf.models.host import check_classes
 
 NAMES = ["card_lost", "Card Stolen", "pin", "top-up", "fee", "limit", "transfer"]
 ORDER = [3, 0, 6, 1, 5, 2, 4]  # of the head: its row i is class ORDER[i] of the task
@@ -23,8 +23,16 @@ ORDER = [3, 0, 6, 1, 5, 2, 4]  # of the head: its row i is class ORDER[i] of the
 def saved(folder, names, make=transformers.BertForSequenceClassification):
     """A folder with a model whose head names its classes so, or in nobody's words; returns (folder, model)."""
     torch.manual_seed(1)
-    config = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "pad_token_id": 0,
-              "num_attention_heads": 4, "max_position_embeddings": 64, "num_labels": CLASSES}
+    config = {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 64,
+        "num_labels": CLASSES,
+    }
     model = make(make.config_class(**config)).eval()
     nn.init.normal_((model.classifier if hasattr(model.classifier, "bias") else model.classifier.out_proj).bias)
     if names is not None:
@@ -36,8 +44,9 @@ def saved(folder, names, make=transformers.BertForSequenceClassification):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("make", [transformers.BertForSequenceClassification,
-                                  transformers.RobertaForSequenceClassification])
+@pytest.mark.parametrize(
+    "make", [transformers.BertForSequenceClassification, transformers.RobertaForSequenceClassification]
+)
 def test_a_head_with_the_tasks_names_in_another_order_gives_logits_in_the_tasks_order(make, tmp_path):
     theirs = [NAMES[i].upper().replace("_", " ") for i in ORDER]
     where, model = saved(tmp_path / "hf", theirs, make)
@@ -76,14 +85,18 @@ def test_a_fresh_layer_of_any_head_makes_it_untrained(tmp_path):
     from safetensors.torch import load_file, save_file
 
     torch.manual_seed(1)
-    config = transformers.DistilBertConfig(vocab_size=50, dim=32, hidden_dim=48, n_layers=2, n_heads=4,
-                                           num_labels=CLASSES, max_position_embeddings=64)
+    config = transformers.DistilBertConfig(
+        vocab_size=50, dim=32, hidden_dim=48, n_layers=2, n_heads=4, num_labels=CLASSES, max_position_embeddings=64
+    )
     transformers.DistilBertForSequenceClassification(config).save_pretrained(tmp_path)
     tokenizer("pad", pad_token="pad").save_pretrained(tmp_path)
     assert bert.load("tiny", CLASSES, path=str(tmp_path)).head_trained
     tensors = load_file(tmp_path / "model.safetensors")
-    save_file({k: v for k, v in tensors.items() if "pre_classifier" not in k}, tmp_path / "model.safetensors",
-              {"format": "pt"})
+    save_file(
+        {k: v for k, v in tensors.items() if "pre_classifier" not in k},
+        tmp_path / "model.safetensors",
+        {"format": "pt"},
+    )
     assert not bert.load("tiny", CLASSES, path=str(tmp_path)).head_trained
 
 
@@ -98,8 +111,15 @@ def test_classes_are_compared_in_their_order_where_both_sides_name_them():
 @pytest.fixture(name="renamed")
 def renamed_fixture(tmp_path):
     """A checkpoint on the digits whose classes 0 and 1 stand in the other order."""
-    done = call("train", "model=vit_digits", "softmax=cgf", "train.epochs=0", "task.limit={train: 16, val: 8, test: 8}",
-                f"outputs={tmp_path}", "run=run")
+    done = call(
+        "train",
+        "model=vit_digits",
+        "softmax=cgf",
+        "train.epochs=0",
+        "task.limit={train: 16, val: 8, test: 8}",
+        f"outputs={tmp_path}",
+        "run=run",
+    )
     assert done.returncode == 0, done.stderr
     folder = next((tmp_path / "run").glob("ckpt-*"))
     told = json.loads((folder / "run.json").read_text())

@@ -8,15 +8,15 @@ from conftest_models import CLASSES, batch_for, small_bert, small_llama, small_v
 from resealed import reseal
 from safetensors.torch import load_file, save_file
 
+from cgf.checkpoint import read, save
 from cgf.config import build, compose
-from cgf.distill.checkpoint import read, save
+from cgf.distill.teacher import teacher_of
 from cgf.errors import UserError
+from cgf.models import bert, vit
+from cgf.models.install import install
+from cgf.models.load import from_checkpoint
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
-from models import bert, vit
-from models.install import install
-from models.load import from_checkpoint
-from models.teacher import teacher_of
 
 
 def write(host, softmaxes, folder):
@@ -46,18 +46,31 @@ def as_pickle(folder):
     (folder / "model.safetensors").unlink()
 
 
-@pytest.mark.parametrize("change, says", [
-    (as_pickle, r"has its weights as pytorch_model\.bin alone, a pickled file.*save_pretrained"),
-    (config("config.json", auto_map={"AutoConfig": "evil.Evil"}), r"config\.json holds 'auto_map'"),
-    (config("config.json", attn_implementation="owner/kernel"), "holds 'attn_implementation'"),
-    (config("config.json", _attn_implementation="owner/kernel"), "holds '_attn_implementation'"),
-    (config("config.json", quantization_config={"quant_method": "x"}), "holds 'quantization_config'"),
-    (config("config.json", transformers_weights="adapter_model.bin"), "holds 'transformers_weights'"),
-    (config("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]}), "holds 'auto_map'"),
-    (config("tokenizer_config.json", tokenizer_class="EvilTokenizer"), "names 'EvilTokenizer'"),
-    (lambda f: (f / "adapter_config.json").write_text("{}"), "holds adapters"),
-], ids=["pickle", "auto_map", "attn", "_attn", "quantization", "other weights", "tokenizer auto_map", "tokenizer class",
-        "adapters"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (as_pickle, r"has its weights as pytorch_model\.bin alone, a pickled file.*save_pretrained"),
+        (config("config.json", auto_map={"AutoConfig": "evil.Evil"}), r"config\.json holds 'auto_map'"),
+        (config("config.json", attn_implementation="owner/kernel"), "holds 'attn_implementation'"),
+        (config("config.json", _attn_implementation="owner/kernel"), "holds '_attn_implementation'"),
+        (config("config.json", quantization_config={"quant_method": "x"}), "holds 'quantization_config'"),
+        (config("config.json", transformers_weights="adapter_model.bin"), "holds 'transformers_weights'"),
+        (config("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]}), "holds 'auto_map'"),
+        (config("tokenizer_config.json", tokenizer_class="EvilTokenizer"), "names 'EvilTokenizer'"),
+        (lambda f: (f / "adapter_config.json").write_text("{}"), "holds adapters"),
+    ],
+    ids=[
+        "pickle",
+        "auto_map",
+        "attn",
+        "_attn",
+        "quantization",
+        "other weights",
+        "tokenizer auto_map",
+        "tokenizer class",
+        "adapters",
+    ],
+)
 def test_a_folder_of_weights_that_names_code_is_refused(change, says, weights):
     assert bert.load("tiny", CLASSES, path=str(weights)).head_trained
     change(weights)
@@ -103,16 +116,25 @@ def test_reading_a_checkpoint_draws_the_random_numbers_of_one_model(tmp_path):
     assert torch.equal(torch.rand(3), after)
 
 
-@pytest.mark.parametrize("node, says", [
-    ({"_target_": "models.load.torch.load", "f": "x"}, "the node of a model"),
-    ({"_target_": "models.host.Host"}, "the node of a model"),
-    ({"_target_": ["models.vit.load"]}, "the node of a model"),
-    ({"_target_": "models.vit.load", "name": {"_target_": "os.mkdir", "path": "CANARY"}}, "'_target_', which names"),
-    ({"_target_": "models.vit.load", "options": {"act_layer": [{"_target_": "os.mkdir", "path": "CANARY"}]}},
-     "'_target_', which names code"),
-    ({"_target_": "models.vit.load", "_args_": ["x"]}, "'_args_', which names code"),
-    ({"_target_": "models.vit.load", "_partial_": True}, "'_partial_', which names code"),
-], ids=["alias", "another class", "a list", "nested", "nested in a list", "arguments", "partial"])
+@pytest.mark.parametrize(
+    "node, says",
+    [
+        ({"_target_": "cgf.models.load.torch.load", "f": "x"}, "the node of a model"),
+        ({"_target_": "cgf.models.host.Host"}, "the node of a model"),
+        ({"_target_": ["cgf.models.vit.load"]}, "the node of a model"),
+        (
+            {"_target_": "cgf.models.vit.load", "name": {"_target_": "os.mkdir", "path": "CANARY"}},
+            "'_target_', which names",
+        ),
+        (
+            {"_target_": "cgf.models.vit.load", "options": {"act_layer": [{"_target_": "os.mkdir", "path": "CANARY"}]}},
+            "'_target_', which names code",
+        ),
+        ({"_target_": "cgf.models.vit.load", "_args_": ["x"]}, "'_args_', which names code"),
+        ({"_target_": "cgf.models.vit.load", "_partial_": True}, "'_partial_', which names code"),
+    ],
+    ids=["alias", "another class", "a list", "nested", "nested in a list", "arguments", "partial"],
+)
 def test_a_teacher_is_one_of_the_models(node, says, tmp_path):
     student = build(compose("train").model, num_classes=10)
     text = json.dumps(node).replace("CANARY", str(tmp_path / "canary"))

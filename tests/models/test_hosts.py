@@ -9,22 +9,42 @@ import transformers
 from conftest_models import CLASSES, batch_for, small_bert, small_llama, tokenizer
 from torch import nn
 
+from cgf.distill import tune
+from cgf.distill.temper import temper
 from cgf.errors import UserError
+from cgf.models import bert, llama, self_check, transformers_attention, vit
+from cgf.models.install import attention_modules, install, installed_softmaxes, uninstall
+from cgf.models.self_check import checked
+from cgf.models.transformers_attention import SLOT, attention
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
-from models import bert, llama, self_check, transformers_attention, tune, vit
-from models.install import attention_modules, install, installed_softmaxes, uninstall
-from models.self_check import checked
-from models.temper import temper
-from models.transformers_attention import SLOT, attention
 
-SIZES = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "num_labels": CLASSES, "pad_token_id": 0, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2}
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_labels": CLASSES,
+    "pad_token_id": 0,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
-KINDS = {"Mistral": {**GROUPED, "sliding_window": 3}, "Qwen3": GROUPED, "Gemma2": GROUPED,
-         "Phi": {"qk_layernorm": True}, "Gemma3Text": {**GROUPED, "sliding_window": 3}, "GPT2": {}, "Mixtral": GROUPED,
-         "Bert": {"is_decoder": True}, "Roberta": {}, "Albert": {},
-         "DistilBert": {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}}
+KINDS = {
+    "Mistral": {**GROUPED, "sliding_window": 3},
+    "Qwen3": GROUPED,
+    "Gemma2": GROUPED,
+    "Phi": {"qk_layernorm": True},
+    "Gemma3Text": {**GROUPED, "sliding_window": 3},
+    "GPT2": {},
+    "Mixtral": GROUPED,
+    "Bert": {"is_decoder": True},
+    "Roberta": {},
+    "Albert": {},
+    "DistilBert": {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4},
+}
 TINY_VIT = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2}
 
 
@@ -60,10 +80,19 @@ class Module(nn.Module):
     is_causal = False
 
 
-@pytest.mark.parametrize("keyword, says", [
-    ("softcap", "caps its scores"), ("s_aux", "adds a sink"), ("position_bias", "position bias"),
-    ("head_mask", "head mask"), ("indices", "chosen keys"), ("cu_seq_lens_q", "packs several texts"),
-    ("cache", "paged cache"), ("relative_bias", "not known here")])
+@pytest.mark.parametrize(
+    "keyword, says",
+    [
+        ("softcap", "caps its scores"),
+        ("s_aux", "adds a sink"),
+        ("position_bias", "position bias"),
+        ("head_mask", "head mask"),
+        ("indices", "chosen keys"),
+        ("cu_seq_lens_q", "packs several texts"),
+        ("cache", "paged cache"),
+        ("relative_bias", "not known here"),
+    ],
+)
 def test_what_changes_the_weights_is_refused_by_name(keyword, says):
     module, x = Module(), torch.randn(1, 2, 3, 4)
     object.__setattr__(module, SLOT, Exact())
@@ -122,8 +151,8 @@ def test_rows_of_encoders_are_full():
 
 
 def test_an_adapter_refuses_what_the_other_reads():
-    refused("GPT2For.* is causal, and models.llama.load", host_of, "GPT2", bert)
-    refused("BertFor.* is causal, and models.llama.load", host_of, "Bert", bert)
+    refused("GPT2For.* is causal, and cgf.models.llama.load", host_of, "GPT2", bert)
+    refused("BertFor.* is causal, and cgf.models.llama.load", host_of, "Bert", bert)
     refused("another decoder with a linear head 'score', and Roberta", host_of, "Roberta", llama)
     refused("3 layers, and 1 attentions|2 layers, and 1 attentions", host_of, "Albert", bert)
 
@@ -133,8 +162,15 @@ def test_an_adapter_refuses_what_the_other_reads():
 
 def test_a_softmax_that_would_stay_exact_is_refused_with_its_place():
     pooled = {**TINY_VIT, "global_pool": "map"}
-    refused("would stay exact: AttentionPoolLatent at attn_pool", vit.load, "pooled", "vit_tiny_patch16_224", CLASSES,
-            pretrained=False, options=pooled)
+    refused(
+        "would stay exact: AttentionPoolLatent at attn_pool",
+        vit.load,
+        "pooled",
+        "vit_tiny_patch16_224",
+        CLASSES,
+        pretrained=False,
+        options=pooled,
+    )
     refused("would stay exact: MixtralTopKRouter at model.layers.0", host_of, "Mixtral")
     host = vit.load("tiny", "vit_tiny_patch16_224", CLASSES, pretrained=False, options=TINY_VIT)
     host.model.extra = nn.MultiheadAttention(4, 2)
@@ -173,8 +209,9 @@ class Mixing(nn.Module):
 
 def test_an_attention_that_does_more_than_a_softmax_is_refused(monkeypatch):
     real = transformers_attention.attention
-    monkeypatch.setattr(transformers_attention, "attention",
-                        lambda *a, **k: tuple(1.001 * part for part in real(*a, **k)))
+    monkeypatch.setattr(
+        transformers_attention, "attention", lambda *a, **k: tuple(1.001 * part for part in real(*a, **k))
+    )
     refused("layer.0.attention.self gives other numbers than before", small_bert)
 
 
@@ -209,8 +246,15 @@ def test_another_head_than_the_models_own_is_refused(monkeypatch):
     refused("its logits are not those of BertForSequenceClassification", checked, host)
 
 
-@pytest.mark.parametrize("make", [small_llama, small_bert, lambda: vit.load(
-    "tiny", "vit_tiny_patch16_224", CLASSES, pretrained=False, options=TINY_VIT)], ids=["llama", "bert", "vit"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        small_llama,
+        small_bert,
+        lambda: vit.load("tiny", "vit_tiny_patch16_224", CLASSES, pretrained=False, options=TINY_VIT),
+    ],
+    ids=["llama", "bert", "vit"],
+)
 def test_the_check_leaves_model_and_random_numbers_as_they_were(make):
     host = make()
     host.model.train()
@@ -232,8 +276,9 @@ def test_the_check_leaves_model_and_random_numbers_as_they_were(make):
 # -- tuning, scaling, saving -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind, adapter", [("GPT2", llama), ("Mistral", llama), ("DistilBert", bert),
-                                           ("Roberta", bert)])
+@pytest.mark.parametrize(
+    "kind, adapter", [("GPT2", llama), ("Mistral", llama), ("DistilBert", bert), ("Roberta", bert)]
+)
 def test_tuning_attention_trains_the_attention_of_any_host(kind, adapter):
     host = host_of(kind, adapter)
     install(host.model, CGF())
@@ -259,8 +304,14 @@ def test_queries_that_are_normalised_after_their_projection_are_not_scaled(kind)
     install(host.model, CGF())
     before = {k: v.clone() for k, v in host.model.state_dict().items()}
     ids = list(torch.randint(3, 50, (4, 6)))
-    refused("cannot be scaled: in layer 0 .*normalised", temper, host, ids, lambda items: {
-        "input_ids": torch.stack(items), "attention_mask": torch.ones(len(items), 6, dtype=torch.long)}, 4)
+    refused(
+        "cannot be scaled: in layer 0 .*normalised",
+        temper,
+        host,
+        ids,
+        lambda items: {"input_ids": torch.stack(items), "attention_mask": torch.ones(len(items), 6, dtype=torch.long)},
+        4,
+    )
     assert all(torch.equal(v, before[k]) for k, v in host.model.state_dict().items())
 
 

@@ -8,11 +8,11 @@ import torch
 from conftest_models import LAYERS, batch_for
 
 from cgf.errors import UserError
+from cgf.models.install import attention_blocks, attention_modules, install, installed, installed_softmaxes, uninstall
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
-from models.install import attention_blocks, attention_modules, install, installed, installed_softmaxes, uninstall
 
 CAUSAL = ["small_llama", "stories"]
 TEXT = [*CAUSAL, "small_bert", "minilm"]
@@ -164,5 +164,6 @@ def test_chains_by_head_have_the_query_heads_of_their_layer(host):
     held = [p for slot in slots for p in slot.parameters()]
     with installed(host.model, Exact()):
         pass
-    assert all(a is b for a, b in zip(held, [p for s in installed_softmaxes(host.model) for p in s.parameters()],
-                                      strict=True)), "an evaluation in between must not cost an optimizer its own"
+    assert all(
+        a is b for a, b in zip(held, [p for s in installed_softmaxes(host.model) for p in s.parameters()], strict=True)
+    ), "an evaluation in between must not cost an optimizer its own"

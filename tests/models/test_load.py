@@ -14,16 +14,16 @@ from conftest_models import CLASSES, LAYERS, batch_for, small_bert, small_llama,
 from resealed import reseal
 from safetensors.torch import load_file, save_file
 
-from cgf.distill.checkpoint import read, save
+from cgf.checkpoint import read, save
+from cgf.distill.tune import tune
 from cgf.errors import UserError
+from cgf.models import llama, vit
+from cgf.models.install import install, installed, installed_softmaxes, uninstall
+from cgf.models.load import from_checkpoint
+from cgf.models.pretrained import locate
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
-from models import llama, vit
-from models.install import install, installed, installed_softmaxes, uninstall
-from models.load import from_checkpoint
-from models.pretrained import locate
-from models.tune import tune
 
 SMALL = {"llama": small_llama, "bert": small_bert, "vit": small_vit}
 
@@ -107,21 +107,37 @@ def without_host(folder):
     reseal(folder)
 
 
-@pytest.mark.parametrize("damage, says", [
-    (lambda f: (f / "run.json").unlink(), "run.json, which is written last"),
-    (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors"),
-    (lambda f: (f / "softmax.json").unlink(), "lacks softmax.json"),
-    (truncated, "model.safetensors cannot be read"),
-    (without_host, "does not describe the model"),
-    (lambda f: edit(f, "run.json", family="rnn"), "family 'rnn'"),
-    (lambda f: edit(f, "softmax.json", layers=2), "2 softmaxes"),
-    (lambda f: edit(f, "softmax.json", layers="three"), "not a checkpoint"),
-    (lambda f: edit(f, "softmax.json", softmax=["cgf"]), "not a checkpoint"),
-    (lambda f: (f / "run.json").write_text("[]"), "not a checkpoint"),
-    (stray_layer, "softmax.9.denominator"),
-    (lambda f: shutil.rmtree(f), "no folder"),
-], ids=["no run.json", "no weights", "no softmax.json", "truncated", "no host", "family", "layers", "layers of words",
-        "softmax of another form", "run.json of another form", "stray layer", "nothing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage, says",
+    [
+        (lambda f: (f / "run.json").unlink(), "run.json, which is written last"),
+        (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors"),
+        (lambda f: (f / "softmax.json").unlink(), "lacks softmax.json"),
+        (truncated, "model.safetensors cannot be read"),
+        (without_host, "does not describe the model"),
+        (lambda f: edit(f, "run.json", family="rnn"), "family 'rnn'"),
+        (lambda f: edit(f, "softmax.json", layers=2), "2 softmaxes"),
+        (lambda f: edit(f, "softmax.json", layers="three"), "not a checkpoint"),
+        (lambda f: edit(f, "softmax.json", softmax=["cgf"]), "not a checkpoint"),
+        (lambda f: (f / "run.json").write_text("[]"), "not a checkpoint"),
+        (stray_layer, "softmax.9.denominator"),
+        (lambda f: shutil.rmtree(f), "no folder"),
+    ],
+    ids=[
+        "no run.json",
+        "no weights",
+        "no softmax.json",
+        "truncated",
+        "no host",
+        "family",
+        "layers",
+        "layers of words",
+        "softmax of another form",
+        "run.json of another form",
+        "stray layer",
+        "nothing",
+    ],
+)
 def test_a_damaged_checkpoint_is_refused_with_one_sentence(damage, says, tmp_path):
     host = small_llama()
     folder = write(host, install(host.model, CGF()), tmp_path / "ckpt-1")
@@ -251,12 +267,17 @@ def test_where_weights_are_looked_for(tmp_path, monkeypatch):
     assert Path(locate("m", package="models")) == Path(vit.__file__).parent
 
 
-@pytest.mark.parametrize("arguments, says", [
-    ({"package": "no_such_package_of_weights"}, "needs the Python package no_such_package_of_weights"),
-    ({"package": "models", "subfolder": "nowhere"}, "needs the folder .*nowhere"),
-    ({"path": "./nowhere"}, "needs the folder nowhere"), ({"path": "/nowhere/at/all"}, "/nowhere/at/all"),
-    ({"subfolder": "weights"}, "CGF_DATA_ROOT"), ({"subfolder": "weights", "data_root": "/nowhere"}, "/nowhere/weights"),  # noqa: E501
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ({"package": "no_such_package_of_weights"}, "needs the Python package no_such_package_of_weights"),
+        ({"package": "models", "subfolder": "nowhere"}, "needs the folder .*nowhere"),
+        ({"path": "./nowhere"}, "needs the folder nowhere"),
+        ({"path": "/nowhere/at/all"}, "/nowhere/at/all"),
+        ({"subfolder": "weights"}, "CGF_DATA_ROOT"),
+        ({"subfolder": "weights", "data_root": "/nowhere"}, "/nowhere/weights"),
+    ],
+)
 def test_weights_that_are_not_there(arguments, says, monkeypatch):
     monkeypatch.delenv("CGF_DATA_ROOT", raising=False)
     with pytest.raises(UserError, match=f"model=tiny.*{says}") as error:
@@ -295,10 +316,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         vit.load("tiny", "vit_nonsense", CLASSES, pretrained=False)
 
 
-@pytest.mark.parametrize("words, special, padded_with", [
-    (["pad"], {"pad_token": "pad"}, 0), (["end", "<|finetune_right_pad_id|>"], {"eos_token": "end"}, 1),
-    (["start", "end"], {"eos_token": "end"}, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, special, padded_with",
+    [
+        (["pad"], {"pad_token": "pad"}, 0),
+        (["end", "<|finetune_right_pad_id|>"], {"eos_token": "end"}, 1),
+        (["start", "end"], {"eos_token": "end"}, 1),
+    ],
+)
 def test_a_pad_id_is_set_where_the_tokenizer_has_none(words, special, padded_with):
     host = small_llama()
     host.model.config.pad_token_id = None
@@ -321,10 +346,14 @@ def hub_answers():
     return True
 
 
-@pytest.mark.parametrize("load, wanted", [
-    (lambda: llama.load("llama", 2, path="meta-llama/Llama-3.2-1B"), "meta-llama/Llama-3.2-1B"),
-    (lambda: vit.load("vit_tiny", "vit_tiny_patch16_224", 1000), "vit_tiny_patch16_224"),
-], ids=["transformers", "timm"])  # fmt: skip
+@pytest.mark.parametrize(
+    "load, wanted",
+    [
+        (lambda: llama.load("llama", 2, path="meta-llama/Llama-3.2-1B"), "meta-llama/Llama-3.2-1B"),
+        (lambda: vit.load("vit_tiny", "vit_tiny_patch16_224", 1000), "vit_tiny_patch16_224"),
+    ],
+    ids=["transformers", "timm"],
+)
 def test_a_hub_out_of_reach_is_one_sentence_within_seconds(load, wanted, tmp_path, monkeypatch):
     if hub_answers():
         pytest.skip("the hub can be reached from here")

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from cgf.bench import peak_memory as memory
+from cgf.bench.train_speed import steps
 from cgf.softmax.bpmax import BPMax
-from models import memory
-from models.speed import steps
 
 CPU = torch.device("cpu")
 permitted = pytest.mark.skipif(not memory._set_back(), reason="this system does not set its high-water mark back")

@@ -10,15 +10,15 @@ from conftest_models import small_bert, small_llama
 from digits_checkpoint import call
 
 from cgf.data.text_items import TextDataset, collate_text
-from cgf.distill.control import Control
 from cgf.distill.losses import DistillationLoss
+from cgf.distill.range_control import RangeControl
 from cgf.distill.settings import Settings
-from cgf.distill.taught import taught
+from cgf.distill.teacher_logits import taught
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
+from cgf.models.install import install, installed_softmaxes
 from cgf.results import read_lines
 from cgf.softmax.cgf import CGF
-from models.install import install, installed_softmaxes
 
 COLLATE = functools.partial(collate_text, pad_id=0)
 
@@ -37,9 +37,21 @@ def trained(folder, teacher=None, cache=None):
     if cache is not None:
         train = taught(train, teacher, [], COLLATE, str(cache), say=lambda text: None)
         collate, teacher = train.collate(COLLATE), None
-    trainer = Trainer(student, install(student.model, CGF()), train, texts(8, 1), collate,
-                      Settings(epochs=3, batch_size=8, lr=1e-3, precision="no"), DistillationLoss(), Control(),
-                      folder, 3, save=lambda *a: None, teacher=teacher, say=lambda text: None)
+    trainer = Trainer(
+        student,
+        install(student.model, CGF()),
+        train,
+        texts(8, 1),
+        collate,
+        Settings(epochs=3, batch_size=8, lr=1e-3, precision="no"),
+        DistillationLoss(),
+        RangeControl(),
+        folder,
+        3,
+        save=lambda *a: None,
+        teacher=teacher,
+        say=lambda text: None,
+    )
     trainer.fit()
     return [row["loss"] for row in read_lines(folder / "metrics.jsonl") if "loss" in row]
 
@@ -47,8 +59,9 @@ def trained(folder, teacher=None, cache=None):
 def test_training_is_the_same_and_the_teacher_is_asked_once(tmp_path):
     teacher = small_bert()
     asked, forward = [], teacher.forward
-    object.__setattr__(teacher, "forward", lambda model, batch: asked.append(len(batch["input_ids"])) or
-                       forward(model, batch))
+    object.__setattr__(
+        teacher, "forward", lambda model, batch: asked.append(len(batch["input_ids"])) or forward(model, batch)
+    )
     plain = trained(tmp_path / "plain", teacher)
     assert sum(asked) == 3 * 24
     asked.clear()
@@ -68,8 +81,12 @@ def test_the_logits_are_those_of_each_text_on_its_own(tmp_path):
         alone = teacher.logits({k: v for k, v in COLLATE([data[i]]).items() if k != "labels"})
         torch.testing.assert_close(found[i]["teacher"], alone[0].detach(), rtol=1e-4, atol=1e-5)
     batch = found.collate(COLLATE)([found[3], found[5]])
-    assert torch.equal(batch["teacher"], found.logits[[3, 5]]) and set(batch) == {"input_ids", "attention_mask",
-                                                                                    "labels", "teacher"}
+    assert torch.equal(batch["teacher"], found.logits[[3, 5]]) and set(batch) == {
+        "input_ids",
+        "attention_mask",
+        "labels",
+        "teacher",
+    }
     assert found.lengths == data.lengths and len(found) == 24
 
 
@@ -89,9 +106,15 @@ def test_another_teacher_or_other_texts_are_asked_anew(tmp_path, change):
     assert len(list(tmp_path.iterdir())) == 2 and not torch.allclose(before, after, atol=1e-3)
 
 
-@pytest.mark.parametrize("damage", [lambda p: p.write_bytes(b""), lambda p: p.write_bytes(p.read_bytes()[:200]),
-                                    lambda p: np.save(p, np.zeros((3, 7), np.float32)),
-                                    lambda p: np.save(p, np.full((24, 7), np.nan, np.float32))])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda p: p.write_bytes(b""),
+        lambda p: p.write_bytes(p.read_bytes()[:200]),
+        lambda p: np.save(p, np.zeros((3, 7), np.float32)),
+        lambda p: np.save(p, np.full((24, 7), np.nan, np.float32)),
+    ],
+)
 def test_a_damaged_file_is_made_anew(tmp_path, damage):
     teacher, data = small_bert(), texts()
     before = taught(data, teacher, [], COLLATE, str(tmp_path)).logits

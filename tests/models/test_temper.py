@@ -8,12 +8,12 @@ from conftest_models import small_bert, small_llama, small_vit
 from digits_checkpoint import call
 from safetensors.torch import load_file
 
+from cgf.distill.temper import FACTORS, distance, temper
 from cgf.errors import UserError
+from cgf.models.install import install
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
-from models.install import install
-from models.temper import FACTORS, distance, temper
 
 HEADS, LENGTH = 4, 9
 
@@ -47,13 +47,13 @@ def weights_of(host, softmax, batch):
     """(weights, scores, valid) of every layer of one pass with ``softmax``."""
     seen = []
 
-    class Watch(CGF):
+    class ExponentMonitor(CGF):
         def weights(self, scores, valid=None):
             found = softmax.weights(scores, valid)
             seen.append((found, scores, valid))
             return found
 
-    install(host.model, Watch())
+    install(host.model, ExponentMonitor())
     host.model.eval()  # BERT's own dropout
     with torch.no_grad():
         host.logits(batch)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from cgf.he.count import Counting
-from cgf.he.engine import ENDLESS
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import ENDLESS
+from cgf.he.engines.sim import SimEngine, SimOwner
 from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimEngine, SimOwner
 
 
 def packed(values):

@@ -21,10 +21,15 @@ spec.loader.exec_module(simulated)
 
 GUESS, ROOT_GUESS = series.inverse(0.02, 4.0, 7), series.inverse_sqrt(0.02, 4.0, 7)
 CASES = [  # approximation, levels, products of two ciphertexts, public factor of the circuit's result
-    (GUESS, 3, 5, 1.0), (series.inverse_sqrt(0.05, 1.0, 15), 4, 10, 1.0), (series.inverse_sqrt(0.1, 3.0, 2), 2, 1, 1.0),
-    (Goldschmidt(0.05, 3.0, 6), 6, 10, None), (Goldschmidt(0.5, 64.0, 9, recentre=False), 9, 16, None),
-    (Newton(GUESS, 3), 3 + 2 * 3, 5 + 2 * 3, 1.0), (NewtonRoot(ROOT_GUESS, 2), 3 + 3 * 2, 5 + 3 * 2, 1.0),
-    (GoldschmidtRoot(ROOT_GUESS, 1), 3 + 3, 5 + 3, 1.0), (GoldschmidtRoot(ROOT_GUESS, 3), 3 + 1 + 2 * 3, 5 + 9, 1.0),
+    (GUESS, 3, 5, 1.0),
+    (series.inverse_sqrt(0.05, 1.0, 15), 4, 10, 1.0),
+    (series.inverse_sqrt(0.1, 3.0, 2), 2, 1, 1.0),
+    (Goldschmidt(0.05, 3.0, 6), 6, 10, None),
+    (Goldschmidt(0.5, 64.0, 9, recentre=False), 9, 16, None),
+    (Newton(GUESS, 3), 3 + 2 * 3, 5 + 2 * 3, 1.0),
+    (NewtonRoot(ROOT_GUESS, 2), 3 + 3 * 2, 5 + 3 * 2, 1.0),
+    (GoldschmidtRoot(ROOT_GUESS, 1), 3 + 3, 5 + 3, 1.0),
+    (GoldschmidtRoot(ROOT_GUESS, 3), 3 + 1 + 2 * 3, 5 + 9, 1.0),
 ]
 
 
@@ -47,8 +52,9 @@ def test_the_division_and_the_inverse_of_goldschmidt_are_counted_apart(n):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([0.0, 0.5, -0.3, 0.07, 1.0, 2.0]), min_size=2, max_size=40)
-       .filter(lambda c: any(c[1:])))
+@given(
+    st.lists(st.sampled_from([0.0, 0.5, -0.3, 0.07, 1.0, 2.0]), min_size=2, max_size=40).filter(lambda c: any(c[1:]))
+)
 def test_any_series_counts_what_the_simulator_counts(coefficients):
     s = series.Series(0.5, 0.25, tuple(coefficients), (-2.5, 1.5), 0.1)
     x = np.linspace(-2.5, 1.5, 9)
@@ -148,13 +154,23 @@ def test_json_keeps_every_bit_of_any_series(b, coefficients, last):
     survives_json(series.Series(0.7, b, (*coefficients, 0.1, last), (-1.0, 2.0), 0.3))
 
 
-@pytest.mark.parametrize("broken", [
-    None, [], {}, {"method": ["series"]}, {"method": "spline"}, {"method": "series", "a": 1.0, "b": 0.0},
-    {"method": "goldschmidt", "low": 0.1, "high": 1.0}, {"method": "goldschmidt", "low": 0.1, "high": "x"},
-    {"method": "goldschmidt", "low": 0.1, "high": 1.0, "iterations": 3, "recentre": 1},
-    {"method": "newton", "iterations": 2}, {"method": "newton", "guess": {"method": "newton"}, "iterations": 2},
-    {**Newton(GUESS, 1).to_json(), "iterations": 1.0},
-])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        [],
+        {},
+        {"method": ["series"]},
+        {"method": "spline"},
+        {"method": "series", "a": 1.0, "b": 0.0},
+        {"method": "goldschmidt", "low": 0.1, "high": 1.0},
+        {"method": "goldschmidt", "low": 0.1, "high": "x"},
+        {"method": "goldschmidt", "low": 0.1, "high": 1.0, "iterations": 3, "recentre": 1},
+        {"method": "newton", "iterations": 2},
+        {"method": "newton", "guess": {"method": "newton"}, "iterations": 2},
+        {**Newton(GUESS, 1).to_json(), "iterations": 1.0},
+    ],
+)
 def test_malformed_json(broken):
     with pytest.raises(UserError):
         approximation_from_json(broken)

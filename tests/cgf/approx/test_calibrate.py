@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cgf.approx.calibrate import Calibration, merged, row_shape, union
-from cgf.approx.spread import Spread
+from cgf.plan.calibration import Calibration, merged, row_shape, union
+from cgf.plan.histogram import Histogram
 
-WIDTH = Spread().width
+WIDTH = Histogram().width
 
 
 def calibration(*parts, **masks):

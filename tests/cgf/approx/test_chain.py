@@ -39,14 +39,21 @@ def test_recursion():
     assert SquareChain("chain", 2.0, 1.0, (3.0, -1.0))(0.5) == (2.0**2 + 3) ** 2 - 1
 
 
-@pytest.mark.parametrize("broken", [
-    None, [], {}, {"method": "spline"}, {"method": "chain", "alpha": 1.0, "beta": "x", "constants": [1.0]},
-    {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": []},
-    {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": 3},
-    {"method": "chain", "alpha": 1.0, "beta": float("nan"), "constants": [0.0]},
-    {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": [0.0], "domain": [1.0]},
-    {"method": "chebyshev", "a": 1.0, "b": 1.0, "coefficients": [0.0, 1.0], "k": 1.5},
-])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        [],
+        {},
+        {"method": "spline"},
+        {"method": "chain", "alpha": 1.0, "beta": "x", "constants": [1.0]},
+        {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": []},
+        {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": 3},
+        {"method": "chain", "alpha": 1.0, "beta": float("nan"), "constants": [0.0]},
+        {"method": "chain", "alpha": 1.0, "beta": 1.0, "constants": [0.0], "domain": [1.0]},
+        {"method": "chebyshev", "a": 1.0, "b": 1.0, "coefficients": [0.0, 1.0], "k": 1.5},
+    ],
+)
 def test_malformed_json(broken):
     with pytest.raises(UserError):
         exponential_from_json(broken)

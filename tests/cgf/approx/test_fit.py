@@ -5,7 +5,7 @@ import pytest
 
 from cgf.approx import fit, minimax
 from cgf.approx.exponential_json import exponential_from_json
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 
 
@@ -15,8 +15,9 @@ def error_on(exponential, lo, hi):
     return float((np.abs(exponential(y) - np.exp(y)) / np.maximum(1.0, np.exp(y))).max())
 
 
-@pytest.mark.parametrize(("width", "k", "most"), [
-    (128, 6, 2e-6), (64, 5, 5.95e-5), (32, 5, 2.45e-5), (16, 4, 2.7e-4), (16, 3, 1.16e-2)])
+@pytest.mark.parametrize(
+    ("width", "k", "most"), [(128, 6, 2e-6), (64, 5, 5.95e-5), (32, 5, 2.45e-5), (16, 4, 2.7e-4), (16, 3, 1.16e-2)]
+)
 def test_chain_errors(width, k, most):
     chain = fit.chain(-width, 0, k)
     assert error_on(chain, -width, 0) <= most
@@ -74,8 +75,9 @@ def test_fits_are_deterministic_and_survive_json():
         assert exponential_from_json(json.loads(json.dumps(exponential.to_json()))) == exponential
 
 
-@pytest.mark.parametrize("make", [
-    lambda: fit.chain(-16, 0, 3), lambda: fit.chebyshev(-32, 1), lambda: fit.limit(-20, 0, 6)])
+@pytest.mark.parametrize(
+    "make", [lambda: fit.chain(-16, 0, 3), lambda: fit.chebyshev(-32, 1), lambda: fit.limit(-20, 0, 6)]
+)
 def test_guard_ends_are_the_last_that_hold(make):
     e = make()
     lo, hi = e.fit.guard
@@ -93,9 +95,17 @@ def test_guard_where_the_domain_breaks_the_bound():
         fit.guard_interval(e)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: fit.chain(0, -1, 3), lambda: fit.chain(-1, 0, 0), lambda: fit.chain(-1, 0, 3, alpha=-1.0),
-    lambda: fit.chebyshev(-1, 0, degree=0), lambda: fit.limit(-1, float("nan"), 3), lambda: fit.taylor(0, -1.0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fit.chain(0, -1, 3),
+        lambda: fit.chain(-1, 0, 0),
+        lambda: fit.chain(-1, 0, 3, alpha=-1.0),
+        lambda: fit.chebyshev(-1, 0, degree=0),
+        lambda: fit.limit(-1, float("nan"), 3),
+        lambda: fit.taylor(0, -1.0),
+    ],
+)
 def test_bad_input(make):
     with pytest.raises(UserError):
         make()

@@ -4,11 +4,11 @@ import math
 import numpy as np
 import pytest
 
-from cgf.approx import friendly
-from cgf.approx.calibrate import Calibration, merged
-from cgf.approx.choose import choose
-from cgf.approx.friendly import Budget, assess, judge, kappas, rounded_out
 from cgf.errors import UserError
+from cgf.plan import friendly
+from cgf.plan.calibration import Calibration, merged
+from cgf.plan.choose import choose
+from cgf.plan.friendly import Budget, assess, judge, kappas, rounded_out
 
 
 def seen(low, high=0.0, sums=1.0, padding=None):
@@ -112,13 +112,20 @@ def test_kappa_histograms_share_an_interval_and_lose_no_row():
     assert wide["std"] == pytest.approx(merged([parts["wide"]]).kappa.std)
 
 
-@pytest.mark.parametrize("options, says", [
-    ({"tolerance": 0.0}, "tolerance must be positive"), ({"tolerance": math.nan}, "tolerance"),
-    ({"outside": 1.0}, "from 0 to below 1, and 1.0"), ({"margin": 0.9}, "by 1 or more, and 0.9"),
-    ({"margin": [2, 1]}, "by 1 or more"),
-    ({"levels": 0}, "levels must be at least 1"), ({"domain": 5}, "two numbers"), ({"domain": [0, -3]}, "two numbers"),
-    ({"rows": "half"}, "full or masked"),
-])
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"tolerance": 0.0}, "tolerance must be positive"),
+        ({"tolerance": math.nan}, "tolerance"),
+        ({"outside": 1.0}, "from 0 to below 1, and 1.0"),
+        ({"margin": 0.9}, "by 1 or more, and 0.9"),
+        ({"margin": [2, 1]}, "by 1 or more"),
+        ({"levels": 0}, "levels must be at least 1"),
+        ({"domain": 5}, "two numbers"),
+        ({"domain": [0, -3]}, "two numbers"),
+        ({"rows": "half"}, "full or masked"),
+    ],
+)
 def test_bad_budgets(options, says):
     with pytest.raises(UserError, match=says):
         Budget(**{"rows": "full", **options})

@@ -49,11 +49,18 @@ def test_a_constant_that_is_zero_everywhere_is_not_added():
     assert added == [[0.0, 0.1]]
 
 
-@pytest.mark.parametrize("broken", [
-    {"beta": [1.0], "constants": [[0.1], [0.2]]}, {"beta": [1.0, 1.0], "constants": [[0.1], [0.2, 0.3]]},
-    {"beta": [], "constants": []}, {"beta": [1.0], "constants": 3}, {"beta": [1.0], "constants": [3]},
-    {"beta": [float("nan")], "constants": [[1.0]]}, {"beta": 1.0, "constants": [1.0]},
-])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"beta": [1.0], "constants": [[0.1], [0.2]]},
+        {"beta": [1.0, 1.0], "constants": [[0.1], [0.2, 0.3]]},
+        {"beta": [], "constants": []},
+        {"beta": [1.0], "constants": 3},
+        {"beta": [1.0], "constants": [3]},
+        {"beta": [float("nan")], "constants": [[1.0]]},
+        {"beta": 1.0, "constants": [1.0]},
+    ],
+)
 def test_malformed(broken):
     with pytest.raises(UserError):
         exponential_from_json({"method": "head_chain", "alpha": 1.0, **broken})

@@ -44,8 +44,9 @@ def test_a_series_takes_the_least_levels(degree, levels):
     s, x = series.inverse_sqrt(0.01, 1.0, degree), simulated.packed(np.linspace(0.01, 1.0, 100))
     got = s.core(x * s.a + s.b).relinearized()
     assert s.levels == levels and 60 - 1 - got.level == levels
-    np.testing.assert_allclose(got.engine.engine is not None and got.cts[0].values[:100],
-                               s(np.linspace(0.01, 1.0, 100)), atol=1e-9)
+    np.testing.assert_allclose(
+        got.engine.engine is not None and got.cts[0].values[:100], s(np.linspace(0.01, 1.0, 100)), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("recentre", [False, True])
@@ -87,23 +88,29 @@ def test_newton_squares_the_error_of_its_guess():
     assert 0.5 * r.max_error < got <= r.max_error
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda: Goldschmidt(0.0, 1.0, 3), r"0 < low < high .*\[0.0, 1.0\]"),
-    (lambda: Goldschmidt(0.5, 1.0, 0), "1 to 60 iterations, and 0"),
-    (lambda: iterations_for(1e-300, 1.0, 1e-15), "60 Goldschmidt iterations"),
-    (lambda: series.inverse(-1.0, 1.0, 3), "interval above zero, and it starts at -1"),
-    (lambda: series.exponential(0.0, 1.0, 300), "degree from 1 to 255, and has .* 300"),
-    (lambda: series.Series(1.0, 0.0, (1.0, 0.0), (0.0, 1.0), 0.1), "coefficient of degree 1 or more"),
-    (lambda: series.Series(1.0, np.nan, (1.0, 1.0), (0.0, 1.0), 0.1), "needs finite numbers"),
-    (lambda: series.Series(1.0, 0.0, (1.0, 1.0), (1.0, 1.0), 0.1), "domain lo < hi"),
-    (lambda: Newton(GUESS, -1), "0 to 60 iterations, and -1"),
-    (lambda: Newton(replace(GUESS, max_error=1.0), 2), "relative error below 1, and it is off by up to 1"),
-    (lambda: NewtonRoot(ROOT_GUESS, 1.5), "0 to 60 iterations, and 1.5"),
-    (lambda: GoldschmidtRoot(ROOT_GUESS, 0), "1 to 60 iterations, and 0"),
-    (lambda: GoldschmidtRoot(replace(ROOT_GUESS, max_error=0.75), 2), "error below 0.732, and it is off by up to 0.75"),
-    (lambda: Newton(series.relu(-1.0, 1.0, 3), 2), "interval above zero, and it starts at -1"),
-    (lambda: Newton(GUESS, 2).guard_interval(0.0), "bound must be a positive number, and is 0"),
-])
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: Goldschmidt(0.0, 1.0, 3), r"0 < low < high .*\[0.0, 1.0\]"),
+        (lambda: Goldschmidt(0.5, 1.0, 0), "1 to 60 iterations, and 0"),
+        (lambda: iterations_for(1e-300, 1.0, 1e-15), "60 Goldschmidt iterations"),
+        (lambda: series.inverse(-1.0, 1.0, 3), "interval above zero, and it starts at -1"),
+        (lambda: series.exponential(0.0, 1.0, 300), "degree from 1 to 255, and has .* 300"),
+        (lambda: series.Series(1.0, 0.0, (1.0, 0.0), (0.0, 1.0), 0.1), "coefficient of degree 1 or more"),
+        (lambda: series.Series(1.0, np.nan, (1.0, 1.0), (0.0, 1.0), 0.1), "needs finite numbers"),
+        (lambda: series.Series(1.0, 0.0, (1.0, 1.0), (1.0, 1.0), 0.1), "domain lo < hi"),
+        (lambda: Newton(GUESS, -1), "0 to 60 iterations, and -1"),
+        (lambda: Newton(replace(GUESS, max_error=1.0), 2), "relative error below 1, and it is off by up to 1"),
+        (lambda: NewtonRoot(ROOT_GUESS, 1.5), "0 to 60 iterations, and 1.5"),
+        (lambda: GoldschmidtRoot(ROOT_GUESS, 0), "1 to 60 iterations, and 0"),
+        (
+            lambda: GoldschmidtRoot(replace(ROOT_GUESS, max_error=0.75), 2),
+            "error below 0.732, and it is off by up to 0.75",
+        ),
+        (lambda: Newton(series.relu(-1.0, 1.0, 3), 2), "interval above zero, and it starts at -1"),
+        (lambda: Newton(GUESS, 2).guard_interval(0.0), "bound must be a positive number, and is 0"),
+    ],
+)
 def test_bad_numbers_are_named(make, says):
     with pytest.raises(UserError, match=says):
         make()

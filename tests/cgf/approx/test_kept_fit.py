@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cgf.approx import series
-from cgf.softmax.statistical import Arion
+from cgf.softmax.published.statistical import Arion
 
 
 def test_the_kept_fit_is_the_best_of_its_degree(kept_fit):

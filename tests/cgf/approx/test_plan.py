@@ -3,9 +3,9 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.choose import candidates, choose, feasible
-from cgf.approx.plan import Plan, statistics_levels, stretched
 from cgf.errors import UserError
+from cgf.plan.choose import candidates, choose, feasible
+from cgf.plan.plan import Plan, statistics_levels, stretched
 
 
 def test_auto_takes_the_least_levels_and_holds_the_tolerance():
@@ -53,8 +53,9 @@ def test_candidates_are_sorted_and_of_the_method():
     assert len(plans) == 10 and [p.levels for p in plans] == list(range(3, 13))
 
 
-@pytest.mark.parametrize("options", [{"method": "spline"}, {"rows": "half"}, {"tolerance": 0.0}, {"degree": 0},
-                                     {"range_": (0, -1)}])
+@pytest.mark.parametrize(
+    "options", [{"method": "spline"}, {"rows": "half"}, {"tolerance": 0.0}, {"degree": 0}, {"range_": (0, -1)}]
+)
 def test_bad_input(options):
     with pytest.raises(UserError):
         choose(**{"range_": (-9, 0), "domain": (-10, 0), **options})

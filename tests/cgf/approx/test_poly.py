@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgf.approx.exponential_json import exponential_from_json
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 
 spec = importlib.util.spec_from_file_location("counting", Path(__file__).with_name("counting.py"))

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.choose import choose
-from cgf.approx.select import read_plan, select
 from cgf.errors import UserError
+from cgf.plan.choose import choose
+from cgf.plan.load import read_plan, select
 
 
 @pytest.fixture
@@ -36,12 +36,17 @@ def test_by_hand_takes_its_range_then_the_calibrated_then_the_papers(planned, tm
         select({**chebyshev, "k": None}, empty, "full")
 
 
-@pytest.mark.parametrize("approx, says", [
-    ({"method": "spline", "k": 2}, "spline"), ({"method": "limit", "k": "x"}, "whole number"),
-    ({"method": "limit", "k": 2, "range": [1]}, "two numbers"),
-    ({"method": "limit", "k": 2, "range": 3}, "two numbers"),
-    ({"method": "limit", "k": 2, "range": ["a", "b"]}, "two numbers"), ({"method": "plan"}, "plan.json"),
-])
+@pytest.mark.parametrize(
+    "approx, says",
+    [
+        ({"method": "spline", "k": 2}, "spline"),
+        ({"method": "limit", "k": "x"}, "whole number"),
+        ({"method": "limit", "k": 2, "range": [1]}, "two numbers"),
+        ({"method": "limit", "k": 2, "range": 3}, "two numbers"),
+        ({"method": "limit", "k": 2, "range": ["a", "b"]}, "two numbers"),
+        ({"method": "plan"}, "plan.json"),
+    ],
+)
 def test_bad_input(tmp_path, approx, says):
     with pytest.raises(UserError, match=says):
         select(approx, tmp_path, "full")

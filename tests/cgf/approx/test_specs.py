@@ -3,9 +3,9 @@
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.choose import Wanted, choose, least
-from cgf.approx.specs import METHODS, least_error, specs
 from cgf.errors import UserError
+from cgf.plan.candidates import METHODS, least_error, specs
+from cgf.plan.choose import Wanted, choose, least
 
 
 @pytest.mark.parametrize("domain", [(-12.0, 0.0), (-20.0, -2.0), (-6.0, 1.5), (0.0, 2.0)])
@@ -46,10 +46,16 @@ def test_of_several_methods_those_that_take_the_numbers_are_listed():
     assert {s.degree for s in specs((-64.0, 0.0), ("chebyshev", "fitted"))} == {3, 5, 7, 15, 31}
 
 
-@pytest.mark.parametrize("options, says", [
-    ({"methods": ("spline",)}, "auto or one of .*spline"), ({"degree": 0}, "from 1 to 63, and is 0"),
-    ({"degree": 2.5}, "whole number"), ({"k": "x"}, "k must be a whole number"), ({"k": 30}, "no method takes"),
-])
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"methods": ("spline",)}, "auto or one of .*spline"),
+        ({"degree": 0}, "from 1 to 63, and is 0"),
+        ({"degree": 2.5}, "whole number"),
+        ({"k": "x"}, "k must be a whole number"),
+        ({"k": 30}, "no method takes"),
+    ],
+)
 def test_bad_lists_are_refused(options, says):
     with pytest.raises(UserError, match=says):
         specs((-8.0, 0.0), **options)

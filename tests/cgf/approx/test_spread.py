@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgf.approx.spread import Spread
 from cgf.errors import UserError
+from cgf.plan.histogram import Histogram
 
 numbers = st.lists(st.integers(-400_000, 25_000).map(lambda n: n / 100), max_size=40)
 
 
 def spread(*parts, **options):
-    s = Spread(**options)
+    s = Histogram(**options)
     for part in parts:
         s.add(np.asarray(part))
     return s
@@ -20,7 +20,7 @@ def spread(*parts, **options):
 
 @given(st.lists(numbers, min_size=1, max_size=5))
 def test_parts_merge_to_the_whole(parts):
-    whole, merged = spread(np.concatenate(parts)), Spread()
+    whole, merged = spread(np.concatenate(parts)), Histogram()
     for part in parts:
         merged.merge(spread(part))
     values = np.concatenate(parts)
@@ -77,4 +77,4 @@ def test_what_is_no_number_is_refused(value):
 
 def test_other_bins_do_not_merge():
     with pytest.raises(UserError, match="equal bins"):
-        Spread().merge(Spread(width=0.5))
+        Histogram().merge(Histogram(width=0.5))

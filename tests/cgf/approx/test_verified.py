@@ -5,13 +5,13 @@ import json
 import pytest
 
 from cgf.approx import fit
-from cgf.approx.choose import choose
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.head_chain import HeadChain
-from cgf.approx.plan import Plan, by_layer
-from cgf.approx.select import read_plan, select
 from cgf.approx.verified import verified
 from cgf.errors import UserError
+from cgf.plan.choose import choose
+from cgf.plan.load import read_plan, select
+from cgf.plan.plan import Plan, by_layer
 
 LIMIT = choose((-9.0, 0.5), (-8.0, 0.5), method="limit", k=5, rows="full", folded=True)
 CHAIN = fit.chain(-8.0, 0.5, 3)
@@ -20,8 +20,18 @@ CHAIN = fit.chain(-8.0, 0.5, 3)
 def written(plan, **more):
     """The plan as scripts/plan.py writes it: what its exponential says stands at the top too."""
     known = plan.exponential.fit
-    return json.loads(json.dumps({**plan.to_json(), "method": plan.exponential.method, "domain": known.domain,
-                                  "guard": known.guard, "max_error": known.max_error, **more}))
+    return json.loads(
+        json.dumps(
+            {
+                **plan.to_json(),
+                "method": plan.exponential.method,
+                "domain": known.domain,
+                "guard": known.guard,
+                "max_error": known.max_error,
+                **more,
+            }
+        )
+    )
 
 
 def changed(data, **exponential):
@@ -36,25 +46,35 @@ def test_a_plan_as_it_was_made_is_believed():
     assert Plan.from_json(written(LIMIT)) == LIMIT
 
 
-@pytest.mark.parametrize("data, says", [
-    (changed(written(LIMIT), guard=[-500.0, 40.0]), r"states a guard of \[-500, 40\], and its numbers hold"),
-    (changed(written(LIMIT), domain=[-80.0, 0.5]), r"states an error of .* on \[-80, 0.5\], and its coefficients have"),
-    (changed(written(LIMIT), domain=[-300.0, 9.0], guard=[-300.0, 9.0]), "states an error of"),
-    (changed(written(LIMIT), constants=[0.02, 0.0, 0.0, 0.0, 0.0]), "states an error of"),
-    (changed(written(LIMIT), max_error=1e-9), "states an error of 1e-09"),
-    (changed(written(LIMIT), guard_bound=2.0**40), "a ciphertext holds 262144 at most"),
-    (without(written(LIMIT), "domain"), "needs the domain and the guard of its limit, and has none"),
-    (without(written(LIMIT), "domain", "guard", "guard_bound", "max_error"), "needs the domain and the guard"),
-    (without(written(LIMIT), "guard"), "'guard' must be a list"),
-    (written(LIMIT, guard=[-500.0, 40.0]), r"states guard \[-500.0, 40.0\], and its exponential has"),
-    (written(LIMIT, domain=[-30.0, 0.5]), "states domain"), (written(LIMIT, max_error=1e-9), "states max_error 1e-09"),
-    (written(LIMIT, method="chain"), "states method chain, and its exponential has limit"),
-    (written(LIMIT, levels=4), "states levels 4, and its exponential has 6"),
-    (written(LIMIT, ct_mults=1), "states ct_mults 1, and its exponential has 5"),
-    (changed(written(LIMIT), levels=4), "states levels 4"),
-    (written(LIMIT, statistics_levels=1, rows="masked"), "rows full with 1 or 2 statistics_levels, or masked with 2"),
-    (written(LIMIT, statistics_levels=1.0, levels=60), "states levels 60"),
-])
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (changed(written(LIMIT), guard=[-500.0, 40.0]), r"states a guard of \[-500, 40\], and its numbers hold"),
+        (
+            changed(written(LIMIT), domain=[-80.0, 0.5]),
+            r"states an error of .* on \[-80, 0.5\], and its coefficients have",
+        ),
+        (changed(written(LIMIT), domain=[-300.0, 9.0], guard=[-300.0, 9.0]), "states an error of"),
+        (changed(written(LIMIT), constants=[0.02, 0.0, 0.0, 0.0, 0.0]), "states an error of"),
+        (changed(written(LIMIT), max_error=1e-9), "states an error of 1e-09"),
+        (changed(written(LIMIT), guard_bound=2.0**40), "a ciphertext holds 262144 at most"),
+        (without(written(LIMIT), "domain"), "needs the domain and the guard of its limit, and has none"),
+        (without(written(LIMIT), "domain", "guard", "guard_bound", "max_error"), "needs the domain and the guard"),
+        (without(written(LIMIT), "guard"), "'guard' must be a list"),
+        (written(LIMIT, guard=[-500.0, 40.0]), r"states guard \[-500.0, 40.0\], and its exponential has"),
+        (written(LIMIT, domain=[-30.0, 0.5]), "states domain"),
+        (written(LIMIT, max_error=1e-9), "states max_error 1e-09"),
+        (written(LIMIT, method="chain"), "states method chain, and its exponential has limit"),
+        (written(LIMIT, levels=4), "states levels 4, and its exponential has 6"),
+        (written(LIMIT, ct_mults=1), "states ct_mults 1, and its exponential has 5"),
+        (changed(written(LIMIT), levels=4), "states levels 4"),
+        (
+            written(LIMIT, statistics_levels=1, rows="masked"),
+            "rows full with 1 or 2 statistics_levels, or masked with 2",
+        ),
+        (written(LIMIT, statistics_levels=1.0, levels=60), "states levels 60"),
+    ],
+)
 def test_a_plan_that_was_changed_by_hand_is_refused(data, says):
     with pytest.raises(UserError, match=says):
         Plan.from_json(data)
@@ -64,7 +84,9 @@ def test_a_guard_narrower_than_the_coefficients_hold_is_conservative():
     guard = LIMIT.exponential.fit.guard
     narrow = [guard[0] + 1.0, guard[1] - 1.0]
     assert Plan.from_json({**changed(written(LIMIT), guard=narrow), "guard": narrow}).exponential.fit.guard == (
-        narrow[0], narrow[1])
+        narrow[0],
+        narrow[1],
+    )
 
 
 def test_the_plan_of_each_layer_is_held_against_its_own_coefficients():

@@ -3,7 +3,7 @@
 import pytest
 
 from cgf.errors import UserError
-from cgf.he.desilo import DesiloOwner
+from cgf.he.engines.desilo import DesiloOwner
 
 
 @pytest.fixture(scope="session")

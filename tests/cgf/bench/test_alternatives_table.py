@@ -15,8 +15,8 @@ from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
-from cgf.softmax.pointwise import ScaledReLU
-from cgf.softmax.quotient import Quad
+from cgf.softmax.published.pointwise import ScaledReLU
+from cgf.softmax.published.quotient import Quad
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,23 +28,34 @@ class Made:
         self.weights = weights
 
 
-@pytest.mark.parametrize(("function", "order", "positive", "shift"), [
-    (lambda x: x.softmax(-1), "strict", "yes", True),
-    (torch.relu, "weak", "not negative", False),
-    (lambda x: x, "strict", "no", False),
-    (lambda x: x.square() + 1, "no", "yes", False),
-    (lambda x: x - x.mean(-1, keepdim=True), "strict", "no", True),
-    (torch.ones_like, "weak", "yes", True),
-    (lambda x: (-x).softmax(-1), "no", "yes", True),
-], ids=["softmax", "relu", "identity", "square", "centred", "ones", "reversed"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "order", "positive", "shift"),
+    [
+        (lambda x: x.softmax(-1), "strict", "yes", True),
+        (torch.relu, "weak", "not negative", False),
+        (lambda x: x, "strict", "no", False),
+        (lambda x: x.square() + 1, "no", "yes", False),
+        (lambda x: x - x.mean(-1, keepdim=True), "strict", "no", True),
+        (torch.ones_like, "weak", "yes", True),
+        (lambda x: (-x).softmax(-1), "no", "yes", True),
+    ],
+    ids=["softmax", "relu", "identity", "square", "centred", "ones", "reversed"],
+)
 def test_properties_are_found_by_trying(function, order, positive, shift):
     found = kept(Made(function))
     assert (found.order, found.positive, found.shift_invariant) == (order, positive, shift)
 
 
 def result(softmax="cgf", seed=42, accuracy=0.9, levels=8, **more):
-    return {"host": "minilm", "task": "sst2", "softmax": softmax, "seed": seed, "accuracy": accuracy,
-            "total_levels": levels, **more}
+    return {
+        "host": "minilm",
+        "task": "sst2",
+        "softmax": softmax,
+        "seed": seed,
+        "accuracy": accuracy,
+        "total_levels": levels,
+        **more,
+    }
 
 
 def made(results):
@@ -53,8 +64,9 @@ def made(results):
 
 
 def test_costs_and_accuracies_meet_in_one_table(tmp_path):
-    lines = made([result(), result(seed=43, accuracy=0.8), result("own-variant", levels=4),
-                  result("exact", levels=None)])
+    lines = made(
+        [result(), result(seed=43, accuracy=0.8), result("own-variant", levels=4), result("exact", levels=None)]
+    )
     rows = {row["softmax"]: row for row in lines}
     assert list(rows) == ["exact", "cgf", "quad", "relu", "bpmax", "own-variant"]
     assert rows["exact"]["levels"] is None and rows["cgf"]["levels"] == 6 and rows["cgf"]["stand_in_for_exp"]
@@ -77,7 +89,7 @@ def test_result_files(tmp_path):
 
 
 def test_the_command(tmp_path):
-    command = [sys.executable, "scripts/alternatives.py", f"out={tmp_path}/t.json", f"train={tmp_path}/train"]
+    command = [sys.executable, "scripts/bench/alternatives.py", f"out={tmp_path}/t.json", f"train={tmp_path}/train"]
     done = subprocess.run([*command, "names=[cgf,sigmoid,gaussian]"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "t.json").read_text())

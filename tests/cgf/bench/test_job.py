@@ -6,14 +6,14 @@ import signal
 import numpy as np
 import pytest
 
+from cgf import memory
 from cgf.approx.chain import SquareChain
 from cgf.bench import job
 from cgf.errors import UserError
-from cgf.he import memory
 from cgf.he.circuits import circuit_for
-from cgf.he.sim import SimOwner
+from cgf.he.engines.sim import SimOwner
 from cgf.softmax.cgf import CGF
-from scripts import softmax_cost
+from scripts.bench import softmax_cost
 
 
 def softmax():

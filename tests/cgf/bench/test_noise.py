@@ -7,7 +7,7 @@ from cgf.bench import noise
 from cgf.bench.matrix import errors, exact_softmax, exponent
 from cgf.bench.noise import Bench, authors_exponential, evaluated, figure, normal_scores
 from cgf.errors import UserError
-from cgf.he.sim import SimOwner
+from cgf.he.engines.sim import SimOwner
 
 X = normal_scores(8, 32, 1)
 

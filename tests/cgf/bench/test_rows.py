@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cgf.bench import rows
-from cgf.bench.seed import ROOT, Seed
-from cgf.bench.study import Study
+from cgf.checkpoint import save
 from cgf.config import build, compose, resolved
-from cgf.distill.checkpoint import save
 from cgf.errors import UserError
 from cgf.results import append_line, read_json, write_json
 from cgf.softmax.bpmax import BPMax
@@ -19,6 +16,9 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
+from cgf.study import training_rows as rows
+from cgf.study.seed import ROOT, Seed
+from cgf.study.study import Study
 
 CONFIG = {
     "study": {"name": "toy", "common": [], "schedules": {"long": ["train.epochs=3"]}},
@@ -28,14 +28,21 @@ CONFIG = {
         "bpmax": {"schedule": "long", "after": "teacher", "options": [], "choices": [["p=3"], ["p=5"], ["p=7"]]},
         "calibrated": {"schedule": "long", "after": "teacher", "options": [], "like": "bpmax"},
     },
-}  # fmt: skip
+}
 VALIDATION = {"bpmax-0": 0.5, "bpmax-1": 0.75, "bpmax-2": 0.75}
 LABELS = [0, 1, 2, 3, 0, 1]
-PREDICTIONS = {"teacher": LABELS, "exact": [0, 1, 2, 0, 1, 0], "bpmax": [0, 1, 0, 3, 1, 1], "calibrated": LABELS,
-               "exact_narrow": [0, 1, 2, 3, 1, 0], "calibrated_narrow": LABELS}
+PREDICTIONS = {
+    "teacher": LABELS,
+    "exact": [0, 1, 2, 0, 1, 0],
+    "bpmax": [0, 1, 0, 3, 1, 1],
+    "calibrated": LABELS,
+    "exact_narrow": [0, 1, 2, 3, 1, 0],
+    "calibrated_narrow": LABELS,
+}
 
 # what run.json says of the model, as every checkpoint does
 MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": {}}
+
 
 class Machine:
     """Stands in for the processes: a checkpoint as training leaves it, predictions as an evaluation does."""
@@ -54,11 +61,17 @@ class Machine:
 
     def train(self, folder, p):
         git = {"commit": "a" * 40, "dirty": self.dirty and folder.name == "exact"}
-        run = {**dict.fromkeys(("time_utc", "versions", "hardware", "data")), **MODEL, "git": git,
-               "progress": {"epoch": 3, "seconds": 10.0}}
+        run = {
+            **dict.fromkeys(("time_utc", "versions", "hardware", "data")),
+            **MODEL,
+            "git": git,
+            "progress": {"epoch": 3, "seconds": 10.0},
+        }
         save(folder / "ckpt-12", {"w": torch.zeros(1)}, [BPMax(p=p)], run)
-        write_json(folder / "best.json", {"checkpoint": "ckpt-12", "step": 8, "val_samples": 8,
-                                          "val_accuracy": VALIDATION.get(folder.name, 0.9)})
+        write_json(
+            folder / "best.json",
+            {"checkpoint": "ckpt-12", "step": 8, "val_samples": 8, "val_accuracy": VALIDATION.get(folder.name, 0.9)},
+        )
         for step in (4, 8, 12):
             append_line(folder / "metrics.jsonl", {"step": step, "loss": 1.0})
             append_line(folder / "metrics.jsonl", {"step": step, "epoch": step / 4, "val_accuracy": 0.5})
@@ -66,9 +79,21 @@ class Machine:
     def evaluate(self, out):
         given = PREDICTIONS[out.stem.removesuffix("-plan")]
         correct = sum(a == b for a, b in zip(given, LABELS, strict=True))
-        write_json(out, {**dict.fromkeys(rows.MEASURED), "model": "m", "approx": "exact", "rows": "full",
-                         "samples": 6, "correct": correct, "accuracy": correct / 6, "predictions": given,
-                         "labels": LABELS, "run": {"git": {"commit": "b" * 40, "dirty": False}}})
+        write_json(
+            out,
+            {
+                **dict.fromkeys(rows.MEASURED),
+                "model": "m",
+                "approx": "exact",
+                "rows": "full",
+                "samples": 6,
+                "correct": correct,
+                "accuracy": correct / 6,
+                "predictions": given,
+                "labels": LABELS,
+                "run": {"git": {"commit": "b" * 40, "dirty": False}},
+            },
+        )
 
 
 def seed(folder, machine, number=42, decides=None):
@@ -81,12 +106,17 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     one.carry_out(rows.needed(one.study, ["bpmax"], True))
     assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
     assert rows.write_rows(one, ["exact", "bpmax", "calibrated"], "t", tmp_path) == [
-        tmp_path / "toy-t-exact-42.json", tmp_path / "toy-t-bpmax-42.json"]  # fmt: skip
+        tmp_path / "toy-t-exact-42.json",
+        tmp_path / "toy-t-bpmax-42.json",
+    ]
     row = read_json(tmp_path / "toy-t-bpmax-42.json")
     assert row["paired"] == {"both": 2, "neither": 1, "this_alone": 2, "exact_alone": 1}
     assert (row["accuracy"], row["accuracy_exact"], row["accuracy_teacher"]) == (4 / 6, 3 / 6, 1.0)
     assert [(t["options"], t["validation"], t["chosen"]) for t in row["trials"]] == [
-        (["p=3"], 0.5, False), (["p=5"], 0.75, True), (["p=7"], 0.75, False)]  # fmt: skip
+        (["p=3"], 0.5, False),
+        (["p=5"], 0.75, True),
+        (["p=7"], 0.75, False),
+    ]
     assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
@@ -105,8 +135,15 @@ def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monke
     machine = Machine()
     one = Seed(Study.of(config), 42, tmp_path, more=("predictions=true",), execute=machine)
     one.carry_out(["teacher", "exact"])
-    planned = {**read_json(one.planned("exact")), "accuracy": 1 / 6, "correct": 1, "predictions": [0, 0, 0, 0, 1, 0],
-               "approx": "chain", "beyond_guard": 7, "red": ["7 entries lay beyond the plan's guard"]}
+    planned = {
+        **read_json(one.planned("exact")),
+        "accuracy": 1 / 6,
+        "correct": 1,
+        "predictions": [0, 0, 0, 0, 1, 0],
+        "approx": "chain",
+        "beyond_guard": 7,
+        "red": ["7 entries lay beyond the plan's guard"],
+    }
     write_json(one.planned("exact"), planned)
     row = rows.row(one, one.study.run("exact"), "t")
     assert (row["accuracy"], row["accuracy_planned"]) == (3 / 6, 1 / 6)
@@ -123,8 +160,15 @@ def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):
     told = rows.recorded(first.study, "t", tmp_path, 42)
     assert list(told) == ["bpmax"] and rows.known(told) == {"bpmax": 1}
     machine = Machine()
-    other = Seed(first.study, 43, tmp_path / "gone" / "seed-43", tmp_path / "gone" / "seed-42", known=rows.known(told),
-                 more=("predictions=true",), execute=machine)
+    other = Seed(
+        first.study,
+        43,
+        tmp_path / "gone" / "seed-43",
+        tmp_path / "gone" / "seed-42",
+        known=rows.known(told),
+        more=("predictions=true",),
+        execute=machine,
+    )
     other.carry_out(rows.needed(other.study, ["bpmax", "calibrated"], False))
     assert machine.names == ["teacher", "exact", "bpmax-1", "calibrated"]
     for name in ("bpmax", "calibrated"):
@@ -160,8 +204,10 @@ def test_what_is_needed_and_wanted():
 
 def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
     """Attention-only training is set beside exact softmax trained in its attention alone."""
-    narrow = {"exact_narrow": {"schedule": "long", "after": "teacher", "options": []},
-              "calibrated_narrow": {"schedule": "long", "after": "teacher", "options": [], "against": "exact_narrow"}}
+    narrow = {
+        "exact_narrow": {"schedule": "long", "after": "teacher", "options": []},
+        "calibrated_narrow": {"schedule": "long", "after": "teacher", "options": [], "against": "exact_narrow"},
+    }
     study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], **narrow}})
     assert rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
@@ -178,9 +224,16 @@ def test_other_samples_are_not_paired():
         rows.paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
 
 
-@pytest.mark.parametrize("softmax, full, masked", [
-    (BPMax(p=3), 2, 2), (TaylorCGF(degree=3), 3, 4), (ChainCGF(k=3, trainable="none"), 4, 5),
-    (Exact(), None, None), (CGF(), None, None)])
+@pytest.mark.parametrize(
+    "softmax, full, masked",
+    [
+        (BPMax(p=3), 2, 2),
+        (TaylorCGF(degree=3), 3, 4),
+        (ChainCGF(k=3, trainable="none"), 4, 5),
+        (Exact(), None, None),
+        (CGF(), None, None),
+    ],
+)
 def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
     save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], MODEL)
     assert rows.total_levels(tmp_path, "full", False) == full
@@ -189,7 +242,7 @@ def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
 
 def test_levels_of_a_plan(tmp_path):
     from cgf.approx.fit import chain
-    from cgf.approx.plan import Plan
+    from cgf.plan.plan import Plan
 
     save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], MODEL)
     plan = Plan(chain(-16.0, 1.0, 4), "full", 1, 5, 4, None, 1e-4)
@@ -227,7 +280,9 @@ def test_students_of_a_host_are_trained_alike(name):
         else:
             assert told[run.name] == told[other]
     assert [run.name for run in study.runs if run.after is None] in (
-        ["teacher"], ["teacher", "exact_lora", "lora", "lora_tempered"])
+        ["teacher"],
+        ["teacher", "exact_lora", "lora", "lora_tempered"],
+    )
     trials = max(len(study.run(name).choices) for name in ("bpmax", "bpmax_calibrated"))
     assert trials == max(len(run.choices) for run in study.runs) > 1
 
@@ -258,7 +313,6 @@ def test_a_task_has_options_of_its_own():
 
     short = compose("train", [*common("sst2")])
     assert short.task.name == "sst2" and short.task.min_words == 10 and short.task.limit == {"train": 8000}
-    assert common("banking77") == ("model=minilm", "task=banking77", "train.precision=bf16",
-                                   "train.save_every=100")
+    assert common("banking77") == ("model=minilm", "task=banking77", "train.precision=bf16", "train.save_every=100")
     folders = [compose("rows", ["host=minilm", f"study.task={t}"]).folder for t in ("sst2", "banking77")]
     assert folders == ["minilm-sst2", "minilm-banking77"]

@@ -7,27 +7,41 @@ from pathlib import Path
 
 import pytest
 
-from cgf.bench import study_rows
-from cgf.bench.seed import ROOT, Seed
-from cgf.bench.study import Study
 from cgf.config import build, compose, resolved
 from cgf.errors import UserError
 from cgf.report.blocks import of_means
 from cgf.results import read_lines, write_json
+from cgf.study import range_rows as study_rows
+from cgf.study.seed import ROOT, Seed
+from cgf.study.study import Study
 
 CONFIG = {
-    "study": {"name": "toy", "common": ["model=m"],
-              "schedules": {"long": ["train.epochs=3"], "short": ["train.epochs=2"]}},
+    "study": {
+        "name": "toy",
+        "common": ["model=m"],
+        "schedules": {"long": ["train.epochs=3"], "short": ["train.epochs=2"]},
+    },
     "runs": {
         "teacher": {"schedule": "long", "options": ["softmax=exact"]},
-        "cgf": {"schedule": "long", "after": "teacher", "against": "exact", "options": ["softmax=cgf"],
-                "watch": [-4.0, 1.0], "chain": 5},
+        "cgf": {
+            "schedule": "long",
+            "after": "teacher",
+            "against": "exact",
+            "options": ["softmax=cgf"],
+            "watch": [-4.0, 1.0],
+            "chain": 5,
+        },
         "exact": {"schedule": "long", "after": "teacher", "options": ["softmax=exact"]},
-        "power": {"schedule": "short", "after": "exact", "against": "exact", "options": ["softmax=bpmax"],
-                  "choices": [["p=3"], ["p=5"], ["p=7"]]},
+        "power": {
+            "schedule": "short",
+            "after": "exact",
+            "against": "exact",
+            "options": ["softmax=bpmax"],
+            "choices": [["p=3"], ["p=5"], ["p=7"]],
+        },
         "more": {"schedule": "short", "after": "power", "options": ["softmax=bpmax"], "like": "power"},
     },
-}  # fmt: skip
+}
 VALIDATION = {"power-0": 0.5, "power-1": 0.75, "power-2": 0.75}
 CORRECT = {"teacher": 80, "cgf": 88, "cgf-chain5": 87, "cgf-plan": 86, "exact": 90, "power": 60, "more": 70}
 
@@ -51,35 +65,67 @@ class Machine:
 
     def train(self, folder, options):
         progress = {"epoch": int(options["train.epochs"]), "seconds": 10.0, "finished": True}
-        write_json(folder / "best.json", {"checkpoint": "ckpt-1", "val_accuracy": VALIDATION.get(folder.name, 0.9),
-                                          "val_samples": 8})
-        write_json(folder / "ckpt-1" / "run.json", {"progress": progress, "git": {"commit": "a", "dirty": False},
-                                                    "versions": {}, "hardware": {}, "config": {
-                                                        "train": options["train.epochs"], "softmax": {},
-                                                        "penalty": {}, "model": "left out"}})
+        write_json(
+            folder / "best.json",
+            {"checkpoint": "ckpt-1", "val_accuracy": VALIDATION.get(folder.name, 0.9), "val_samples": 8},
+        )
+        write_json(
+            folder / "ckpt-1" / "run.json",
+            {
+                "progress": progress,
+                "git": {"commit": "a", "dirty": False},
+                "versions": {},
+                "hardware": {},
+                "config": {"train": options["train.epochs"], "softmax": {}, "penalty": {}, "model": "left out"},
+            },
+        )
 
     def evaluate(self, out, options):
         assert not out.exists(), "of another training: eval_plain.py would not overwrite it"
         correct = CORRECT[out.stem] + self.more
         chain, own = "approx" in options, out.stem in ("cgf", "cgf-chain5")
-        write_json(out, {**dict.fromkeys(study_rows.KEPT), "samples": 100, "correct": correct,
-                         "accuracy": correct / 100, "approx": "chain" if chain else "exact",
-                         "outside_domain": (2e-5 if self.more else 1e-5) if own else None,
-                         "watched": [-4.0, 1.0] if "domain" in options else None,
-                         "beyond_guard": 1 if chain else None,
-                         "run": {"git": {"commit": "b", "dirty": False}}})  # fmt: skip
+        write_json(
+            out,
+            {
+                **dict.fromkeys(study_rows.KEPT),
+                "samples": 100,
+                "correct": correct,
+                "accuracy": correct / 100,
+                "approx": "chain" if chain else "exact",
+                "outside_domain": (2e-5 if self.more else 1e-5) if own else None,
+                "watched": [-4.0, 1.0] if "domain" in options else None,
+                "beyond_guard": 1 if chain else None,
+                "run": {"git": {"commit": "b", "dirty": False}},
+            },
+        )
 
     def names(self):
-        return [options.get("run") or f"{script.split('_')[0].split('/')[-1]} {Path(options['ckpt']).name}"
-                for script, options, _ in self.calls]
+        return [
+            options.get("run") or f"{script.split('_')[0].split('/')[-1]} {Path(options['ckpt']).name}"
+            for script, options, _ in self.calls
+        ]
 
 
 def seed(folder, machine, number=42, decides=None):
     return Seed(Study.of(CONFIG), number, folder, decides, execute=machine)
 
 
-ORDER = ["teacher", "eval teacher", "cgf", "eval cgf", "plan.py cgf", "eval cgf", "exact", "eval exact", "power-0",
-         "power-1", "power-2", "eval power-1", "more", "eval more"]  # fmt: skip
+ORDER = [
+    "teacher",
+    "eval teacher",
+    "cgf",
+    "eval cgf",
+    "plan.py cgf",
+    "eval cgf",
+    "exact",
+    "eval exact",
+    "power-0",
+    "power-1",
+    "power-2",
+    "eval power-1",
+    "more",
+    "eval more",
+]
 
 
 def test_runs_build_on_each_other_in_order(tmp_path):
@@ -88,10 +134,17 @@ def test_runs_build_on_each_other_in_order(tmp_path):
     assert machine.names() == ORDER
     by_name = {options["run"]: options for script, options, _ in machine.calls if script == "train.py"}
     assert "ckpt" not in by_name["teacher"] and "distill.teacher" not in by_name["teacher"]
-    starts = {name: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name)
-              for name, o in by_name.items() if "ckpt" in o}
-    assert starts == {"cgf": ("teacher", "teacher"), "exact": ("teacher", "teacher"), "power-0": ("exact", "teacher"),
-                      "power-1": ("exact", "teacher"), "power-2": ("exact", "teacher"), "more": ("power-1", "teacher")}
+    starts = {
+        name: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name) for name, o in by_name.items() if "ckpt" in o
+    }
+    assert starts == {
+        "cgf": ("teacher", "teacher"),
+        "exact": ("teacher", "teacher"),
+        "power-0": ("exact", "teacher"),
+        "power-1": ("exact", "teacher"),
+        "power-2": ("exact", "teacher"),
+        "more": ("power-1", "teacher"),
+    }
     assert [by_name[f"power-{i}"]["p"] for i in range(3)] == ["3", "5", "7"] and by_name["more"]["p"] == "5"
     assert all(o["seed"] == "42" and o["model"] == "m" for o in by_name.values())
     assert [by_name[name]["train.epochs"] for name in ("teacher", "exact", "more")] == ["3", "3", "2"]
@@ -137,8 +190,16 @@ def test_what_is_trained_anew_is_evaluated_anew(tmp_path):
     assert machine.names() == [*ORDER, *again, *again]
     shutil.rmtree(tmp_path / "exact")
     seed(tmp_path, machine).carry_out(["teacher", "exact", "power", "more"])
-    assert machine.names()[-8:] == ["exact", "eval exact", "power-0", "power-1", "power-2", "eval power-1", "more",
-                                    "eval more"]  # fmt: skip
+    assert machine.names()[-8:] == [
+        "exact",
+        "eval exact",
+        "power-0",
+        "power-1",
+        "power-2",
+        "eval power-1",
+        "more",
+        "eval more",
+    ]
 
 
 def test_what_is_planned_anew_is_evaluated_with_its_plan_anew(tmp_path):
@@ -196,12 +257,18 @@ sys.exit({code})
 """
 
 
-@pytest.mark.parametrize("red, code, writes, goes_on", [
-    (["3 entries lay beyond the plan's guard"], 1, True, True), ([], 1, True, False),
-    (["3 entries lay beyond the plan's guard"], 2, True, False), ([], 1, False, False), ([], 0, True, True),
-])
+@pytest.mark.parametrize(
+    "red, code, writes, goes_on",
+    [
+        (["3 entries lay beyond the plan's guard"], 1, True, True),
+        ([], 1, True, False),
+        (["3 entries lay beyond the plan's guard"], 2, True, False),
+        ([], 1, False, False),
+        ([], 0, True, True),
+    ],
+)
 def test_a_red_evaluation_is_a_result_and_a_crash_is_none(tmp_path, monkeypatch, red, code, writes, goes_on):
-    monkeypatch.setattr("cgf.bench.seed.ROOT", tmp_path)
+    monkeypatch.setattr("cgf.study.seed.ROOT", tmp_path)
     (tmp_path / "eval_plain.py").write_text(FAKE.format(writes=writes, red=red, code=code))
     out = tmp_path / "eval" / "cgf.json"
     if not writes:  # what an evaluation before this one left is not the result of this one
@@ -217,11 +284,14 @@ def test_a_red_evaluation_is_a_result_and_a_crash_is_none(tmp_path, monkeypatch,
             assert read_lines(tmp_path / "steps.jsonl") == []
 
 
-@pytest.mark.parametrize("change, says", [
-    ({"after": "later"}, "run cgf needs later to be done before it, and of the runs .*exact.* can be"),
-    ({"after": "cgf"}, "run cgf needs cgf to be done before it"),
-    ({"schedule": "none"}, "run cgf needs a schedule 'none', and study toy has long, short"),
-])
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"after": "later"}, "run cgf needs later to be done before it, and of the runs .*exact.* can be"),
+        ({"after": "cgf"}, "run cgf needs cgf to be done before it"),
+        ({"schedule": "none"}, "run cgf needs a schedule 'none', and study toy has long, short"),
+    ],
+)
 def test_runs_that_do_not_hold_together_are_refused(change, says):
     config = json.loads(json.dumps(CONFIG))
     config["runs"]["cgf"].update(change)
@@ -243,8 +313,11 @@ def test_a_teacher_of_its_own(tmp_path):
     config["runs"]["cgf"]["teacher"] = "exact"
     study, machine = Study.of(config), Machine()
     Seed(study, 42, tmp_path, execute=machine).carry_out(["teacher", "cgf", "exact"])
-    told = {o["run"]: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name)
-            for script, o, _ in machine.calls if script == "train.py" and "ckpt" in o}
+    told = {
+        o["run"]: (Path(o["ckpt"]).name, Path(o["distill.teacher"]).name)
+        for script, o, _ in machine.calls
+        if script == "train.py" and "ckpt" in o
+    }
     assert told == {"exact": ("teacher", "teacher"), "cgf": ("teacher", "exact")} and list(told) == ["exact", "cgf"]
     assert [r.name for r in study.lineage(study.run("cgf"))] == ["cgf", "teacher", "exact", "teacher"]
 
@@ -255,8 +328,17 @@ def test_rows_and_means(tmp_path):
     seed(tmp_path / "seed-43", Machine(2), 43, tmp_path / "seed-42").carry_out(["teacher", "cgf", "exact"])
     found = study_rows.gathered(study, [42, 43, 44], tmp_path, 42)
     assert [(r["run"], r["seed"], r["epochs"]) for r in found["rows"]] == [
-        ("teacher", 42, 3), ("cgf", 42, 3), ("cgf", 42, 3), ("exact", 42, 3), ("power", 42, 5), ("more", 42, 7),
-        ("teacher", 43, 3), ("cgf", 43, 3), ("cgf", 43, 3), ("exact", 43, 3)]
+        ("teacher", 42, 3),
+        ("cgf", 42, 3),
+        ("cgf", 42, 3),
+        ("exact", 42, 3),
+        ("power", 42, 5),
+        ("more", 42, 7),
+        ("teacher", 43, 3),
+        ("cgf", 43, 3),
+        ("cgf", 43, 3),
+        ("exact", 43, 3),
+    ]
     first = found["rows"][1]
     assert (first["correct"], first["samples"], first["val_samples"], first["seconds"]) == (88, 100, 8, 10.0)
     assert first["git"]["trained"]["commit"] == "a" and first["git"]["evaluated"]["commit"] == "b"
@@ -274,8 +356,10 @@ def test_rows_and_means(tmp_path):
     tries = [(t["options"], t["val_accuracy"], t["chosen"]) for t in found["trials"]]
     assert tries == [(["p=3"], 0.5, False), (["p=5"], 0.75, True), (["p=7"], 0.75, False)]
     table = of_means(found["means"])
-    assert ("| toy | cgf | exact | – | 3 | 42, 43 (partial) | 89.00 % (88.00 to 90.00) | -2.00 | 0.0020 % of [-4, 1] |"
-            in table)
+    assert (
+        "| toy | cgf | exact | – | 3 | 42, 43 (partial) | 89.00 % (88.00 to 90.00) | -2.00 | 0.0020 % of [-4, 1] |"
+        in table
+    )
 
 
 def test_seeds_on_machines_that_share_the_result_file_alone(tmp_path):
@@ -305,8 +389,14 @@ def test_seeds_on_machines_that_share_the_result_file_alone(tmp_path):
     fewer = study_rows.gathered(Study.of(earlier), [44], tmp_path / "three", 42, kept)
     assert [r["run"] for r in fewer["rows"]] == ["teacher", "cgf", "cgf"]
     with pytest.raises(UserError, match="choice of power needs"):
-        Seed(Study.of(changed), 44, two / "seed-44", two / "seed-42", execute=Machine(),
-             known=study_rows.choices(Study.of(changed), kept, 42)).carry_out()
+        Seed(
+            Study.of(changed),
+            44,
+            two / "seed-44",
+            two / "seed-42",
+            execute=Machine(),
+            known=study_rows.choices(Study.of(changed), kept, 42),
+        ).carry_out()
 
 
 STUDIES = sorted(p.stem for p in (ROOT / "configs" / "study").glob("*.yaml"))

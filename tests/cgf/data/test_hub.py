@@ -66,9 +66,7 @@ def test_banking_from_the_hub_equals_local(make, data_root, hub):
 
 def test_sst2_from_the_hub_equals_local(make, data_root, hub):
     local = make("sst2", data_root)
-    rows = {
-        k: [(t + " ", ["negative", "positive"][int(v)]) for t, v in r] for k, r in local._source.rows.items()
-    }
+    rows = {k: [(t + " ", ["negative", "positive"][int(v)]) for t, v in r] for k, r in local._source.rows.items()}
     names = ["negative", "positive"]
     splits = {"train": rows["train"], "validation": rows["test"]}
     hub({k: as_hub(v, "sentence", "label", names) for k, v in splits.items()})
@@ -77,9 +75,7 @@ def test_sst2_from_the_hub_equals_local(make, data_root, hub):
 
 def test_other_columns_and_splits(make, hub):
     hub({"train": Dataset.from_dict({"a": ["x"]})})
-    with pytest.raises(
-        UserError, match=r"needs the splits train, validation of hub dataset stanfordnlp/sst2"
-    ):
+    with pytest.raises(UserError, match=r"needs the splits train, validation of hub dataset stanfordnlp/sst2"):
         _ = make("sst2")._splits
     wrong = Dataset.from_dict({"a": ["x"]})
     hub({"train": wrong, "validation": wrong})
@@ -89,9 +85,7 @@ def test_other_columns_and_splits(make, hub):
         _ = make("sst2")._splits
 
 
-@pytest.mark.parametrize(
-    ("name", "hub_id"), [("clinc150", "clinc/clinc_oos"), ("imagenet1k", "ILSVRC/imagenet-1k")]
-)
+@pytest.mark.parametrize(("name", "hub_id"), [("clinc150", "clinc/clinc_oos"), ("imagenet1k", "ILSVRC/imagenet-1k")])
 def test_unreachable_hub_fails_fast(make, monkeypatch, tmp_path, name, hub_id):
     # A real refused connection: nothing listens on this port.
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
@@ -101,12 +95,7 @@ def test_unreachable_hub_fails_fast(make, monkeypatch, tmp_path, name, hub_id):
         _ = make(name).class_names
     assert time.monotonic() - start < 8
     message = str(caught.value)
-    assert (
-        hub_id in message
-        and "CGF_DATA_ROOT" in message
-        and "hf auth login" in message
-        and "\n" not in message
-    )
+    assert hub_id in message and "CGF_DATA_ROOT" in message and "hf auth login" in message and "\n" not in message
 
 
 def test_gated_hub(make, monkeypatch, hub):

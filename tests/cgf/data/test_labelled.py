@@ -51,14 +51,21 @@ def test_a_small_archive_is_split_by_class(make, small, colour):
     assert counts == {"train": {0: 7, 1: 7}, "val": {0: 1, 1: 1}, "test": {0: 2, 1: 2}}
 
 
-@pytest.mark.parametrize("rows, columns, says", [
-    (GOOD, "file,klass,name", "needs rows with the columns file, label and name, and it has 20 rows with file, klass"),
-    ([], "file,label,name", "it has 0 rows"),
-    ([*GOOD, "val_99.JPEG,0,a"], "file,label,name", "lacks 1, val_99.JPEG for one"),
-    ([*GOOD[:-1], "val_19.JPEG,x,b"], "file,label,name", "needs a whole number as the label of val_19.JPEG"),
-    ([*GOOD[:-1], "val_19.JPEG,1,c"], "file,label,name", "needs one name for a class, and class 1 is 'b' and 'c'"),
-    ([*GOOD[:-1], "val_19.JPEG,5,c"], "file,label,name", "needs labels from 0 without a gap"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows, columns, says",
+    [
+        (
+            GOOD,
+            "file,klass,name",
+            "needs rows with the columns file, label and name, and it has 20 rows with file, klass",
+        ),
+        ([], "file,label,name", "it has 0 rows"),
+        ([*GOOD, "val_99.JPEG,0,a"], "file,label,name", "lacks 1, val_99.JPEG for one"),
+        ([*GOOD[:-1], "val_19.JPEG,x,b"], "file,label,name", "needs a whole number as the label of val_19.JPEG"),
+        ([*GOOD[:-1], "val_19.JPEG,1,c"], "file,label,name", "needs one name for a class, and class 1 is 'b' and 'c'"),
+        ([*GOOD[:-1], "val_19.JPEG,5,c"], "file,label,name", "needs labels from 0 without a gap"),
+    ],
+)
 def test_a_bad_table_is_one_sentence(make, small, colour, rows, columns, says):
     with pytest.raises(UserError, match=says):
         make("tiny_imagenet", small(rows, columns)).dataset("train", colour)

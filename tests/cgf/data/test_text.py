@@ -14,11 +14,7 @@ def tasks(make, data_root):
 
 @pytest.mark.parametrize(
     ("name", "classes", "train", "val", "test"),
-    [
-        ("clinc150", 150, 15000, 3000, 4500),
-        ("banking77", 77, 9003, 1000, 3080),
-        ("sst2", 2, 60535, 6814, 872),
-    ],
+    [("clinc150", 150, 15000, 3000, 4500), ("banking77", 77, 9003, 1000, 3080), ("sst2", 2, 60535, 6814, 872)],
 )
 def test_counts(tasks, name, classes, train, val, test):
     task = tasks[name]

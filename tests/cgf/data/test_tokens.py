@@ -37,9 +37,15 @@ def test_the_second_time_is_read(tmp_path, counted):
     assert tokenized(TEXTS, tokenizer(*"abcd"), 8) == wanted and len(counted) == 2  # no cache: always anew
 
 
-@pytest.mark.parametrize("texts, words, length", [
-    (["a b c", "d", "b", "é a a"], "abcd", 8), (["a b c d", "b", "", "é a a"], "abcd", 8), (TEXTS, "abdc", 8),
-    (TEXTS, "abcd", 2)])
+@pytest.mark.parametrize(
+    "texts, words, length",
+    [
+        (["a b c", "d", "b", "é a a"], "abcd", 8),
+        (["a b c d", "b", "", "é a a"], "abcd", 8),
+        (TEXTS, "abdc", 8),
+        (TEXTS, "abcd", 2),
+    ],
+)
 def test_a_change_is_noticed(texts, words, length, tmp_path, counted):
     tokenized(TEXTS, tokenizer(*"abcd"), 8, str(tmp_path))
     fresh = tokenized(texts, tokenizer(*words), length)

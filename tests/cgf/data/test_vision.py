@@ -156,11 +156,13 @@ def test_splits_that_share_images_are_refused(make, folder, colour):
     place = folder / "imagenet1k"
     (place / "linked").mkdir()
     (place / "linked" / "cat").symlink_to(place / "train" / "cat")
-    for folders, shown in (({"train": ".", "test": "."}, "/. for train has images of .*/. for test"),
-                           ({"train": "train", "test": "./val/../train"}, "/train for train has images of .* for test"),
-                           ({"train": ".", "test": "val"}, "/. for train has images of .*/val for test"),
-                           ({"train": "train", "val": "train", "test": "val"}, "/train for train has .* for val"),
-                           ({"train": "train", "test": "linked"}, "/train for train has images of .*/linked for test")):
+    for folders, shown in (
+        ({"train": ".", "test": "."}, "/. for train has images of .*/. for test"),
+        ({"train": "train", "test": "./val/../train"}, "/train for train has images of .* for test"),
+        ({"train": ".", "test": "val"}, "/. for train has images of .*/val for test"),
+        ({"train": "train", "val": "train", "test": "val"}, "/train for train has .* for val"),
+        ({"train": "train", "test": "linked"}, "/train for train has images of .*/linked for test"),
+    ):
         with pytest.raises(UserError, match=shown):
             make("imagenet1k", folder, classes=None, folders=folders).dataset("train", colour)
     assert len(make("imagenet1k", folder, classes=3).dataset("test", colour)) == 18
@@ -172,14 +174,18 @@ def test_an_archives_folder_serves_one_split(make, data_root, colour):
             make("cifar10", data_root, folders={"train": "train", "test": test}).dataset("train", colour)
 
 
-@pytest.mark.parametrize("name, setting", [
-    ("imagenet1k", {"folders": {"train": "../other/train", "test": "val"}}),
-    ("imagenet1k", {"folders": {"train": "train", "test": "/tmp"}}),
-    ("cifar10", {"archive": "a/../../b.zip"}),
-    ("tiny_imagenet", {"table": "../labels.csv"}), ("tiny_imagenet", {"archive": "/a.zip"}),
-    ("banking77", {"files": {"train": "train.csv", "test": "../sst2/dev.tsv"}}),
-    ("banking77", {"class_file": "/etc/passwd"}),
-])
+@pytest.mark.parametrize(
+    "name, setting",
+    [
+        ("imagenet1k", {"folders": {"train": "../other/train", "test": "val"}}),
+        ("imagenet1k", {"folders": {"train": "train", "test": "/tmp"}}),
+        ("cifar10", {"archive": "a/../../b.zip"}),
+        ("tiny_imagenet", {"table": "../labels.csv"}),
+        ("tiny_imagenet", {"archive": "/a.zip"}),
+        ("banking77", {"files": {"train": "train.csv", "test": "../sst2/dev.tsv"}}),
+        ("banking77", {"class_file": "/etc/passwd"}),
+    ],
+)
 def test_paths_of_a_task_stay_inside_its_folder(make, name, setting):
     with pytest.raises(UserError, match=rf"task.{next(iter(setting))}.* needs a path inside the folder of task {name}"):
         make(name, None, **setting)

@@ -47,12 +47,20 @@ class Notes:
     def write(self, name):
         trainer = self.trainer
         digest = hashlib.sha256()
-        for tensor in [*trainer.host.model.state_dict().values(),
-                       *(t for s in trainer.softmaxes for t in s.tensors().values())]:  # fmt: skip
+        for tensor in [
+            *trainer.host.model.state_dict().values(),
+            *(t for s in trainer.softmaxes for t in s.tensors().values()),
+        ]:
             digest.update(tensor.detach().numpy().tobytes())
         images = [trainer.train_set[i]["pixel_values"] for i in range(len(trainer.train_set))]
-        about = {"count": trainer.processes.count, "weights": digest.hexdigest(), "progress": vars(trainer.progress),
-                 "seen": self.seen, "samples": prints(images), "shares": self.shares}  # fmt: skip
+        about = {
+            "count": trainer.processes.count,
+            "weights": digest.hexdigest(),
+            "progress": vars(trainer.progress),
+            "seen": self.seen,
+            "samples": prints(images),
+            "shares": self.shares,
+        }
         (FOLDER / f"{name}-{trainer.processes.rank}.json").write_text(json.dumps(about))
 
 

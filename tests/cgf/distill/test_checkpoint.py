@@ -10,15 +10,22 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from cgf.distill import checkpoint
-from cgf.distill.checkpoint import TrainingState, complete_checkpoints, read, resolve, save
-from cgf.distill.run import RunFolder
+from cgf import checkpoint
+from cgf.checkpoint import TrainingState, complete_checkpoints, read, resolve, save
+from cgf.distill.run_folder import RunFolder
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 
-RUN = {"model": "m", "task": "t", "num_classes": 2, "family": "vit", "source": {}, "config": {"a": {"b": 1}},
-       "progress": {"finished": False}}  # fmt: skip
+RUN = {
+    "model": "m",
+    "task": "t",
+    "num_classes": 2,
+    "family": "vit",
+    "source": {},
+    "config": {"a": {"b": 1}},
+    "progress": {"finished": False},
+}
 
 
 def measured(layers):
@@ -82,7 +89,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
 
 def test_run_json_is_written_last(tmp_path, monkeypatch):
     """Whatever the moment of a kill: where run.json is, the rest is there too."""
-    from cgf.distill import checkpoint
+    from cgf import checkpoint
 
     present = []
     original = checkpoint.write_json

@@ -11,15 +11,20 @@ from test_trainer import Host, trainer
 from torch import nn
 
 from cgf.approx.fit import chain
-from cgf.distill.checkpoint import read
+from cgf.checkpoint import read
 from cgf.errors import UserError
+from cgf.models.load import from_checkpoint
 from cgf.results import read_lines
 from cgf.softmax.chain_cgf import ChainCGF
-from models.load import from_checkpoint
 
 FIT = chain(-18.0, 1.2, 3)
-SMALL = ("task.limit={train: 64, val: 32, test: 16}", "train.batch_size=16", "train.log_every=1000", "train.lr=1e-3",
-         "model.options.depth=2")  # fmt: skip
+SMALL = (
+    "task.limit={train: 64, val: 32, test: 16}",
+    "train.batch_size=16",
+    "train.log_every=1000",
+    "train.lr=1e-3",
+    "model.options.depth=2",
+)
 
 
 # -- the training loop ----------------------------------------------------------------------------------
@@ -64,8 +69,16 @@ def test_steps_move_the_constants_and_lower_the_loss(tmp_path):
 @pytest.mark.parametrize("scale", [0.0, 0.5, 3.0])
 def test_they_learn_at_a_rate_of_their_own(scale, tmp_path):
     """AdamW's first step is its learning rate long, whatever the gradient."""
-    made, softmax, student = small(tmp_path, frozen=False, max_steps=1, softmax_lr=scale, lr=0.01, grad_norm=0,
-                                   schedule="constant", weight_decay=0.0)  # fmt: skip
+    made, softmax, student = small(
+        tmp_path,
+        frozen=False,
+        max_steps=1,
+        softmax_lr=scale,
+        lr=0.01,
+        grad_norm=0,
+        schedule="constant",
+        weight_decay=0.0,
+    )
     before = student.model.weight.detach().clone()
     made.fit()
     assert moved(softmax).abs().tolist() == pytest.approx([0.01 * scale] * 4, rel=1e-4, abs=1e-12)
@@ -78,8 +91,10 @@ def test_no_decay_and_a_clipping_of_their_own(tmp_path):
     norms = []
 
     def note(optimizer, *_):
-        norms.extend(torch.cat([p.grad.reshape(-1).double() for p in ps]).norm()
-                     for ps in (student.model.parameters(), softmax.parameters()))
+        norms.extend(
+            torch.cat([p.grad.reshape(-1).double() for p in ps]).norm()
+            for ps in (student.model.parameters(), softmax.parameters())
+        )
 
     made.optimizer.optimizer.register_step_pre_hook(note)
     made.fit()
@@ -117,8 +132,15 @@ def kept(run):
 @pytest.mark.parametrize("tune", ["full", "attention", "lora"])
 @pytest.mark.parametrize("trainable", ["layer", "head"])
 def test_constants_are_trained_whatever_else_is(tune, trainable, teacher, tmp_path):
-    run = train(tmp_path, "run", "softmax=cgf_chain", f"softmax.trainable={trainable}", f"tune={tune}",
-                f"ckpt={teacher}", "train.max_steps=2")
+    run = train(
+        tmp_path,
+        "run",
+        "softmax=cgf_chain",
+        f"softmax.trainable={trainable}",
+        f"tune={tune}",
+        f"ckpt={teacher}",
+        "train.max_steps=2",
+    )
     own, keys = kept(run)
     assert set(own) == {f"softmax.{layer}.{n}" for layer in (0, 1) for n in ("alpha", "beta", "constants")}
     assert keys - set(own) == set(load_file(read(teacher).path / "model.safetensors"))
@@ -151,16 +173,30 @@ def test_the_best_checkpoint_comes_with_its_own_constants(teacher, tmp_path):
 def test_training_goes_on_from_a_checkpoints_constants(teacher, tmp_path):
     first = train(tmp_path, "first", "softmax=cgf_chain", f"ckpt={teacher}", "train.max_steps=2")
     same = train(tmp_path, "same", "softmax=cgf_chain", f"ckpt={first}", "train.max_steps=1", "train.softmax_lr=0")
-    other = train(tmp_path, "other", "softmax=cgf_chain", "softmax.below=1", f"ckpt={first}", "train.max_steps=1",
-                  "train.softmax_lr=0")
+    other = train(
+        tmp_path,
+        "other",
+        "softmax=cgf_chain",
+        "softmax.below=1",
+        f"ckpt={first}",
+        "train.max_steps=1",
+        "train.softmax_lr=0",
+    )
     assert all(torch.equal(v, kept(same)[0][k]) for k, v in kept(first)[0].items())
     assert float(kept(other)[0]["softmax.0.beta"]) == FIT.b  # another softmax starts from its own fit
 
 
 @pytest.mark.parametrize("trainable, levels", [("layer", 4), ("head", 4), ("none", 4)])
 def test_both_evaluations_use_the_trained_chains_without_a_plan(trainable, levels, teacher, tmp_path):
-    run = train(tmp_path, "run", "softmax=cgf_chain", f"softmax.trainable={trainable}", f"ckpt={teacher}",
-                "train.max_steps=3", "train.softmax_lr=10")
+    run = train(
+        tmp_path,
+        "run",
+        "softmax=cgf_chain",
+        f"softmax.trainable={trainable}",
+        f"ckpt={teacher}",
+        "train.max_steps=3",
+        "train.softmax_lr=10",
+    )
     out = tmp_path / "out.json"
     assert call("eval_plain", f"ckpt={run}", f"out={out}").returncode == 0
     plain = json.loads(out.read_text())
@@ -182,8 +218,16 @@ def test_both_evaluations_use_the_trained_chains_without_a_plan(trainable, level
 
 def test_another_polynomial_may_take_the_place(teacher, tmp_path):
     run = train(tmp_path, "run", "softmax=cgf_chain", f"ckpt={teacher}", "train.max_steps=1")
-    done = call("eval_he", f"ckpt={run}", "he=sim", "he.samples=4", "approx=limit", "approx.k=5",
-                "approx.range=[-18,1]", f"out={tmp_path / 'o.json'}")
+    done = call(
+        "eval_he",
+        f"ckpt={run}",
+        "he=sim",
+        "he.samples=4",
+        "approx=limit",
+        "approx.k=5",
+        "approx.range=[-18,1]",
+        f"out={tmp_path / 'o.json'}",
+    )
     assert done.returncode == 0, done.stderr
     he = json.loads((tmp_path / "o.json").read_text())
     assert he["levels"] == 6 and he["approx"] == "limit"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from digits_checkpoint import call
 
-from cgf.distill.control import Control
+from cgf.distill.range_control import RangeControl
 from cgf.errors import UserError
 from cgf.results import read_lines
 from cgf.softmax.bpmax import BPMax
@@ -76,10 +76,12 @@ def test_each_term_is_its_definition(valid, dtype):
         ({"weight": 2.0, "bound": 4.0, "worst": 0.1}, 2 * range_reference(y, 4.0, worst=0.1)),
         ({"row_sum": {"weight": 3.0}}, 3 * row_sum_reference(y)),
         ({"row_sum": {"weight": 1.0, "low": 0.3, "high": 5.0}}, row_sum_reference(y, 0.3, 5.0)),
-        ({"weight": 0.5, "bound": 6.0, "high": 0.3, "row_sum": {"weight": 3.0}},
-         0.5 * range_reference(y, 6.0, high=0.3) + 3 * row_sum_reference(y)),
-    ):  # fmt: skip
-        control = Control(**node)
+        (
+            {"weight": 0.5, "bound": 6.0, "high": 0.3, "row_sum": {"weight": 3.0}},
+            0.5 * range_reference(y, 6.0, high=0.3) + 3 * row_sum_reference(y),
+        ),
+    ):
+        control = RangeControl(**node)
         pass_through(control, junk, valid)
         assert float(control.take()) == pytest.approx(wanted, rel=close) and wanted > 0.05
         assert control.take() is None
@@ -91,7 +93,7 @@ def test_the_row_sum_threshold_is_sharp_and_two_sided():
     high = torch.tensor([[[[3.0] + [0.0] * 9]]], dtype=torch.float64)
     for scores, log_sum in ((low, math.log(math.cosh(2)) - 2), (high, math.log((math.e**3 + 9) / 10) - 0.3 - 0.405)):
         for edge in (abs(log_sum) - 1e-6, abs(log_sum) + 1e-6):
-            control = Control(row_sum={"weight": 1.0, "low": math.exp(-edge), "high": math.exp(edge)})
+            control = RangeControl(row_sum={"weight": 1.0, "low": math.exp(-edge), "high": math.exp(edge)})
             pass_through(control, scores, None)
             assert (float(control.take()) > 0) == (edge < abs(log_sum))
 
@@ -99,19 +101,19 @@ def test_the_row_sum_threshold_is_sharp_and_two_sided():
 def test_one_violating_head_is_not_diluted_by_the_others():
     scores = torch.zeros(B, H, Q, K, dtype=torch.float64)
     scores[1, 2, 3] = torch.tensor([4.0, -4, 4, -4, 4, -4])
-    control = Control(row_sum={"weight": 1.0})
+    control = RangeControl(row_sum={"weight": 1.0})
     pass_through(control, scores, None)
     alone = float(control.take())
     assert alone == pytest.approx((8 - math.log(math.cosh(4)) - LN2) ** 2)
     scores[0] = scores[1]
-    control = Control(row_sum={"weight": 1.0})
+    control = RangeControl(row_sum={"weight": 1.0})
     pass_through(control, scores, None)
     assert float(control.take()) == pytest.approx(alone)
 
 
 def test_layers_are_summed_for_the_range_and_averaged_for_the_row_sum():
     y, scores = exponents(draw(), None), draw()
-    control = Control(weight=1.0, bound=[4.0, 8.0, 2.0], row_sum={"weight": 1.0})
+    control = RangeControl(weight=1.0, bound=[4.0, 8.0, 2.0], row_sum={"weight": 1.0})
     pass_through(control, scores, None, [CGF(), CGF(), CGF()])
     wanted = sum(range_reference(y, b) for b in (4.0, 8.0, 2.0)) + row_sum_reference(y)
     assert float(control.take()) == pytest.approx(wanted, rel=1e-9)
@@ -123,7 +125,7 @@ def test_gradients_narrow_the_range_and_bring_row_sums_back():
         ({"row_sum": {"weight": 1.0}}, lambda y: max(abs(math.log(np.exp(r).sum())) for r in y.values())),
     ):
         scores, valid = draw().requires_grad_(), masked()
-        control = Control(**node)
+        control = RangeControl(**node)
         pass_through(control, scores, valid)
         control.take().backward()
         assert torch.isfinite(scores.grad).all() and (scores.grad[~valid.expand(scores.shape)] == 0).all()
@@ -135,7 +137,7 @@ def test_gradients_are_those_of_the_terms():
     valid = masked()
 
     def value(scores):
-        control = Control(weight=1.0, bound=3.0, row_sum={"weight": 1.0})
+        control = RangeControl(weight=1.0, bound=3.0, row_sum={"weight": 1.0})
         pass_through(control, scores, valid)
         return control.take()
 
@@ -145,7 +147,7 @@ def test_gradients_are_those_of_the_terms():
 @pytest.mark.parametrize("scale", [14.4, 30.0, 300.0])  # a subnormal sum, and none at all
 def test_row_sums_that_underflow_still_have_a_gradient(scale):
     scores = (torch.tensor([1.0, -1, 1, -1]).expand(1, 1, 2, 4) * scale).clone().requires_grad_()
-    control = Control(row_sum={"weight": 1.0})
+    control = RangeControl(row_sum={"weight": 1.0})
     softmax = pass_through(control, scores, None)[0]
     assert float(softmax.weights(scores).detach().max()) < 1e-39
     control._terms["row_sum_penalty"].pop()
@@ -158,7 +160,7 @@ def test_row_sums_that_underflow_still_have_a_gradient(scale):
 
 def test_a_polynomial_below_zero_gives_a_finite_penalty():
     scores, softmax = draw(6.0).requires_grad_(), TaylorCGF(degree=3, x0=-1.0)
-    control = Control(row_sum={"weight": 1.0})
+    control = RangeControl(row_sum={"weight": 1.0})
     pass_through(control, scores, masked(), [softmax])
     assert float(softmax.weights(scores.detach(), masked()).sum(-1).min()) < 0
     value = control.take()
@@ -167,7 +169,7 @@ def test_a_polynomial_below_zero_gives_a_finite_penalty():
 
 
 def test_evaluation_adds_nothing():
-    control, softmax = Control(weight=1.0, bound=1.0, row_sum={"weight": 1.0}), CGF()
+    control, softmax = RangeControl(weight=1.0, bound=1.0, row_sum={"weight": 1.0}), CGF()
     control.watch([softmax])
     softmax.weights(draw())
     assert control.take() is None
@@ -176,7 +178,7 @@ def test_evaluation_adds_nothing():
 def test_the_ramp_is_a_function_of_the_share_of_steps():
     values = []
     for ramp, progress in ((0.0, 0.01), (0.2, 0.05), (0.2, 0.2), (0.2, 0.9), (1.0, 0.5)):
-        control = Control(weight=1.0, bound=4.0, row_sum={"weight": 1.0}, ramp=ramp)
+        control = RangeControl(weight=1.0, bound=4.0, row_sum={"weight": 1.0}, ramp=ramp)
         pass_through(control, draw(), None)
         values.append(float(control.take(progress)))
     assert np.array(values) / values[0] == pytest.approx([1, 0.25, 1, 1, 0.5])
@@ -185,7 +187,7 @@ def test_the_ramp_is_a_function_of_the_share_of_steps():
 def test_the_report_is_of_the_measured_pass_alone():
     scores, valid = draw(), masked()
     y = exponents(scores, valid)
-    control = Control(weight=2.0, bound=[4.0, 6.0], row_sum={"weight": 3.0}, ramp=0.5)
+    control = RangeControl(weight=2.0, bound=[4.0, 6.0], row_sum={"weight": 3.0}, ramp=0.5)
     softmaxes = pass_through(control, scores, valid, [CGF(), CGF()])
     control.take()
     assert control.report() == {}
@@ -195,12 +197,19 @@ def test_the_report_is_of_the_measured_pass_alone():
     whole = float(control.take(0.25))
     report, every = control.report(), np.concatenate(list(y.values()))
     sums = np.array([np.exp(row).sum() for row in y.values()])
-    assert report == pytest.approx({
-        "range_penalty": sum(range_reference(y, b) for b in (4.0, 6.0)), "row_sum_penalty": 1.5 * row_sum_reference(y),
-        "range_min": every.min(), "range_max": every.max(),
-        "range_outside": np.mean([(every < -b) | (every > 1) for b in (4.0, 6.0)]),
-        "row_sum_min": sums.min(), "row_sum_max": sums.max(), "row_sum_outside": ((sums < 0.5) | (sums > 2)).mean(),
-    }, rel=1e-6)  # fmt: skip
+    assert report == pytest.approx(
+        {
+            "range_penalty": sum(range_reference(y, b) for b in (4.0, 6.0)),
+            "row_sum_penalty": 1.5 * row_sum_reference(y),
+            "range_min": every.min(),
+            "range_max": every.max(),
+            "range_outside": np.mean([(every < -b) | (every > 1) for b in (4.0, 6.0)]),
+            "row_sum_min": sums.min(),
+            "row_sum_max": sums.max(),
+            "row_sum_outside": ((sums < 0.5) | (sums > 2)).mean(),
+        },
+        rel=1e-6,
+    )
     assert 0 < report["range_outside"] < 1 and 0 < report["row_sum_outside"] < 1
     assert report["range_penalty"] + report["row_sum_penalty"] == pytest.approx(whole)
     json.dumps(report, allow_nan=False)
@@ -209,35 +218,55 @@ def test_the_report_is_of_the_measured_pass_alone():
 @pytest.mark.parametrize("softmax", [BPMax(), Exact()], ids=lambda s: s.name)
 def test_a_softmax_without_an_exponent_is_refused_only_with_a_weight(softmax):
     with pytest.raises(UserError, match=r"penalty\.weight needs a softmax with an exponent, and '"):
-        Control(weight=1.0).watch([softmax])
+        RangeControl(weight=1.0).watch([softmax])
     with pytest.raises(UserError, match=r"penalty\.row_sum\.weight needs a softmax whose rows can be observed"):
-        Control(row_sum={"weight": 1.0}).watch([softmax])
-    control = Control()
+        RangeControl(row_sum={"weight": 1.0}).watch([softmax])
+    control = RangeControl()
     control.watch([softmax])
     assert not softmax.observers
 
 
 def test_bounds_are_one_or_one_a_layer():
-    Control(weight=1.0, bound=[8]).watch([CGF()])
+    RangeControl(weight=1.0, bound=[8]).watch([CGF()])
     for bounds in ([8.0], [8.0, 8.0, 8.0]):
         with pytest.raises(UserError, match=rf"one a layer \(2 for this model\), and has {len(bounds)}$"):
-            Control(weight=1.0, bound=bounds).watch([CGF(), CGF()])
+            RangeControl(weight=1.0, bound=bounds).watch([CGF(), CGF()])
 
 
-@pytest.mark.parametrize("bad", [
-    {"weight": -1}, {"bound": 0}, {"worst": -1}, {"weight": math.nan}, {"high": math.inf}, {"bound": [8, 0]},
-    {"bound": []}, {"bound": [8, None]}, {"bound": "8"}, {"weight": None}, {"ramp": -0.1}, {"ramp": 1.5},
-    {"ramp": None}, {"row_sum": {"weight": -1}}, {"row_sum": {"low": 0}}, {"row_sum": {"low": 1.2}},
-    {"row_sum": {"high": 0.9}}, {"row_sum": {"high": math.inf}}, {"row_sum": {"wieght": 1}}, {"row_sum": 1.0},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"weight": -1},
+        {"bound": 0},
+        {"worst": -1},
+        {"weight": math.nan},
+        {"high": math.inf},
+        {"bound": [8, 0]},
+        {"bound": []},
+        {"bound": [8, None]},
+        {"bound": "8"},
+        {"weight": None},
+        {"ramp": -0.1},
+        {"ramp": 1.5},
+        {"ramp": None},
+        {"row_sum": {"weight": -1}},
+        {"row_sum": {"low": 0}},
+        {"row_sum": {"low": 1.2}},
+        {"row_sum": {"high": 0.9}},
+        {"row_sum": {"high": math.inf}},
+        {"row_sum": {"wieght": 1}},
+        {"row_sum": 1.0},
+    ],
+    ids=str,
+)
 def test_a_penalty_of_nonsense_is_refused(bad):
     with pytest.raises(UserError, match=r"the penalty needs|penalty\.(row_sum|ramp)") as error:
-        Control(**bad)
+        RangeControl(**bad)
     assert "\n" not in str(error.value)
 
 
 def test_what_is_watched_can_be_copied_without_its_watcher():
-    control, softmax = Control(weight=1.0, bound=1.0), CGF()
+    control, softmax = RangeControl(weight=1.0, bound=1.0), CGF()
     control.watch([softmax])
     softmax.training = True
     copy.deepcopy(softmax).weights(draw())
@@ -251,13 +280,28 @@ def test_what_is_watched_can_be_copied_without_its_watcher():
 def students(tmp_path_factory):
     """Digits: a teacher, and two students of it that differ in the row-sum penalty alone."""
     outputs = tmp_path_factory.mktemp("students")
-    common = ("task.augment=false", "train.batch_size=64", "train.log_every=10", "model.options.depth=2",
-              f"outputs={outputs}")  # fmt: skip
+    common = (
+        "task.augment=false",
+        "train.batch_size=64",
+        "train.log_every=10",
+        "model.options.depth=2",
+        f"outputs={outputs}",
+    )
     done = call("train", *common, "run=teacher", "softmax=exact", "train.epochs=6", "train.lr=3e-3")
     assert done.returncode == 0, done.stderr
     for name, weight in (("without", 0), ("with", 1)):
-        done = call("train", *common, f"run={name}", "softmax=cgf", "distill=kd", f"ckpt={outputs / 'teacher'}",
-                    "train.epochs=2", "train.lr=1e-3", f"penalty.row_sum.weight={weight}", "penalty.ramp=0.1")
+        done = call(
+            "train",
+            *common,
+            f"run={name}",
+            "softmax=cgf",
+            "distill=kd",
+            f"ckpt={outputs / 'teacher'}",
+            "train.epochs=2",
+            "train.lr=1e-3",
+            f"penalty.row_sum.weight={weight}",
+            "penalty.ramp=0.1",
+        )
         assert done.returncode == 0, done.stderr
         done = call("eval_plain", f"ckpt={outputs / name / 'ckpt-40'}", "split=val", f"out={outputs / name}.json")
         assert done.returncode == 0, done.stderr

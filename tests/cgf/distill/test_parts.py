@@ -45,10 +45,23 @@ def test_learning_rate_is_a_function_of_the_step():
     assert Settings(lr=3.0, warmup=0.0, schedule="constant").lr_at(77, 100) == 3.0
 
 
-@pytest.mark.parametrize("bad", [{"schedule": "step"}, {"precision": "fp8"}, {"epochs": -1}, {"lr": 0.0},
-                                 {"max_steps": "abc"}, {"patience": 0}, {"length_pool": 0}, {"lr": None},
-                                 {"lr": math.nan}, {"weight_decay": math.inf}, {"warmup": 7.0},
-                                 {"label_smoothing": 1.5}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"schedule": "step"},
+        {"precision": "fp8"},
+        {"epochs": -1},
+        {"lr": 0.0},
+        {"max_steps": "abc"},
+        {"patience": 0},
+        {"length_pool": 0},
+        {"lr": None},
+        {"lr": math.nan},
+        {"weight_decay": math.inf},
+        {"warmup": 7.0},
+        {"label_smoothing": 1.5},
+    ],
+)
 def test_settings_are_checked(bad):
     with pytest.raises(UserError, match=f"train.{next(iter(bad))} must be"):
         Settings(**bad)

@@ -12,19 +12,34 @@ import torch
 from digits_checkpoint import ENVIRONMENT, call, spawn
 from safetensors.torch import load_file
 
-from cgf.distill.control import together
 from cgf.distill.processes import WORKS, refuse_single
+from cgf.distill.range_control import together
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 
-gloo = pytest.mark.skipif(not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-                          reason="this torch was built without gloo: two processes on CPU cannot speak to each other")
+gloo = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch was built without gloo: two processes on CPU cannot speak to each other",
+)
 # batches of 8, 8, 8 and a single sample, in an order of their own each epoch
-SMALL = ["task.limit={train: 25, val: 21}", "task.augment=false", "train.batch_size=8", "train.eval_batch_size=8",
-         "train.lr=1e-3", "train.epochs=2", "train.log_every=2", "train.precision=no",
-         "model.options.depth=2"]  # fmt: skip
-DROPOUT = ["softmax=cgf", "+model.options.proj_drop_rate=0.2", "train.save_every=3", "penalty.weight=0.1",
-           "penalty.bound=2"]  # fmt: skip
+SMALL = [
+    "task.limit={train: 25, val: 21}",
+    "task.augment=false",
+    "train.batch_size=8",
+    "train.eval_batch_size=8",
+    "train.lr=1e-3",
+    "train.epochs=2",
+    "train.log_every=2",
+    "train.precision=no",
+    "model.options.depth=2",
+]
+DROPOUT = [
+    "softmax=cgf",
+    "+model.options.proj_drop_rate=0.2",
+    "train.save_every=3",
+    "penalty.weight=0.1",
+    "penalty.bound=2",
+]
 PLAIN = ["softmax=cgf_chain", "train.staged=0.8", "train.accumulate=2"]
 BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 
@@ -33,20 +48,40 @@ BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 def two(tmp_path_factory):
     """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
     folder = tmp_path_factory.mktemp("two")
-    rows = [("unbroken", DROPOUT, None), ("broken", DROPOUT, 3), ("broken", DROPOUT, None), ("plain", PLAIN, None),
-            ("bpmax", BPMAX, None)]  # fmt: skip
-    runs = [{"name": "torn" if stop else name, "stop": stop,
-             "arguments": [*SMALL, *more, f"outputs={folder}", f"run={name}"]}
-            for name, more, stop in rows]  # fmt: skip
+    rows = [
+        ("unbroken", DROPOUT, None),
+        ("broken", DROPOUT, 3),
+        ("broken", DROPOUT, None),
+        ("plain", PLAIN, None),
+        ("bpmax", BPMAX, None),
+    ]
+    runs = [
+        {
+            "name": "torn" if stop else name,
+            "stop": stop,
+            "arguments": [*SMALL, *more, f"outputs={folder}", f"run={name}"],
+        }
+        for name, more, stop in rows
+    ]
     (folder / "runs.json").write_text(json.dumps(runs))
-    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
-            str(Path(__file__).with_name("process_driver.py")), str(folder)]  # fmt: skip
+    line = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        str(Path(__file__).with_name("process_driver.py")),
+        str(folder),
+    ]
     environment = {**os.environ, **ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""}  # and no word to accelerate
     environment.pop("ACCELERATE_USE_CPU", None)
     done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    notes = {row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
-             for row in runs}  # fmt: skip
+    notes = {
+        row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
+        for row in runs
+    }
     return folder, notes, done.stdout
 
 
@@ -107,24 +142,40 @@ def test_two_processes_train_what_one_does(two, tmp_path):
 
 def test_processes_that_would_not_know_of_each_other_are_refused(tmp_path):
     """What accelerate launch --cpu --num_processes 2 starts, and one process of a launch that tells no rank."""
-    launched = {"ACCELERATE_USE_CPU": "True", "ACCELERATE_MIXED_PRECISION": "no", "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": "29500"}  # fmt: skip
+    launched = {
+        "ACCELERATE_USE_CPU": "True",
+        "ACCELERATE_MIXED_PRECISION": "no",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+    }
     with pytest.raises(UserError, match=r"starts only one where there are no GPUs .*: torchrun --nproc"):
         refuse_single(launched)
-    for fine in ({}, {"MASTER_PORT": "29500"}, {"ACCELERATE_MIXED_PRECISION": "no"}, {**launched, "LOCAL_RANK": "0"},
-                 {**launched, "PMI_SIZE": "2"}):  # fmt: skip
+    for fine in (
+        {},
+        {"MASTER_PORT": "29500"},
+        {"ACCELERATE_MIXED_PRECISION": "no"},
+        {**launched, "LOCAL_RANK": "0"},
+        {**launched, "PMI_SIZE": "2"},
+    ):
         refuse_single(fine)
     done = spawn("train", *SMALL, "run=alone", cwd=tmp_path, WORLD_SIZE="2", CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 2 and done.stderr == ("error: 2 processes were started and would not know of each other: "
-                                                    f"{WORKS}\n")
+    assert done.returncode == 2 and done.stderr == (
+        f"error: 2 processes were started and would not know of each other: {WORKS}\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_reports_of_shares_are_one_report():
-    reports = [{"range_min": -3.0, "range_max": 1.0, "range_outside": 0.5, "range_penalty": 2.0},
-               {"range_min": -1.0, "range_max": 4.0, "range_outside": 0.1, "range_penalty": 1.0}]  # fmt: skip
-    assert together(reports, [0.75, 0.25]) == {"range_min": -3.0, "range_max": 4.0, "range_outside": pytest.approx(0.4),
-                                               "range_penalty": pytest.approx(1.75)}  # fmt: skip
+    reports = [
+        {"range_min": -3.0, "range_max": 1.0, "range_outside": 0.5, "range_penalty": 2.0},
+        {"range_min": -1.0, "range_max": 4.0, "range_outside": 0.1, "range_penalty": 1.0},
+    ]
+    assert together(reports, [0.75, 0.25]) == {
+        "range_min": -3.0,
+        "range_max": 4.0,
+        "range_outside": pytest.approx(0.4),
+        "range_penalty": pytest.approx(1.75),
+    }
     assert together(reports[:1], [1.0]) == reports[0]
 
 

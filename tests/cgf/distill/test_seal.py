@@ -9,15 +9,22 @@ import torch
 from resealed import reseal, unseal
 from safetensors.torch import load_file, save_file
 
-from cgf.distill import checkpoint
-from cgf.distill.checkpoint import TrainingState, read, save
+from cgf import checkpoint
+from cgf.checkpoint import TrainingState, read, save
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 
 CGF_NODE = {"_target_": "cgf.softmax.cgf.CGF", "order": 2, "ceiling": None}
-RUN = {"model": "m", "task": "t", "num_classes": 2, "family": "vit", "source": {"timm": "x"}, "seed": 1,
-       "config": {"model": {"name": "m"}, "task": {"name": "t"}, "softmax": CGF_NODE}}
+RUN = {
+    "model": "m",
+    "task": "t",
+    "num_classes": 2,
+    "family": "vit",
+    "source": {"timm": "x"},
+    "seed": 1,
+    "config": {"model": {"name": "m"}, "task": {"name": "t"}, "softmax": CGF_NODE},
+}
 
 
 def surroundings(folder):
@@ -63,24 +70,52 @@ def order(folder):
     edit(folder / "softmax.json", lambda data: data["softmax"].update(order=3))
 
 
-@pytest.mark.parametrize("change, says", [
-    (flip, "model.safetensors was changed or damaged"),
-    (order, "softmax.json was changed after"),
-    (lambda f: edit(f / "run.json", lambda d: d["config"]["task"].update(seed=7)), "run.json was changed after"),
-    (run(task="another"), "run.json was changed after"), (run(num_classes=3), "run.json was changed after"),
-    (run(files={}), "run.json was changed after"), (run(seal="0" * 64), "run.json was changed after"),
-    (without("seal"), "run.json was changed after"), (without("schema"), "must be of schema 2, and is of None"),
-    (run(schema=3), "must be of schema 2, and is of 3"), (run(schema=True), "must be of schema 2"),
-    (lambda f: (f / "host" / "config.json").write_text('{"a": 2}'), r"host/config\.json was changed"),
-    (lambda f: (f / "host" / "deep" / "vocab.txt").unlink(), r"lacks host/deep/vocab\.txt"),
-    (lambda f: shutil.rmtree(f / "host"), r"lacks host/config\.json"),
-    (lambda f: (f / "host" / "more.json").write_text("{}"), r"holds host/more\.json, which was not saved with it"),
-    (lambda f: shutil.copy(f / "model.safetensors", f / "other.safetensors"), r"holds other\.safetensors, which was"),
-    (lambda f: (f / "weights.npz").write_bytes(b"x"), r"holds weights\.npz, which was not saved"),
-    (lambda f: (f / "model.pt").write_bytes(b"x"), r"holds model\.pt, a pickled file"),
-], ids=["flipped bit", "order", "task node", "task", "classes", "hashes", "seal", "no seal", "no schema", "schema 3",
-        "schema true", "host file", "host file gone", "host gone", "host file more", "weights more", "arrays more",
-        "pickle"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (flip, "model.safetensors was changed or damaged"),
+        (order, "softmax.json was changed after"),
+        (lambda f: edit(f / "run.json", lambda d: d["config"]["task"].update(seed=7)), "run.json was changed after"),
+        (run(task="another"), "run.json was changed after"),
+        (run(num_classes=3), "run.json was changed after"),
+        (run(files={}), "run.json was changed after"),
+        (run(seal="0" * 64), "run.json was changed after"),
+        (without("seal"), "run.json was changed after"),
+        (without("schema"), "must be of schema 2, and is of None"),
+        (run(schema=3), "must be of schema 2, and is of 3"),
+        (run(schema=True), "must be of schema 2"),
+        (lambda f: (f / "host" / "config.json").write_text('{"a": 2}'), r"host/config\.json was changed"),
+        (lambda f: (f / "host" / "deep" / "vocab.txt").unlink(), r"lacks host/deep/vocab\.txt"),
+        (lambda f: shutil.rmtree(f / "host"), r"lacks host/config\.json"),
+        (lambda f: (f / "host" / "more.json").write_text("{}"), r"holds host/more\.json, which was not saved with it"),
+        (
+            lambda f: shutil.copy(f / "model.safetensors", f / "other.safetensors"),
+            r"holds other\.safetensors, which was",
+        ),
+        (lambda f: (f / "weights.npz").write_bytes(b"x"), r"holds weights\.npz, which was not saved"),
+        (lambda f: (f / "model.pt").write_bytes(b"x"), r"holds model\.pt, a pickled file"),
+    ],
+    ids=[
+        "flipped bit",
+        "order",
+        "task node",
+        "task",
+        "classes",
+        "hashes",
+        "seal",
+        "no seal",
+        "no schema",
+        "schema 3",
+        "schema true",
+        "host file",
+        "host file gone",
+        "host gone",
+        "host file more",
+        "weights more",
+        "arrays more",
+        "pickle",
+    ],
+)
 def test_what_was_changed_since_is_named(change, says, folder):
     opened(folder)
     change(folder)
@@ -106,13 +141,19 @@ def test_a_file_without_hashes_loads_as_before(folder):
     assert before.files is None and before.run == RUN and before.digest == with_hashes.digest
 
 
-@pytest.mark.parametrize("change, says", [
-    (order, "was trained with the softmax .*'order': 2.*softmax.json has .*'order': 3"),
-    (run(model="another"), "says model=another, and its configuration 'm'"),
-    (run(num_classes="two"), "'num_classes' of .* must be of type int"), (run(num_classes=0), "from 1 to 65536"),
-    (run(num_classes=10**9), "from 1 to 65536"), (run(source=[]), "'source' of .* must be of type dict"),
-    (run(family=3), "'family' of .* must be of type str"),
-], ids=["order", "model", "classes of words", "no classes", "classes without end", "source", "family"])
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (order, "was trained with the softmax .*'order': 2.*softmax.json has .*'order': 3"),
+        (run(model="another"), "says model=another, and its configuration 'm'"),
+        (run(num_classes="two"), "'num_classes' of .* must be of type int"),
+        (run(num_classes=0), "from 1 to 65536"),
+        (run(num_classes=10**9), "from 1 to 65536"),
+        (run(source=[]), "'source' of .* must be of type dict"),
+        (run(family=3), "'family' of .* must be of type str"),
+    ],
+    ids=["order", "model", "classes of words", "no classes", "classes without end", "source", "family"],
+)
 def test_an_old_file_that_contradicts_itself_is_refused(change, says, folder):
     unseal(folder)
     change(folder)
@@ -129,11 +170,16 @@ def test_the_task_is_the_one_that_was_trained_on(folder):
         found.check_task(SimpleNamespace(name="t", num_classes=3))
 
 
-@pytest.mark.parametrize("change", [
-    lambda f: save_file({**load_file(f / "model.safetensors"), "b": torch.zeros(2)}, f / "model.safetensors"),
-    lambda f: edit(f / "softmax.json", lambda data: data.update(note="x")),
-    lambda f: (f / "host" / "config.json").write_text('{"a": 2}'), run(seed=2),
-], ids=["weights", "softmax.json", "host", "run.json"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: save_file({**load_file(f / "model.safetensors"), "b": torch.zeros(2)}, f / "model.safetensors"),
+        lambda f: edit(f / "softmax.json", lambda data: data.update(note="x")),
+        lambda f: (f / "host" / "config.json").write_text('{"a": 2}'),
+        run(seed=2),
+    ],
+    ids=["weights", "softmax.json", "host", "run.json"],
+)
 def test_the_digest_follows_every_file_that_a_result_depends_on(change, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "moved")
     before = read(folder).digest

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from cgf.distill.control import Control
 from cgf.distill.losses import DistillationLoss
+from cgf.distill.range_control import RangeControl
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
@@ -26,8 +26,10 @@ def data(count, seed=0):
 
 
 def collate(samples):
-    return {"x": torch.tensor(np.array([x for x, _ in samples]), dtype=torch.float32),
-            "labels": torch.tensor([label for _, label in samples])}  # fmt: skip
+    return {
+        "x": torch.tensor(np.array([x for x, _ in samples]), dtype=torch.float32),
+        "labels": torch.tensor([label for _, label in samples]),
+    }
 
 
 @dataclass
@@ -53,10 +55,21 @@ def trainer(tmp_path, student=None, samples=12, **options):
     saves, say = [], []
     settings = {"epochs": 2, "batch_size": 4, "lr": 0.1, "warmup": 0.0, "weight_decay": 0.05, "precision": "no"}
     own = {k: options.pop(k) for k in ("teacher", "loss", "softmaxes") if k in options}
-    made = Trainer(student or host(), own.get("softmaxes", []), data(samples), data(6, 5), collate,
-                   Settings(**{**settings, **options}), own.get("loss", DistillationLoss()), Control(),
-                   tmp_path / "run", 7, save=lambda folder, progress, state: saves.append((folder.name, progress)),
-                   teacher=own.get("teacher"), say=say.append)  # fmt: skip
+    made = Trainer(
+        student or host(),
+        own.get("softmaxes", []),
+        data(samples),
+        data(6, 5),
+        collate,
+        Settings(**{**settings, **options}),
+        own.get("loss", DistillationLoss()),
+        RangeControl(),
+        tmp_path / "run",
+        7,
+        save=lambda folder, progress, state: saves.append((folder.name, progress)),
+        teacher=own.get("teacher"),
+        say=say.append,
+    )
     return made, saves, say
 
 

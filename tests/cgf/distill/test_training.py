@@ -12,8 +12,14 @@ import torch
 from digits_checkpoint import ENVIRONMENT, call, command, spawn
 from safetensors.torch import load_file
 
-SMALL = ("task.limit={train: 64, val: 32}", "train.batch_size=16", "train.log_every=1000", "train.lr=1e-3",
-         "model.options.depth=2", "+model.options.proj_drop_rate=0.1")  # fmt: skip
+SMALL = (
+    "task.limit={train: 64, val: 32}",
+    "train.batch_size=16",
+    "train.log_every=1000",
+    "train.lr=1e-3",
+    "model.options.depth=2",
+    "+model.options.proj_drop_rate=0.1",
+)
 
 
 def losses(run):
@@ -37,8 +43,15 @@ def teacher(tmp_path_factory):
 def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, tmp_path):
     options = {
         "fine-tuning": ["softmax=bpmax_calibrated"],
-        "distillation": ["softmax=cgf", "distill=kd", f"ckpt={teacher}", "penalty.weight=0.1", "penalty.bound=[2,3]",
-                         "penalty.row_sum.weight=1", "penalty.ramp=0.6"],
+        "distillation": [
+            "softmax=cgf",
+            "distill=kd",
+            f"ckpt={teacher}",
+            "penalty.weight=0.1",
+            "penalty.bound=[2,3]",
+            "penalty.row_sum.weight=1",
+            "penalty.ramp=0.6",
+        ],
         "lora": ["softmax=cgf", "tune=lora", f"ckpt={teacher}"],
         "constants": ["softmax=cgf_chain", "distill=kd", f"ckpt={teacher}", "train.softmax_lr=3"],
         "constants with lora": ["softmax=cgf_chain", "softmax.trainable=head", "tune=lora", f"ckpt={teacher}"],
@@ -46,8 +59,13 @@ def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, 
     assert train(tmp_path, "unbroken", *options).returncode == 0
     broken = tmp_path / "broken"
     line = command("train", *SMALL, f"outputs={tmp_path}", "run=broken", *options)
-    process = subprocess.Popen(line, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    process = subprocess.Popen(
+        line,
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     limit = time.time() + 120
     while not (broken / "ckpt-2" / "run.json").exists() and time.time() < limit and process.poll() is None:
         time.sleep(0.002)
@@ -75,8 +93,9 @@ def test_lora_checkpoints_hold_the_hosts_keys(teacher, tmp_path):
     after = load_file(tmp_path / "lora" / "ckpt-2" / "model.safetensors")
     assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
     changed = {k for k in before if not torch.equal(before[k], after[k])}
-    assert changed and all(".attn.qkv.weight" in k or ".attn.proj.weight" in k or "head" in k or "fc_norm" in k
-                           for k in changed)  # fmt: skip
+    assert changed and all(
+        ".attn.qkv.weight" in k or ".attn.proj.weight" in k or "head" in k or "fc_norm" in k for k in changed
+    )
     assert call("eval_plain", f"ckpt={tmp_path / 'lora'}", "samples=8").returncode == 0
 
 
@@ -162,18 +181,32 @@ def test_a_sweep_of_two(tmp_path):
 @pytest.mark.parametrize("launcher", ["basic", "parallel"])
 def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
     """Its sentence is there, the others' checkpoints too, and the sweep's exit code is not 0."""
-    done = spawn("train", "--multirun", *SMALL, f"outputs={tmp_path}", "softmax=cgf", "train.max_steps=2",
-                 "train.lr=-1.0,1e-3", *([] if launcher == "basic" else ["hydra/launcher=parallel"]), cwd=tmp_path)
+    done = spawn(
+        "train",
+        "--multirun",
+        *SMALL,
+        f"outputs={tmp_path}",
+        "softmax=cgf",
+        "train.max_steps=2",
+        "train.lr=-1.0,1e-3",
+        *([] if launcher == "basic" else ["hydra/launcher=parallel"]),
+        cwd=tmp_path,
+    )
     assert done.returncode != 0 and "error: train.lr" in done.stderr and "exit code 2" in done.stderr
     assert len(list(tmp_path.glob("*/ckpt-2/run.json"))) == 1
 
 
-@pytest.mark.parametrize("name, arguments, says", [
-    (".", [], "run must be the name of one folder"), ("../../x", [], "run must be the name of one folder"),
-    ("'a/b'", [], "run must be the name of one folder"), ("''", [], "and '' was given"),
-    ("Photos", [], "Photos is no training run of this project (it holds me.jpg, you.jpg) and is left as it is"),
-    ("Photos", ["overwrite=true"], "Photos is no training run of this project (it holds me.jpg, you.jpg)"),
-])
+@pytest.mark.parametrize(
+    "name, arguments, says",
+    [
+        (".", [], "run must be the name of one folder"),
+        ("../../x", [], "run must be the name of one folder"),
+        ("'a/b'", [], "run must be the name of one folder"),
+        ("''", [], "and '' was given"),
+        ("Photos", [], "Photos is no training run of this project (it holds me.jpg, you.jpg) and is left as it is"),
+        ("Photos", ["overwrite=true"], "Photos is no training run of this project (it holds me.jpg, you.jpg)"),
+    ],
+)
 def test_what_is_no_run_is_left_as_it_is(tmp_path, name, arguments, says):
     """Before a step is made; the setting would have ended in a loss that is no number, and in removing the folder."""
     outputs = tmp_path / "outputs"
@@ -200,9 +233,12 @@ def test_a_default_name_is_given_back_in_quotes(tmp_path):
 def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
     """While the first is at work; one that is killed, with processes that load its data, keeps nobody out."""
     options = ["softmax=cgf", f"ckpt={teacher}", "train.epochs=10", "train.workers=1"]
-    process = subprocess.Popen(command("train", *SMALL, f"outputs={tmp_path}", "run=one", *options),
-                               env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen(
+        command("train", *SMALL, f"outputs={tmp_path}", "run=one", *options),
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     limit = time.monotonic() + 300
     while not (tmp_path / "one" / "metrics.jsonl").exists() and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)
@@ -212,8 +248,12 @@ def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
     process.kill()
     process.wait()
     third = train(tmp_path, "one", *options)
-    assert held and second.returncode == 2 and second.stderr == (
-        f"error: another process trains in {tmp_path / 'one'}: wait for it, stop it, or take another run=NAME\n")
+    assert (
+        held
+        and second.returncode == 2
+        and second.stderr
+        == (f"error: another process trains in {tmp_path / 'one'}: wait for it, stop it, or take another run=NAME\n")
+    )
     assert third.returncode == 0, third.stderr
     assert [step for step, _ in losses(tmp_path / "one")[0]] == list(range(1, 41))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]

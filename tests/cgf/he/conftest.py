@@ -3,11 +3,11 @@ import importlib.util
 
 import pytest
 
-from cgf.he.desilo import DesiloOwner
-from cgf.he.lanes import LanesOwner
-from cgf.he.openfhe import VERSION as OPENFHE_VERSION
-from cgf.he.openfhe import OpenFHEOwner
-from cgf.he.sim import SimOwner
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.lanes import LanesOwner
+from cgf.he.engines.openfhe import VERSION as OPENFHE_VERSION
+from cgf.he.engines.openfhe import OpenFHEOwner
+from cgf.he.engines.sim import SimOwner
 
 
 @functools.cache
@@ -19,7 +19,9 @@ def make_owner(engine: str, max_level: int):
         return LanesOwner(max_level, SimOwner, lanes=3)
     if engine == "openfhe":
         if importlib.util.find_spec("openfhe") is None:
-            pytest.skip(f"openfhe=={OPENFHE_VERSION} is not installed: scripts/test_openfhe.sh makes its CPython 3.10")
+            pytest.skip(
+                f"openfhe=={OPENFHE_VERSION} is not installed: scripts/repo/test_openfhe.sh makes its CPython 3.10"
+            )
         return OpenFHEOwner(max_level)
     if importlib.util.find_spec("desilofhe") is None:
         pytest.skip("desilofhe is not installed")

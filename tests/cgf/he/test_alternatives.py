@@ -7,13 +7,13 @@ import torch
 from cgf.approx import fit, series
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
+from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
-from cgf.he.sim import SimOwner
-from cgf.softmax.gaussian import GaussianKernel
-from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
-from cgf.softmax.quotient import StablePower
-from cgf.softmax.the_x import TheX
-from cgf.softmax.two_relu import TwoReLU
+from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
+from cgf.softmax.published.quotient import StablePower
+from cgf.softmax.published.the_x import TheX
+from cgf.softmax.published.two_relu import TwoReLU
 
 N = 16
 GAUSSIAN = GaussianKernel()
@@ -33,8 +33,12 @@ def two_relu(x):
 CASES = {
     "relu": (ScaledReLU(), lambda x: np.maximum(x, 0) / np.sqrt(x.shape[-1]), 5, None),
     "sigmoid": (ScaledSigmoid(), lambda x: 1 / (1 + np.exp(-x)) / np.sqrt(x.shape[-1]), 5, None),
-    "the_x": (TheX(n=N, degree=15, least=4, most=512, iterations=6),
-              lambda x: x / (1 + (np.maximum(x / 2 + 1, 0) ** 3).sum(-1, keepdims=True)), 10, None),
+    "the_x": (
+        TheX(n=N, degree=15, least=4, most=512, iterations=6),
+        lambda x: x / (1 + (np.maximum(x / 2 + 1, 0) ** 3).sum(-1, keepdims=True)),
+        10,
+        None,
+    ),
     "two_relu": (TwoReLU(n=N, least=10, most=64, iterations=5), two_relu, 10, None),
     "power_stable": (StablePower(least=1, most=2048, iterations=8), stable_power, 10, None),
     "gaussian": (GAUSSIAN, np.exp, 5, GAUSSIAN.exponential.fit.max_error),
@@ -104,11 +108,15 @@ def test_the_gaussian_score_is_half_the_squared_distance():
     assert half.dtype == torch.float32 and float(half.max()) < 1e-3
 
 
-@pytest.mark.parametrize(("fitted", "f", "most"), [
-    (series.relu(-8, 8, 30), lambda x: np.maximum(x, 0), 0.16 * 8 / 30),
-    (series.sigmoid(-12, 12, 31), lambda x: 1 / (1 + np.exp(-x)), 4e-4),
-    (series.relu_cubed(-8, 8, 15), lambda x: np.maximum(x / 2 + 1, 0) ** 3, 0.05),
-], ids=["relu", "sigmoid", "relu_cubed"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fitted", "f", "most"),
+    [
+        (series.relu(-8, 8, 30), lambda x: np.maximum(x, 0), 0.16 * 8 / 30),
+        (series.sigmoid(-12, 12, 31), lambda x: 1 / (1 + np.exp(-x)), 4e-4),
+        (series.relu_cubed(-8, 8, 15), lambda x: np.maximum(x / 2 + 1, 0) ** 3, 0.05),
+    ],
+    ids=["relu", "sigmoid", "relu_cubed"],
+)
 def test_absolute_minimax(fitted, f, most):
     """The stated error is the true one, and it equioscillates: degree + 2 extrema of about that size."""
     x = np.linspace(*fitted.domain, 40_001)
@@ -118,10 +126,19 @@ def test_absolute_minimax(fitted, f, most):
     assert (signs[1:] != signs[:-1]).sum() + 1 >= fitted.degree + 2
 
 
-@pytest.mark.parametrize("make", [
-    lambda: ScaledReLU(bound=0), lambda: ScaledSigmoid(scale=-1), lambda: TheX(eps=0), lambda: StablePower(delta=0),
-    lambda: TheX(least=5, most=4), lambda: StablePower(p=3), lambda: TwoReLU(eps=0), lambda: TwoReLU(degree=2.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ScaledReLU(bound=0),
+        lambda: ScaledSigmoid(scale=-1),
+        lambda: TheX(eps=0),
+        lambda: StablePower(delta=0),
+        lambda: TheX(least=5, most=4),
+        lambda: StablePower(p=3),
+        lambda: TwoReLU(eps=0),
+        lambda: TwoReLU(degree=2.5),
+    ],
+)
 def test_numbers_that_make_no_softmax(make):
     with pytest.raises(UserError, match="needs"):
         make()

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from cgf.approx import fit
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Fit
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.he.circuits import circuit_for, fold_integers, rescaled
 from cgf.he.dryrun import dry_run
-from cgf.he.engine import Ring
+from cgf.he.engines.engine import Ring
+from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimOwner
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -28,10 +28,18 @@ from cgf.he.session import Session  # noqa: E402
 
 # constants near those of fits on [-32, 1]; written here so that tests do not wait for a search. What
 # matters is that the circuit evaluates the same polynomial, not how near that is to exp.
-CHAINS = {k: SquareChain("chain", 0.9 * 2.0**-k, 0.95, tuple(0.05 * (-1) ** i / (i + 1) for i in range(k)))
-          for k in (3, 4, 5, 6)}
-POLYNOMIALS = [*CHAINS.values(), fit.limit(-16.0, 1.0, 4), fit.limit(-32.0, 1.0, 6), fit.chebyshev(-16.0, 1.0, 15, 1),
-               fit.chebyshev(-32.0, 1.0, 15), fit.chebyshev(-16.0, 1.0, 7, 2)]
+CHAINS = {
+    k: SquareChain("chain", 0.9 * 2.0**-k, 0.95, tuple(0.05 * (-1) ** i / (i + 1) for i in range(k)))
+    for k in (3, 4, 5, 6)
+}
+POLYNOMIALS = [
+    *CHAINS.values(),
+    fit.limit(-16.0, 1.0, 4),
+    fit.limit(-32.0, 1.0, 6),
+    fit.chebyshev(-16.0, 1.0, 15, 1),
+    fit.chebyshev(-32.0, 1.0, 15),
+    fit.chebyshev(-16.0, 1.0, 7, 2),
+]
 
 
 def core_by_hand(e, y):
@@ -97,8 +105,12 @@ CASES = {
     "causal and padding": (scores(4, 3, 12, 12, mean=-2.0), causal(12) & padded_keys(4, 12, 9), "masked", 2),
     "padding": (scores(4, 3, 12, 12), padded_keys(4, 12, 7), "masked", 2),
     "all padded alike": (scores(4, 3, 12, 12), padded_keys(1, 12, 7), "masked", 2),
-    "a row without a valid entry": (scores(2, 2, 4, 4), torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1],
-                                    [0, 0, 0, 1]], dtype=torch.bool)[None, None], "masked", 2),
+    "a row without a valid entry": (
+        scores(2, 2, 4, 4),
+        torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1]], dtype=torch.bool)[None, None],
+        "masked",
+        2,
+    ),
     "large mean": (scores(2, 2, 10, 10, scale=0.1, mean=40.0), causal(10), "masked", 2),
     "large negative mean": (scores(2, 2, 10, 10, scale=0.1, mean=-40.0), causal(10), "masked", 2),
 }
@@ -219,6 +231,7 @@ def test_rows_beyond_the_slots_are_split(owner_of, mask):
 
 def test_a_session_follows_the_rings_of_its_owner():
     """240 rows in rings of 32 and 128 slots: the chain of four squarings takes the second, and two sets of them."""
+
     def make(max_level):
         return SimOwner(max_level, rings=make.rings)
 
@@ -237,8 +250,9 @@ def test_split_rows_take_their_own_denominator(owner_of):
     np.testing.assert_allclose(weights.numpy(), (x.numpy() + 3.0) ** 3 / (denominator + 1e-10), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype, out", [(torch.float64, torch.float64), (torch.float32, torch.float32),
-                                        (torch.bfloat16, torch.float32)])
+@pytest.mark.parametrize(
+    "dtype, out", [(torch.float64, torch.float64), (torch.float32, torch.float32), (torch.bfloat16, torch.float32)]
+)
 def test_shape_and_dtype_are_those_of_the_softmax(owner_of, dtype, out):
     x, softmax = scores(2, 2, 8, 8).to(dtype), with_exponential(CGF(), CHAINS[4])
     weights, _, _ = run(owner_of, "sim", softmax, x, causal(8))
@@ -255,8 +269,9 @@ def test_records_count_entries_outside_and_beyond(owner_of):
     x[2, 0, 4, 1] -= 5.0
     valid = causal(8)
     keep = np.broadcast_to(valid.numpy(), x.shape)
-    y = np.concatenate([(row := x.numpy()[p][keep[p]]) - row.mean() - row.var() / 2 - math.log(len(row))
-                        for p in np.ndindex(3, 2, 8)])
+    y = np.concatenate(
+        [(row := x.numpy()[p][keep[p]]) - row.mean() - row.var() / 2 - math.log(len(row)) for p in np.ndindex(3, 2, 8)]
+    )
     domain, guard = (-4.0, 0.0), (-6.0, 0.5)
     outside, beyond = (int(((y < lo) | (y > hi)).sum()) for lo, hi in (domain, guard))
     assert 0 < beyond < outside < 40  # few, and not the same
@@ -310,8 +325,11 @@ def test_a_sample_that_comes_ruined_is_not_encrypted_and_names_no_head(owner_of)
 
 def test_entries_are_counted_by_the_circuit_that_they_went_through(owner_of):
     softmax, x = with_exponential(CGF(), CHAINS[4]), scores(2, 2, 8, 8)
-    for style, valid, found in (("paper", None, {"paper": 256}), ("folded", None, {"folded": 256}),
-                                ("paper", causal(8), {"masked": 4 * 36})):
+    for style, valid, found in (
+        ("paper", None, {"paper": 256}),
+        ("folded", None, {"folded": 256}),
+        ("paper", causal(8), {"masked": 4 * 36}),
+    ):
         session = Session(lambda max_level: owner_of("sim", max_level), style=style)
         encrypted = Encrypted(softmax, session)
         encrypted.weights(x, valid)
@@ -407,9 +425,15 @@ def test_folded_integers(n, a, k):
     assert m1**2 / (2 * n * m2) == pytest.approx(p * a, rel=1e-12)
     grown = p ** (2**k)  # what the public factor becomes at the end of the core
     # within the slack wherever the integers allow it
-    allowed = any(2**k * abs(math.log(round(math.sqrt(2 * n * m * a)) ** 2 / (2 * n * m * a))) <= 0.05
-                  for m in range(1, 513) if round(math.sqrt(2 * n * m * a)) >= 1)
+    allowed = any(
+        2**k * abs(math.log(round(math.sqrt(2 * n * m * a)) ** 2 / (2 * n * m * a))) <= 0.05
+        for m in range(1, 513)
+        if round(math.sqrt(2 * n * m * a)) >= 1
+    )
     assert not allowed or abs(math.log(grown)) <= 0.05 + 1e-9
-    smaller = [m for m in range(1, m2) if (r := round(math.sqrt(2 * n * m * a))) >= 1
-               and 2**k * abs(math.log(r * r / (2 * n * m * a))) <= 0.05]
+    smaller = [
+        m
+        for m in range(1, m2)
+        if (r := round(math.sqrt(2 * n * m * a))) >= 1 and 2**k * abs(math.log(r * r / (2 * n * m * a))) <= 0.05
+    ]
     assert smaller == []  # M2 multiplies noise: no smaller one would have served

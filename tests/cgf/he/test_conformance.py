@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.he.check import Checking, Divergence
-from cgf.he.count import Counting
 from cgf.he.delivery import handed_over, opened
-from cgf.he.engine import OutOfLevels, ring_for, rings_of
-from cgf.he.sim import SimEngine, SimOwner
+from cgf.he.engines.check import Checking, Divergence
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import OutOfLevels, ring_for, rings_of
+from cgf.he.engines.sim import SimEngine, SimOwner
 
 ENGINES = ("sim", "lanes_sim", "desilo", "lanes_desilo", "openfhe")
 STEPS = (1, 37, -3)
@@ -23,16 +23,18 @@ SLOTS = {3: 8192, 8: 16384}  # of both libraries, as measured
 TOLERANCE = 1e-5
 
 
-@pytest.fixture(params=[(e, level) for e in ENGINES for level in (SMALL, LARGE)] + [("desilo_parallel", SMALL)],
-                ids=lambda p: f"{p[0]}-{p[1]}", scope="module")
+@pytest.fixture(
+    params=[(e, level) for e in ENGINES for level in (SMALL, LARGE)] + [("desilo_parallel", SMALL)],
+    ids=lambda p: f"{p[0]}-{p[1]}",
+    scope="module",
+)
 def party(request, owner_of):
     """An owner, an evaluator with the keys of STEPS, and two vectors in [-1, 1], one of them asymmetric."""
     name, level = request.param
     owner = owner_of(name, level)
     engine = owner.evaluator(frozenset(step % owner.slots for step in STEPS))
     x = np.random.default_rng(0).uniform(-1, 1, owner.slots)
-    return SimpleNamespace(name=name, top=level, owner=owner, engine=engine, x=x,
-                           y=np.linspace(-1, 0.5, owner.slots))
+    return SimpleNamespace(name=name, top=level, owner=owner, engine=engine, x=x, y=np.linspace(-1, 0.5, owner.slots))
 
 
 def holds(party, ct, expected, level, polynomials=2):
@@ -205,8 +207,14 @@ def test_levels_run_out(party):
     for left in reversed(range(party.top)):
         ct = e.mul(ct, 1.0)
         assert e.level(ct) == left
-    for operation in (lambda: e.mul(ct, 0.5), lambda: e.mul(ct, party.y), lambda: e.square(ct),
-                      lambda: e.mul(ct, ct), lambda: e.mul(fresh(party)[0], ct), lambda: e.mul(ct, fresh(party)[0])):
+    for operation in (
+        lambda: e.mul(ct, 0.5),
+        lambda: e.mul(ct, party.y),
+        lambda: e.square(ct),
+        lambda: e.mul(ct, ct),
+        lambda: e.mul(fresh(party)[0], ct),
+        lambda: e.mul(ct, fresh(party)[0]),
+    ):
         with pytest.raises(OutOfLevels, match=rf"none of {party.top} left"):
             operation()
     holds(party, e.add(e.rotate(ct, 1), 0.5), np.roll(party.x, -1) + 0.5, 0)  # these need none
@@ -280,9 +288,14 @@ def polynomial(checking, x):
     return checking.sub(checking.rotate(b, 1), 0.5)
 
 
-@pytest.mark.parametrize("fault, says", [("value", r"operation 2 \(square\): slot 17 holds"),
-                                         ("sign", r"operation 6 \(rotate\): slot"),
-                                         ("level", r"operation 3 \(mul\): levels 3 and 2")])
+@pytest.mark.parametrize(
+    "fault, says",
+    [
+        ("value", r"operation 2 \(square\): slot 17 holds"),
+        ("sign", r"operation 6 \(rotate\): slot"),
+        ("level", r"operation 3 \(mul\): levels 3 and 2"),
+    ],
+)
 def test_checking_finds_a_planted_fault(fault, says):
     owner = SimOwner(3)
     faulty = Faulty(3)
@@ -410,7 +423,7 @@ def test_an_evaluator_written_out_does_not_hold_the_bytes_of_the_secret_key(owne
     owner = owner_of(name, SMALL)
     first = getattr(owner, "_owners", [owner])[0]
     engine, secret = owner.evaluator(frozenset({1})), first.dump_secret()
-    middle = secret[len(secret) // 2:][:256]  # key material, not a header
+    middle = secret[len(secret) // 2 :][:256]  # key material, not a header
     found = {}
     for role, held in (("engine", engine), ("owner", owner)):
         with pytest.raises(TypeError, match="cannot pickle"):

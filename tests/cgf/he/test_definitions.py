@@ -13,29 +13,34 @@ from cgf.approx.head_chain import HeadChain  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.circuits import BUILDERS, circuit_for  # noqa: E402
 from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.packed import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
-from cgf.he.sim import SimOwner  # noqa: E402
 from cgf.softmax.base import ExponentialSoftmax, Softmax  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
 from cgf.softmax.cgf import CGF  # noqa: E402
 from cgf.softmax.chain_cgf import ChainCGF  # noqa: E402
 from cgf.softmax.exact import Exact  # noqa: E402
-from cgf.softmax.gaussian import GaussianKernel  # noqa: E402
-from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid  # noqa: E402
 from cgf.softmax.poly_cgf import PolynomialCGF  # noqa: E402
-from cgf.softmax.quotient import Power  # noqa: E402
-from cgf.softmax.standard import Standard  # noqa: E402
+from cgf.softmax.published.gaussian import GaussianKernel  # noqa: E402
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid  # noqa: E402
+from cgf.softmax.published.quotient import Power  # noqa: E402
+from cgf.softmax.published.standard import Standard  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
 from cgf.softmax.taylor import TaylorCGF  # noqa: E402
-from cgf.softmax.the_x import TheX  # noqa: E402
 
 B, H, N = 2, 3, 12
 CHAIN = fit.limit(-16.0, 1.0, 5)
-BY_HEAD = HeadChain("head_chain", tuple(SquareChain("chain", 2.0**-3, 0.9 + 0.05 * h, (0.02 * h, -0.01, 0.03))
-                                        for h in range(H)))  # fmt: skip
+BY_HEAD = HeadChain(
+    "head_chain", tuple(SquareChain("chain", 2.0**-3, 0.9 + 0.05 * h, (0.02 * h, -0.01, 0.03)) for h in range(H))
+)
 PADDED = (torch.arange(N) < torch.tensor([9, 12])[:, None])[:, None, None]
-MASKS = {"full": None, "causal": torch.ones(N, N, dtype=torch.bool).tril(), "padded": PADDED,
-         "causal and padded": torch.ones(N, N, dtype=torch.bool).tril() & PADDED}  # fmt: skip
+MASKS = {
+    "full": None,
+    "causal": torch.ones(N, N, dtype=torch.bool).tril(),
+    "padded": PADDED,
+    "causal and padded": torch.ones(N, N, dtype=torch.bool).tril() & PADDED,
+}
 
 
 @dataclass(eq=False)
@@ -161,10 +166,19 @@ def test_a_method_of_one_object_alone_counts():
     agrees(softmax, None, "formula")
 
 
-@pytest.mark.parametrize("softmax, circuit", [
-    (CGF(), "folded"), (TaylorCGF(), "folded"), (ChainCGF(), "folded"), (PolynomialCGF(), "folded"),
-    (GaussianKernel(), "plain"), (CGF(order=3), "formula"), (BPMax(), "formula"), (Standard(), "formula"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "softmax, circuit",
+    [
+        (CGF(), "folded"),
+        (TaylorCGF(), "folded"),
+        (ChainCGF(), "folded"),
+        (PolynomialCGF(), "folded"),
+        (GaussianKernel(), "plain"),
+        (CGF(order=3), "formula"),
+        (BPMax(), "formula"),
+        (Standard(), "formula"),
+    ],
+)
 def test_the_definitions_at_hand_keep_their_circuits(softmax, circuit):
     if softmax.uses_exponential and softmax.exponential is None:
         softmax.exponential = CHAIN
@@ -199,17 +213,30 @@ def anything(self, *args):
     raise AssertionError
 
 
-@pytest.mark.parametrize("base, methods, says", [
-    (CGF, ["formula"], "NewCGF changes formula, and the weights of CGF, which it keeps, do not follow from formula"),
-    (ExponentialSoftmax, ["formula", "exponent"], "changes formula, and the weights of ExponentialSoftmax"),
-    (ChainCGF, ["formula"], "the weights of ChainCGF"), (GaussianKernel, ["formula"], "the weights of Exponential"),
-    (BPMax, ["formula"], "the weights of BPMax"), (Exact, ["formula"], "the weights of Exact"),
-    (Power, ["formula"], "the weights of Power"), (TheX, ["formula"], "the weights of TheX"),
-    (Power, ["weights"], "NewPower changes weights and keeps a formula"), (Standard, ["weights"], "keeps a formula"),
-    (ScaledReLU, ["activation"], "changes activation and keeps a polynomial"),
-    (ScaledSigmoid, ["activation"], "keeps a polynomial"), (ScaledReLU, ["formula"], "the weights of ScaledReLU"),
-    (CGF, ["uses_exponential"], "states uses_exponential"), (Softmax, ["uses_exponential"], "states uses_exponential"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "base, methods, says",
+    [
+        (
+            CGF,
+            ["formula"],
+            "NewCGF changes formula, and the weights of CGF, which it keeps, do not follow from formula",
+        ),
+        (ExponentialSoftmax, ["formula", "exponent"], "changes formula, and the weights of ExponentialSoftmax"),
+        (ChainCGF, ["formula"], "the weights of ChainCGF"),
+        (GaussianKernel, ["formula"], "the weights of Exponential"),
+        (BPMax, ["formula"], "the weights of BPMax"),
+        (Exact, ["formula"], "the weights of Exact"),
+        (Power, ["formula"], "the weights of Power"),
+        (TheX, ["formula"], "the weights of TheX"),
+        (Power, ["weights"], "NewPower changes weights and keeps a formula"),
+        (Standard, ["weights"], "keeps a formula"),
+        (ScaledReLU, ["activation"], "changes activation and keeps a polynomial"),
+        (ScaledSigmoid, ["activation"], "keeps a polynomial"),
+        (ScaledReLU, ["formula"], "the weights of ScaledReLU"),
+        (CGF, ["uses_exponential"], "states uses_exponential"),
+        (Softmax, ["uses_exponential"], "states uses_exponential"),
+    ],
+)
 def test_half_a_definition_is_refused_when_the_class_is_made(base, methods, says):
     with pytest.raises(TypeError, match=says):
         make_class(base, **dict.fromkeys(methods, anything))

@@ -9,9 +9,10 @@ import types
 import numpy as np
 import pytest
 
+from cgf import memory
 from cgf.errors import UserError
-from cgf.he import desilo, memory
-from cgf.he.desilo import Desilo1Owner, DesiloOwner, build_engine
+from cgf.he.engines import desilo
+from cgf.he.engines.desilo import Desilo1Owner, DesiloOwner, build_engine
 
 REAL = pytest.mark.skipif(importlib.util.find_spec("desilofhe") is None, reason="desilofhe is not installed")
 
@@ -121,8 +122,10 @@ class Ct:
         self.number, self.polynomial_count, self.level = number, polynomials, 1
 
 
-KEYS = {"medium": ("relinearization_key", "conjugation_key", "bootstrap_key/medium"),
-        "small": ("relinearization_key", "conjugation_key", "roll_key", "small_bootstrap_key")}
+KEYS = {
+    "medium": ("relinearization_key", "conjugation_key", "bootstrap_key/medium"),
+    "small": ("relinearization_key", "conjugation_key", "roll_key", "small_bootstrap_key"),
+}
 
 
 @pytest.fixture(name="refreshing", params=KEYS)
@@ -203,8 +206,10 @@ def test_sums_and_products_wrap_around_at_2_to_19_of_level_0_and_above_2_to_58(o
 def test_what_would_wrap_around_is_not_encrypted_or_encoded(owner_of):
     owner = owner_of("desilo", 3)
     engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
-    for level, size, shown in ((0, 2.0**19, "3.71e\\+05, and the largest is 5.24e\\+05"),
-                               (1, -(2.0**60), "2.88e\\+17, and the largest is 1.15e\\+18")):
+    for level, size, shown in (
+        (0, 2.0**19, "3.71e\\+05, and the largest is 5.24e\\+05"),
+        (1, -(2.0**60), "2.88e\\+17, and the largest is 1.15e\\+18"),
+    ):
         with pytest.raises(UserError, match=f"^encryption needs numbers of at most {shown}$"):
             owner.encrypt(size * one, level)
         for operation in (engine.add, engine.sub):

@@ -9,12 +9,15 @@ from cgf.he.packed import Rows
 from cgf.softmax.cgf import CGF
 
 
-@pytest.mark.parametrize("style, lo, k, circuit, ciphertexts", [
-    ("folded", -16.0, 3, "masked", 21),  # half the ciphertexts for one level
-    ("paper", -16.0, 3, "algorithm-1", 41),  # the circuit that was asked for, though it takes 41
-    ("abreast", -16.0, 3, "abreast", 41),
-    ("folded", -64.0, 6, "folded", 41),  # a level more would take the larger ring
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "style, lo, k, circuit, ciphertexts",
+    [
+        ("folded", -16.0, 3, "masked", 21),  # half the ciphertexts for one level
+        ("paper", -16.0, 3, "algorithm-1", 41),  # the circuit that was asked for, though it takes 41
+        ("abreast", -16.0, 3, "abreast", 41),
+        ("folded", -64.0, 6, "folded", 41),  # a level more would take the larger ring
+    ],
+)
 def test_seven_texts_of_41_tokens(style, lo, k, circuit, ciphertexts):
     """3,444 rows of an odd number of columns; with a gap of 4,096 two columns a ciphertext, and one of padding."""
     softmax = CGF()

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cgf.approx.chain import SquareChain
-from cgf.he.count import Counting
 from cgf.he.dryrun import dry_run
-from cgf.he.engine import rings_of
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import rings_of
+from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed, Rows
-from cgf.he.sim import SimOwner
 from cgf.softmax.cgf import CGF
 
 REAL = ("desilo", "openfhe")
@@ -33,8 +33,12 @@ def mask_of(name):
 
 
 # name: order, circuit style, levels
-CASES = {"folded": (2, "folded", 6), "algorithm-1": (2, "paper", 7), "masked": (2, "folded", 7),
-         "formula": (3, "folded", None)}
+CASES = {
+    "folded": (2, "folded", 6),
+    "algorithm-1": (2, "paper", 7),
+    "masked": (2, "folded", 7),
+    "formula": (3, "folded", None),
+}
 
 
 def by_hand(x, valid, order):
@@ -102,7 +106,10 @@ def test_the_two_libraries_agree(owner_of, name, capsys):
     exact = by_hand(scores(), mask_of(name), CASES[name][0])
     apart, errors = np.abs(ours - theirs).max(), [np.abs(w - exact).max() for w in (ours, theirs)]
     with capsys.disabled():
-        print(f"\n{name}: levels {one[2]}, slots {one[4]} and {other[4]}, error desilo {errors[0]:.1e}, "
-              f"openfhe {errors[1]:.1e}, apart {apart:.1e}", end=" ")
+        print(
+            f"\n{name}: levels {one[2]}, slots {one[4]} and {other[4]}, error desilo {errors[0]:.1e}, "
+            f"openfhe {errors[1]:.1e}, apart {apart:.1e}",
+            end=" ",
+        )
     assert 0 < apart <= TOLERANCE  # two libraries, so never the same bits
     assert one[2] == other[2]

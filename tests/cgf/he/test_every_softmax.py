@@ -16,18 +16,21 @@ from cgf.approx import fit  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.dryrun import dry_run  # noqa: E402
 from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
-from cgf.he.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.packed import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
-from cgf.he.sim import SimOwner  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
-from cgf.softmax.published import Published  # noqa: E402
+from cgf.softmax.published.base import Published  # noqa: E402
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "softmax").glob("*.yaml"))
 B, H, Q, SMALL = 2, 3, 4, 7
 # on the interval that these scores put y in; found by no search, so that no test waits for one
-EXPONENTIALS = {"chain": lambda: fit.chain(-24.0, 3.0, 4), "chebyshev": lambda: fit.chebyshev(-24.0, 3.0, 15, 1),
-                "limit": lambda: fit.limit(-24.0, 3.0, 7)}  # fmt: skip
+EXPONENTIALS = {
+    "chain": lambda: fit.chain(-24.0, 3.0, 4),
+    "chebyshev": lambda: fit.chebyshev(-24.0, 3.0, 15, 1),
+    "limit": lambda: fit.limit(-24.0, 3.0, 7),
+}
 
 
 def built(path):
@@ -40,16 +43,21 @@ def cases():
         softmax = built(path)
         if softmax.encryptable:
             stands_in = softmax.uses_exponential and softmax.exponential is None
-            yield from (pytest.param(path, method, id=path.stem if method is None else f"{path.stem}-{method}")
-                        for method in (EXPONENTIALS if stands_in else [None]))
+            yield from (
+                pytest.param(path, method, id=path.stem if method is None else f"{path.stem}-{method}")
+                for method in (EXPONENTIALS if stands_in else [None])
+            )
 
 
 def masks(n):
     """None, causal queries whose last sees all n keys, and a first sample padded to its half: full, causal, padded."""
     last = torch.linspace(0, n - 1, Q).long()
     length = torch.tensor([(n + 1) // 2, n])
-    return {"full": None, "causal": torch.arange(n) <= last[:, None],
-            "padded": (torch.arange(n) < length[:, None])[:, None, None]}  # fmt: skip
+    return {
+        "full": None,
+        "causal": torch.arange(n) <= last[:, None],
+        "padded": (torch.arange(n) < length[:, None])[:, None, None],
+    }
 
 
 def scores(softmax, n, seed=0):

@@ -5,26 +5,40 @@ import pytest
 import torch
 
 from cgf.errors import UserError
-from cgf.he.desilo import DesiloOwner
 from cgf.he.encrypted import Encrypted
-from cgf.he.engine import library_of, named
-from cgf.he.lanes import LanesOwner
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.engine import library_of, named
+from cgf.he.engines.lanes import LanesOwner
+from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
-from cgf.he.sim import SimOwner
 from cgf.softmax.bpmax import BPMax
-from cgf.softmax.comparison import Comparison
 from cgf.softmax.exact import Exact
-from cgf.softmax.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.pointwise import ScaledReLU, ScaledSigmoid
-from cgf.softmax.quotient import Power, Quad, StablePower
-from cgf.softmax.standard import FixedMax, Standard
-from cgf.softmax.statistical import Arion, Tricycle
+from cgf.softmax.published.comparison import Comparison
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
+from cgf.softmax.published.quotient import Power, Quad, StablePower
+from cgf.softmax.published.standard import FixedMax, Standard
+from cgf.softmax.published.statistical import Arion, Tricycle
+from cgf.softmax.published.the_x import TheX
+from cgf.softmax.published.two_relu import TwoReLU
 from cgf.softmax.tensor import TensorRows
-from cgf.softmax.the_x import TheX
-from cgf.softmax.two_relu import TwoReLU
 
-PUBLISHED = [Standard(), FixedMax(), ScaledReLU(), ScaledSigmoid(), Power(), Quad(), StablePower(), TheX(), TwoReLU(),
-             Comparison(), NormalizeSquare(), Thor(), Arion(), Tricycle()]
+PUBLISHED = [
+    Standard(),
+    FixedMax(),
+    ScaledReLU(),
+    ScaledSigmoid(),
+    Power(),
+    Quad(),
+    StablePower(),
+    TheX(),
+    TwoReLU(),
+    Comparison(),
+    NormalizeSquare(),
+    Thor(),
+    Arion(),
+    Tricycle(),
+]
 X = torch.tensor(np.random.default_rng(3).uniform(-4.0, 1.0, (2, 2, 4, 16)))
 
 
@@ -108,7 +122,11 @@ def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
 
     lanes = partial(LanesOwner, make_owner=partial(DesiloOwner, mode="cpu"))
     assert [library_of(o).name for o in (SimOwner, partial(SimOwner), DesiloOwner, lanes)] == [
-        "sim", "sim", "desilo", "desilo"]
+        "sim",
+        "sim",
+        "desilo",
+        "desilo",
+    ]
     assert not named("sim", partial(SimOwner)).encrypts and named("desilo", lanes).encrypts
     with pytest.raises(UserError, match=r"must name the engine of he\.owner, sim, and 'desilo' was given"):
         named("desilo", partial(SimOwner))

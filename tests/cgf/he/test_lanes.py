@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from cgf.approx import fit
 from cgf.errors import UserError
 from cgf.he import circuits
-from cgf.he.count import Counting
-from cgf.he.desilo import DesiloOwner
 from cgf.he.dryrun import dry_run
-from cgf.he.lanes import LanesOwner
+from cgf.he.engines.count import Counting
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.lanes import LanesOwner
+from cgf.he.engines.schedule import ScheduledTask, list_schedule
+from cgf.he.engines.sim import SimEngine, SimOwner
 from cgf.he.packed import Packed, Rows
-from cgf.he.schedule import Task, list_schedule
-from cgf.he.sim import SimEngine, SimOwner
 from cgf.softmax.cgf import CGF
 
 
 def random_tasks(seed, count):
     rng, tasks = random.Random(seed), []
     for _ in range(count):
-        tasks.append(Task(rng.uniform(0.1, 2.0), tuple(rng.sample(tasks, min(len(tasks), rng.randint(0, 2))))))
+        tasks.append(ScheduledTask(rng.uniform(0.1, 2.0), tuple(rng.sample(tasks, min(len(tasks), rng.randint(0, 2))))))
     return tasks
 
 
@@ -50,7 +50,7 @@ def test_every_task_runs_once_and_after_what_it_needs(seed, count, workers):
 
 
 def test_independent_tasks_share_the_workers():
-    order = list_schedule([Task(1.0, ()) for _ in range(8)], 2, transfer=0.1)
+    order = list_schedule([ScheduledTask(1.0, ()) for _ in range(8)], 2, transfer=0.1)
     assert [len(todo) for todo in order] == [4, 4]
 
 

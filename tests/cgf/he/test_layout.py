@@ -95,10 +95,16 @@ def test_a_column_a_ciphertext_needs_no_rotation():
     assert (layout.gap, layout.ciphertexts, layout.rotations, layout.padding_columns) == (SLOTS, 17, [], 0)
 
 
-@pytest.mark.parametrize("rows, columns, gap, match", [
-    (5, 3, 4, "5 rows and a gap of 4"), (2, 3, 3, "gap of 3"), (0, 3, 4, "0 rows"), (2, 0, 4, "has 0"),
-    (2, 3, 128, "gap of 128"),
-])
+@pytest.mark.parametrize(
+    "rows, columns, gap, match",
+    [
+        (5, 3, 4, "5 rows and a gap of 4"),
+        (2, 3, 3, "gap of 3"),
+        (0, 3, 4, "0 rows"),
+        (2, 0, 4, "has 0"),
+        (2, 3, 128, "gap of 128"),
+    ],
+)
 def test_a_layout_that_cannot_be(rows, columns, gap, match):
     with pytest.raises(UserError, match=match):
         Layout(rows, columns, SLOTS, gap)

@@ -9,13 +9,13 @@ import sys
 import numpy as np
 import pytest
 
-from cgf.he.memory import huge_pages
 from cgf.he.workers import Workers
+from cgf.memory import huge_pages
 
 GLIBC = platform.libc_ver()[0] == "glibc"
 ROUND = """
 import numpy as np
-from cgf.he.memory import keep_freed_memory
+from cgf.memory import keep_freed_memory
 if {keep}:
     keep_freed_memory()
 blocks = [np.ones(20_000_000) for _ in range(2)] + [np.ones(160_000) for _ in range(100)]
@@ -34,8 +34,14 @@ class Told:
 
 @pytest.mark.skipif(not GLIBC, reason="mallopt is glibc's")
 def test_blocks_of_a_ciphertexts_size_stay_with_the_process_and_large_ones_go_back():
-    kept, given_back = (float(subprocess.run([sys.executable, "-c", ROUND.format(keep=keep)], check=True, text=True,
-                                             capture_output=True).stdout) for keep in (True, False))
+    kept, given_back = (
+        float(
+            subprocess.run(
+                [sys.executable, "-c", ROUND.format(keep=keep)], check=True, text=True, capture_output=True
+            ).stdout
+        )
+        for keep in (True, False)
+    )
     assert 100 < kept - given_back < 200  # 122 MiB of ciphertexts' size, not the 305 MiB of the two large ones
 
 

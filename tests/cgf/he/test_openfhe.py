@@ -11,16 +11,18 @@ import pytest
 
 from cgf.approx.chain import SquareChain
 from cgf.errors import UserError
-from cgf.he import openfhe
 from cgf.he.dryrun import dry_run
-from cgf.he.engine import RINGS, Ring, ring_for, rings_of
-from cgf.he.openfhe import OPENFHE_RINGS, OpenFHEOwner
+from cgf.he.engines import openfhe
+from cgf.he.engines.engine import RINGS, Ring, ring_for, rings_of
+from cgf.he.engines.openfhe import OPENFHE_RINGS, OpenFHEOwner
+from cgf.he.engines.sim import SimEngine, SimOwner
 from cgf.he.packed import Rows
-from cgf.he.sim import SimEngine, SimOwner
 from cgf.softmax.cgf import CGF
 
-REAL = pytest.mark.skipif(importlib.util.find_spec("openfhe") is None,
-                          reason=f"openfhe=={openfhe.VERSION} is not installed: scripts/test_openfhe.sh makes its venv")
+REAL = pytest.mark.skipif(
+    importlib.util.find_spec("openfhe") is None,
+    reason=f"openfhe=={openfhe.VERSION} is not installed: scripts/repo/test_openfhe.sh makes its venv",
+)
 
 
 def cgf_of(levels):

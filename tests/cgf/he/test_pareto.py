@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgf.approx.cache import FitCache
-from cgf.approx.calibrate import Calibration
-from cgf.approx.choose import choose, feasible
-from cgf.approx.friendly import Budget, assess
-from cgf.approx.specs import METHODS, specs
 from cgf.errors import UserError
-from cgf.he import pareto
-from cgf.he.op_times import KINDS, OpTimes
-from cgf.he.pareto import Request, dominates, front, least_levels, pick, rows
-from cgf.he.predict import needs_of
+from cgf.plan import pareto
+from cgf.plan.calibration import Calibration
+from cgf.plan.candidates import METHODS, specs
+from cgf.plan.choose import choose, feasible
+from cgf.plan.cost import needs_of
+from cgf.plan.fit_cache import FitCache
+from cgf.plan.friendly import Budget, assess
+from cgf.plan.op_times import KINDS, OpTimes
+from cgf.plan.pareto import Request, dominates, front, least_levels, pick, rows
 
 RANGE = (-8.0, 0.0)
 
@@ -25,10 +25,16 @@ RANGE = (-8.0, 0.0)
 def made_up(product_ms=10.0):
     """Times that grow with the level; products of ciphertexts are dear."""
     dear = ("square", "cmult", "relinearize", "rotate")
-    size = {str(m): {"slots": slots, "key_bytes": {"relinearize": m << 20, "rotate": m << 20, "public": 1},
-                     "ms": {kind: {str(x): (product_ms if kind in dear else 1.0) * (x + 1) for x in range(m + 1)}
-                            for kind in KINDS}}
-            for m, slots in ((2, 4096), (4, 8192), (7, 8192), (9, 16384), (17, 16384), (24, 32768))}
+    size = {
+        str(m): {
+            "slots": slots,
+            "key_bytes": {"relinearize": m << 20, "rotate": m << 20, "public": 1},
+            "ms": {
+                kind: {str(x): (product_ms if kind in dear else 1.0) * (x + 1) for x in range(m + 1)} for kind in KINDS
+            },
+        }
+        for m, slots in ((2, 4096), (4, 8192), (7, 8192), (9, 16384), (17, 16384), (24, 32768))
+    }
     return OpTimes.from_json({"sizes": size})
 
 
@@ -158,9 +164,10 @@ def test_a_wide_tolerance_asks_for_fitted_polynomials_of_fewer_squarings():
     assert fewest(1e-4) == {3: 2, 7: 1} and fewest(1e-2) == {3: 0, 7: 0}
 
 
-@pytest.mark.parametrize("low, tolerance, levels", [
-    (-96.0, 1e-4, 5), (-64.0, 1e-5, 5), (-20.0, 1e-2, 4), (-10.0, 1e-4, 4), (-1.0, 1e-2, 1), (-1.0, 0.1, 1),
-])
+@pytest.mark.parametrize(
+    "low, tolerance, levels",
+    [(-96.0, 1e-4, 5), (-64.0, 1e-5, 5), (-20.0, 1e-2, 4), (-10.0, 1e-4, 4), (-1.0, 1e-2, 1), (-1.0, 0.1, 1)],
+)
 def test_every_planner_takes_the_same_levels(low, tolerance, levels):
     """The core of plan.py pareto=false and of the friendliness report is that of the Pareto set's least levels."""
     domain = (low, 0.0)

@@ -8,10 +8,10 @@ import pytest
 from cgf.approx.chain import SquareChain
 from cgf.errors import UserError
 from cgf.he.circuits import fold_integers
-from cgf.he.count import Counting
-from cgf.he.op_times import KINDS, OpTimes, levels_to_measure, measure
-from cgf.he.predict import mask_rows, needs_of, predict
-from cgf.he.sim import SimEngine, SimOwner
+from cgf.he.engines.count import Counting
+from cgf.he.engines.sim import SimEngine, SimOwner
+from cgf.plan.cost import mask_rows, needs_of, predict
+from cgf.plan.op_times import KINDS, OpTimes, levels_to_measure, measure
 from cgf.results import read_json
 
 CHAIN = SquareChain("chain", 0.2, 1.1, (-0.2, 0.05))
@@ -19,18 +19,38 @@ KEYS = {"relinearize": 3 << 20, "rotate": 2 << 20, "public": 1 << 20}
 
 
 def table(ms=lambda kind, max_level, level: 1.0, sizes=((3, 8192), (7, 8192))):
-    return OpTimes.from_json({"sizes": {str(m): {"slots": slots, "key_bytes": KEYS, "ms": {
-        kind: {str(x): ms(kind, m, x) for x in range(m + 1)} for kind in KINDS}} for m, slots in sizes}})
+    return OpTimes.from_json(
+        {
+            "sizes": {
+                str(m): {
+                    "slots": slots,
+                    "key_bytes": KEYS,
+                    "ms": {kind: {str(x): ms(kind, m, x) for x in range(m + 1)} for kind in KINDS},
+                }
+                for m, slots in sizes
+            }
+        }
+    )
 
 
 def by_hand(rotations=5, cts=8):
     """Operations of the folded circuit on 256 x 256 full rows, 8 ciphertexts of 32 columns, by (detail, level)."""
     return {
-        ("imult", 3): cts + 1 + cts, ("add", 3): cts - 1 + rotations + cts, ("rotate", 3): rotations,
-        ("square", 3): cts, ("add", 2): cts - 1 + rotations, ("relinearize", 2): 1, ("rotate", 2): rotations,
-        ("imult", 2): 1, ("add_levels", 2): 1 + cts, ("add_float", 2): 1, ("square", 2): cts, ("add_float", 1): cts,
-        ("relinearize", 1): cts, ("square", 1): cts,  # the last square is decrypted as it is, its constant added then
-    }  # fmt: skip
+        ("imult", 3): cts + 1 + cts,
+        ("add", 3): cts - 1 + rotations + cts,
+        ("rotate", 3): rotations,
+        ("square", 3): cts,
+        ("add", 2): cts - 1 + rotations,
+        ("relinearize", 2): 1,
+        ("rotate", 2): rotations,
+        ("imult", 2): 1,
+        ("add_levels", 2): 1 + cts,
+        ("add_float", 2): 1,
+        ("square", 2): cts,
+        ("add_float", 1): cts,
+        ("relinearize", 1): cts,
+        ("square", 1): cts,  # the last square is decrypted as it is, its constant added then
+    }
 
 
 def test_operations_by_kind_and_level_are_those_of_the_circuit():
@@ -62,8 +82,11 @@ def test_seconds_are_counts_times_the_table():
 
 def test_between_levels_and_between_sizes_of_a_ring():
     size = {"slots": 8192, "key_bytes": KEYS, "ms": {kind: {"0": 1.0, "4": 5.0} for kind in KINDS}}
-    seven = {"slots": 8192, "key_bytes": {**KEYS, "rotate": 4 << 20},
-             "ms": {kind: {"0": 11.0, "4": 15.0, "7": 18.0} for kind in KINDS}}
+    seven = {
+        "slots": 8192,
+        "key_bytes": {**KEYS, "rotate": 4 << 20},
+        "ms": {kind: {"0": 11.0, "4": 15.0, "7": 18.0} for kind in KINDS},
+    }
     times = OpTimes.from_json({"sizes": {"4": size, "7": seven}})
     assert times.ms("add", 4, 3) == 4.0 and times.ms("add", 7, 5) == 16.0  # between levels
     assert times.ms("add", 5, 3) == pytest.approx(4.0 + 10 / 3)  # a third of the way from 4 to 7
@@ -125,22 +148,32 @@ def test_details_tell_operands_apart():
     engine.add(a, a), engine.sub(a, b), engine.add(a, 1.0), engine.add(b, np.ones(8192)), engine.mul(a, 2)
     engine.mul(b, 2.0), engine.mul(a, np.ones(8192)), engine.mul(a, b), engine.square(b), engine.rotate(b, 1)
     assert engine.by_level == {
-        ("add", 3): 1, ("add_levels", 2): 1, ("add_float", 3): 1, ("add_vector", 2): 1, ("imult", 3): 1,
-        ("pmult_float", 2): 1, ("pmult_vector", 3): 1, ("cmult", 2): 1, ("square", 2): 1, ("rotate", 2): 1}
+        ("add", 3): 1,
+        ("add_levels", 2): 1,
+        ("add_float", 3): 1,
+        ("add_vector", 2): 1,
+        ("imult", 3): 1,
+        ("pmult_float", 2): 1,
+        ("pmult_vector", 3): 1,
+        ("cmult", 2): 1,
+        ("square", 2): 1,
+        ("rotate", 2): 1,
+    }
 
 
 def test_a_measured_table_has_what_a_prediction_asks():
     sizes = {str(m): measure(SimOwner(m), KEYS, levels_to_measure(m), repeats=3).to_json() for m in (3, 7)}
     times = OpTimes.from_json({"sizes": sizes})
-    assert set(times.sizes[3].ms) == set(KINDS) and all(ms > 0 for row in times.sizes[3].ms.values()
-                                                        for ms in row.values())
+    assert set(times.sizes[3].ms) == set(KINDS) and all(
+        ms > 0 for row in times.sizes[3].ms.values() for ms in row.values()
+    )
     assert 0 not in times.sizes[7].ms["square"] and 7 not in times.sizes[7].ms["relinearize"]
     assert predict(needs_of(CHAIN, "causal", 64, 64), times).total_s > 0
     assert levels_to_measure(4) == [0, 1, 2, 3, 4] and {0, 17} < set(levels_to_measure(17))
 
 
 def test_the_predictions_that_were_checked_are_within_thirty_percent():
-    """What scripts/op_times.py check=true measured beside its own table, and what the README says of it."""
+    """What scripts/bench/op_times.py check=true measured beside its own table, and what the README says of it."""
     checked = read_json(Path(__file__).resolve().parents[3] / "results" / "bench" / "op_times.json")["check"]
     ratios = [row["predicted_s"]["total"] / row["measured_s"]["total"] for row in checked]
     assert len({(row["method"], row["mask"], row["levels"]) for row in checked}) >= 4

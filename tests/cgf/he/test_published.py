@@ -9,17 +9,17 @@ import torch
 from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.encrypted import Encrypted
-from cgf.he.engine import BOOTSTRAPPABLE
+from cgf.he.engines.engine import BOOTSTRAPPABLE
+from cgf.he.engines.sim import SimEngine, SimOwner
 from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.session import Session
-from cgf.he.sim import SimEngine, SimOwner
-from cgf.softmax.comparison import Comparison, stretched
-from cgf.softmax.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.published import Published
-from cgf.softmax.quotient import Power, Quad
-from cgf.softmax.standard import FixedMax, Standard
-from cgf.softmax.statistical import Arion, Tricycle
+from cgf.softmax.published.base import Published
+from cgf.softmax.published.comparison import Comparison, stretched
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published.quotient import Power, Quad
+from cgf.softmax.published.standard import FixedMax, Standard
+from cgf.softmax.published.statistical import Arion, Tricycle
 
 N = 16
 # each with scores (in its domain) of N entries a row; sizes that a test can afford
@@ -35,8 +35,16 @@ CASES = {
     "power": (Power(least=1, most=2048, iterations=8), 1.3, 0.0),
     "quad": (Quad(least=64, most=4096, iterations=6), 1.3, 0.0),
 }
-LEVELS = {"standard": 12, "standard-plain": 14, "fixed_max": 14, "arion": 22, "tricycle": 18, "thor": 19, "power": 10,
-          "quad": 7}
+LEVELS = {
+    "standard": 12,
+    "standard-plain": 14,
+    "fixed_max": 14,
+    "arion": 22,
+    "tricycle": 18,
+    "thor": 19,
+    "power": 10,
+    "quad": 7,
+}
 
 
 class DeepOwner(SimOwner):
@@ -102,8 +110,18 @@ def test_masked_rows(name):
 SLOW = pytest.mark.skipif(not os.environ.get("CGF_SLOW"), reason="half a minute to a minute in 2^15 slots (CGF_SLOW=1)")
 
 
-@pytest.mark.parametrize("name", ["standard", "fixed_max", "power", "quad", "thor",
-                                  pytest.param("tricycle", marks=SLOW), pytest.param("arion", marks=SLOW)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "standard",
+        "fixed_max",
+        "power",
+        "quad",
+        "thor",
+        pytest.param("tricycle", marks=SLOW),
+        pytest.param("arion", marks=SLOW),
+    ],
+)
 def test_real_ciphertexts_agree_with_the_reading(owner_of, name):
     softmax, x = case(name)
     encrypted = Encrypted(softmax, Session(lambda max_level: owner_of("desilo", max_level)))
@@ -167,14 +185,17 @@ def test_one_comparison():
     np.testing.assert_allclose(got[far], np.maximum(a, b)[far], atol=1e-5)
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda: NormalizeSquare(bound=-1), "bound > 0"),
-    (lambda: NormalizeSquare(degrees=(15, 15)), r"one degree a round, 5, and has \[15, 15\]"),
-    (lambda: Thor(temperature=3), "power of two from 2, and has 3"),
-    (lambda: Standard(low=1, high=0), r"low < high, and has \[1, 0\]"),
-    (lambda: Power(p=3), "positive even power"),
-    (lambda: Comparison(fs=0), "fs >= 1"),
-])
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: NormalizeSquare(bound=-1), "bound > 0"),
+        (lambda: NormalizeSquare(degrees=(15, 15)), r"one degree a round, 5, and has \[15, 15\]"),
+        (lambda: Thor(temperature=3), "power of two from 2, and has 3"),
+        (lambda: Standard(low=1, high=0), r"low < high, and has \[1, 0\]"),
+        (lambda: Power(p=3), "positive even power"),
+        (lambda: Comparison(fs=0), "fs >= 1"),
+    ],
+)
 def test_bad_settings_are_named(make, says):
     with pytest.raises(UserError, match=says):
         make()

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgf.he.blocks import Block, blocks_of, cost
 from cgf.he.layout import choose_layout
+from cgf.he.row_sets import Block, blocks_of, cost
 
 
 def causal(rows, columns):

@@ -11,10 +11,10 @@ from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
 from cgf.he.circuits import circuit_for, rescaled
 from cgf.he.encrypted import Encrypted
+from cgf.he.engines.sim import SimOwner
 from cgf.he.layout import choose_layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.session import Session
-from cgf.he.sim import SimOwner
 from cgf.softmax.chain_cgf import ChainCGF
 
 H = 3
@@ -34,8 +34,10 @@ def trained(trainable, k=3, order=2):
 def by_hand(softmax, x, valid):
     """Row by row over the valid entries, with the kept tensors and nothing of the chain's own code."""
     kept, result = {n: t.numpy() for n, t in softmax.tensors().items()}, np.zeros(x.shape)
-    beta, constants = (np.broadcast_to(kept["beta"].reshape(-1), H),
-                       np.broadcast_to(kept["constants"].reshape(softmax.k, -1), (softmax.k, H)))
+    beta, constants = (
+        np.broadcast_to(kept["beta"].reshape(-1), H),
+        np.broadcast_to(kept["constants"].reshape(softmax.k, -1), (softmax.k, H)),
+    )
     for b, h, q in np.ndindex(x.shape[:3]):
         keep = np.ones(x.shape[3], dtype=bool) if valid is None else np.broadcast_to(valid, x.shape)[b, h, q]
         row = x.numpy()[b, h, q][keep]

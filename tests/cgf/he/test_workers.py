@@ -8,12 +8,12 @@ import pytest
 
 from cgf.approx.chain import SquareChain
 from cgf.errors import UserError
-from cgf.he.sim import SimOwner
+from cgf.he.engines.sim import SimOwner
 from cgf.softmax.cgf import CGF
 
 pytest.importorskip("torch", reason="a session keeps softmaxes that may hold tensors")
-from cgf.he.desilo import DesiloOwner
-from cgf.he.record import LayerRecord
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.he.workers import owner_settings, whole_workers
 

@@ -19,8 +19,14 @@ def seconds(mean):
 
 
 def cost_file(folder, ours=0.5, paper=2.0):
-    row = {"ring_slots": 16384, "levels_counted": 7, "ops": {"cmult": 29, "rotate": 12, "relinearize": 26, "boot": 0},
-           "max_error": 4e-6, "eta": 5e-6, "peak_mib": 1000.0}
+    row = {
+        "ring_slots": 16384,
+        "levels_counted": 7,
+        "ops": {"cmult": 29, "rotate": 12, "relinearize": 26, "boot": 0},
+        "max_error": 4e-6,
+        "eta": 5e-6,
+        "peak_mib": 1000.0,
+    }
     (folder / "bench").mkdir(exist_ok=True)
     rows = {"ours": {**row, "seconds": seconds(ours)}, "paper": {**row, "seconds": seconds(paper)}, "cho": None}
     (folder / "bench" / "softmax.json").write_text(json.dumps(rows))
@@ -48,13 +54,22 @@ def test_seconds_by_operation(tmp_path):
     made = MAKERS["cost_by_operation"](tmp_path).splitlines()
     assert made[0] == "| circuit | Add | PMult | IMult | CMult | Rot | relinearize | Boot | total |" and len(made) == 4
     assert made[2].endswith("| 0.60 ± 0.05 | 83.58 ± 0.90 | 2.00 ± 0.01 |")
-    assert made[3].endswith("| 0.10 ± 0.00 | 0.20 ± 0.01 | 0.30 ± 0.02 | 0.40 ± 0.03 | 0.50 ± 0.04 | 0.60 ± 0.05 | "
-                            "0.70 ± 0.06 | 0.50 ± 0.01 |")
+    assert made[3].endswith(
+        "| 0.10 ± 0.00 | 0.20 ± 0.01 | 0.30 ± 0.02 | 0.40 ± 0.03 | 0.50 ± 0.04 | 0.60 ± 0.05 | "
+        "0.70 ± 0.06 | 0.50 ± 0.01 |"
+    )
 
 
 def test_depths_state_domain_and_error_or_that_there_is_none(tmp_path):
-    row = {"method": "m", "maximum": "none", "division": False, "adaptive": True, "levels": 7, "published_levels": None,
-           "ops": {"cmult": 29, "rotate": 12, "boot": None}}
+    row = {
+        "method": "m",
+        "maximum": "none",
+        "division": False,
+        "adaptive": True,
+        "levels": 7,
+        "published_levels": None,
+        "ops": {"cmult": 29, "rotate": 12, "boot": None},
+    }
     stated, unstated = {"domain": [-128.0, 0.0], "error_bound": 1.9e-6}, {"domain": "none", "error_bound": "none"}
     older, exact = {"domain": None, "error_bound": None}, {"domain": [-8.0, 8.0], "error_bound": 0.0}
     (tmp_path / "bench").mkdir()
@@ -63,7 +78,11 @@ def test_depths_state_domain_and_error_or_that_there_is_none(tmp_path):
     made = MAKERS["depths"](tmp_path).splitlines()
     assert made[0].endswith("| Boot | domain | error bound |")
     assert [line.split(" | ")[-2:] for line in made[2:]] == [
-        ["-128 to 0", "2e-06 |"], ["none", "none |"], ["none", "none |"], ["-8 to 8", "0e+00 |"]]
+        ["-128 to 0", "2e-06 |"],
+        ["none", "none |"],
+        ["none", "none |"],
+        ["-8 to 8", "0e+00 |"],
+    ]
 
 
 def test_what_cannot_be_filled_is_named(tmp_path):
@@ -84,9 +103,18 @@ def test_alternatives_show_accuracies_where_there_are_any(tmp_path):
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "alternatives.json").write_text(json.dumps({"table": table}))
     assert MAKERS["alternatives"](tmp_path).splitlines()[0].endswith("| shift invariance |")
-    trained = {**dict.fromkeys(NEEDED), "host": "toy", "task": "t", "softmax": "cgf", "accuracy_exact": 0.95,
-               "epochs": 3, "best_epoch": 2,
-               "total_levels": 6, "dirty": False, "paired": {"this_alone": 0, "exact_alone": 1}}
+    trained = {
+        **dict.fromkeys(NEEDED),
+        "host": "toy",
+        "task": "t",
+        "softmax": "cgf",
+        "accuracy_exact": 0.95,
+        "epochs": 3,
+        "best_epoch": 2,
+        "total_levels": 6,
+        "dirty": False,
+        "paired": {"this_alone": 0, "exact_alone": 1},
+    }
     (tmp_path / "train").mkdir()
     for seed, accuracy in ((1, 0.85), (2, 0.95)):
         file = tmp_path / "train" / f"toy-t-cgf-{seed}.json"
@@ -98,8 +126,13 @@ def test_alternatives_show_accuracies_where_there_are_any(tmp_path):
 
 
 def script(*arguments):
-    return subprocess.run([sys.executable, "scripts/tables.py", *map(str, arguments)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "scripts/repo/tables.py", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_the_script_refuses_a_stale_table_and_writes_a_fresh_one(tmp_path):

@@ -8,15 +8,36 @@ from rich.console import Console
 
 from cgf.errors import UserError
 from cgf.report import page, tables
-from cgf.report.collect import Found, collect
+from cgf.report.collect import ReportInputs, collect
 from cgf.report.encrypted import circuits, where
 from cgf.report.red import complaints, judged, reasons
 
 HEADS = {"max_error": [1e-6, 3e-6], **{key: [0, 0] for key in ("outside", "beyond", "ruined", "wrong", "inexact")}}
-FINE = {"kind": "eval_he", "model": "m", "task": "t", "softmax": "cgf", "approx": "chain", "engine": "desilo",
-        "encrypted": True, "samples": 100, "split": "test", "accuracy": 0.9, "accuracy_plain": 0.9, "agreement": 1.0,
-        "ruined": 0, "overflow": 0, "beyond_guard": 0, "wrong": 0, "inexact": 0, "max_error": 3e-6, "levels": 5,
-        "noise_stated": 1e-4, "agreement_asked": 0.99, "layers": [{"layer": 0, "heads": HEADS}], "_path": "eval/a.json"}
+FINE = {
+    "kind": "eval_he",
+    "model": "m",
+    "task": "t",
+    "softmax": "cgf",
+    "approx": "chain",
+    "engine": "desilo",
+    "encrypted": True,
+    "samples": 100,
+    "split": "test",
+    "accuracy": 0.9,
+    "accuracy_plain": 0.9,
+    "agreement": 1.0,
+    "ruined": 0,
+    "overflow": 0,
+    "beyond_guard": 0,
+    "wrong": 0,
+    "inexact": 0,
+    "max_error": 3e-6,
+    "levels": 5,
+    "noise_stated": 1e-4,
+    "agreement_asked": 0.99,
+    "layers": [{"layer": 0, "heads": HEADS}],
+    "_path": "eval/a.json",
+}
 
 
 def counted(key, count=4):
@@ -24,10 +45,15 @@ def counted(key, count=4):
     return {**FINE, {"beyond": "beyond_guard"}.get(key, key): count, "layers": [{"layer": 0, "heads": heads}]}
 
 
-@pytest.mark.parametrize("key, says", [
-    ("beyond", "4 entries lay beyond the plan's guard"), ("ruined", "4 of 100 samples are ruined"),
-    ("wrong", "4 weights came back further"), ("inexact", "4 weights of the polynomials in the clear are further"),
-])
+@pytest.mark.parametrize(
+    "key, says",
+    [
+        ("beyond", "4 entries lay beyond the plan's guard"),
+        ("ruined", "4 of 100 samples are ruined"),
+        ("wrong", "4 weights came back further"),
+        ("inexact", "4 weights of the polynomials in the clear are further"),
+    ],
+)
 def test_each_reason_names_layer_and_head(key, says):
     result = judged(counted(key), "plan")
     assert not result["green"] and len(result["red"]) == 1
@@ -39,11 +65,22 @@ def test_a_result_without_a_reason_is_green():
     assert judged({"kind": "eval_plain", "samples": 5, "beyond_guard": None}, "plan")["green"] is True
 
 
-@pytest.mark.parametrize("share, samples, differ, red", [
-    (0.99, 100, 1, False), (0.99, 100, 2, True), (0.99, 20, 1, False), (0.99, 20, 2, True), (0.99, 9, 1, True),
-    (0.99, 4500, 45, False), (0.99, 4500, 46, True), (1.0, 100, 1, True), (1.0, 100, 0, False), (0.0, 100, 11, True),
-    (0.0, 100, 10, False),
-])
+@pytest.mark.parametrize(
+    "share, samples, differ, red",
+    [
+        (0.99, 100, 1, False),
+        (0.99, 100, 2, True),
+        (0.99, 20, 1, False),
+        (0.99, 20, 2, True),
+        (0.99, 9, 1, True),
+        (0.99, 4500, 45, False),
+        (0.99, 4500, 46, True),
+        (1.0, 100, 1, True),
+        (1.0, 100, 0, False),
+        (0.0, 100, 11, True),
+        (0.0, 100, 10, False),
+    ],
+)
 def test_agreement_is_fair_to_few_samples_and_strict_to_one_in_ten(share, samples, differ, red):
     result = {**FINE, "samples": samples, "agreement": (samples - differ) / samples, "agreement_asked": share}
     found = complaints(result, "plan")
@@ -58,10 +95,17 @@ def test_a_ruined_sample_is_not_counted_again_as_one_that_disagrees():
 
 
 def test_an_evaluation_in_the_clear_says_what_lay_beyond_and_where():
-    result = {"kind": "eval_plain", "beyond_guard": 5, "samples": 9, "range": [-9.0, 3.0],
-              "beyond_at": [{"layer": 2, "head": 1, "entries": 5}]}
-    assert "5 entries lay beyond the plan's guard, so their ciphertexts would be ruined: layer 2 head 1 (5);" in (
-        complaints(result, "plan")[0])
+    result = {
+        "kind": "eval_plain",
+        "beyond_guard": 5,
+        "samples": 9,
+        "range": [-9.0, 3.0],
+        "beyond_at": [{"layer": 2, "head": 1, "entries": 5}],
+    }
+    assert (
+        "5 entries lay beyond the plan's guard, so their ciphertexts would be ruined: layer 2 head 1 (5);"
+        in (complaints(result, "plan")[0])
+    )
     assert "the range is [-9.0, 3.0]" in reasons({k: v for k, v in result.items() if k != "beyond_at"})[0]  # of before
 
 
@@ -70,7 +114,7 @@ def test_a_red_row_is_red_in_the_terminal_in_markdown_and_on_the_page():
     rows = tables.rows([FINE, bad])
     assert [row["engine"] for row in rows] == ["CKKS (desilo), red", "CKKS (desilo)"]
     assert "CKKS (desilo), red" in tables.markdown(rows)
-    html = page.page(Found("f", results=[FINE, bad]))
+    html = page.page(ReportInputs("f", results=[FINE, bad]))
     assert html.count("<tr class=red>") == 1 and "eval/a.json: 4 entries lay beyond" in html
     out = io.StringIO()
     Console(file=out, force_terminal=True, width=300).print(tables.terminal(rows))
@@ -80,7 +124,7 @@ def test_a_red_row_is_red_in_the_terminal_in_markdown_and_on_the_page():
 def test_a_simulation_is_never_shown_as_encrypted():
     simulated = {**FINE, "engine": "sim", "encrypted": False}
     old = {k: v for k, v in FINE.items() if k != "encrypted"}
-    mislabelled = {**old, "run": {"config": {"he": {"owner": {"_target_": "cgf.he.sim.SimOwner"}}}}}
+    mislabelled = {**old, "run": {"config": {"he": {"owner": {"_target_": "cgf.he.engines.sim.SimOwner"}}}}}
     assert [tables.under_ckks(r) for r in (FINE, simulated, old, mislabelled)] == [True, False, True, False]
     assert tables.engine_name(mislabelled) == "simulator"
     assert page.scope([simulated]) == "Softmax simulated, nothing encrypted." and page.scope([FINE]) == page.SCOPE

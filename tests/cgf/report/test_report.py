@@ -27,22 +27,45 @@ RUN = {
 }
 SHARED = {"model": "vit_digits", "task": "digits", "split": "test", "run": RUN}
 CLEAR = SHARED | {
-    "kind": "eval_plain", "softmax": "cgf", "approx": "exact", "samples": 360, "accuracy": 0.9722,
-    "outside_domain": 0.0, "beyond_guard": 0, "levels": None, "domain": None, "guard": None,
-    "range": [-3.5, 4.25], "row_sum": {"min": 0.9, "median": 1.0, "max": 1.1}, "seconds": 1.2,
-}  # fmt: skip
+    "kind": "eval_plain",
+    "softmax": "cgf",
+    "approx": "exact",
+    "samples": 360,
+    "accuracy": 0.9722,
+    "outside_domain": 0.0,
+    "beyond_guard": 0,
+    "levels": None,
+    "domain": None,
+    "guard": None,
+    "range": [-3.5, 4.25],
+    "row_sum": {"min": 0.9, "median": 1.0, "max": 1.1},
+    "seconds": 1.2,
+}
 ENCRYPTED = SHARED | {
-    "kind": "eval_he", "softmax": "cgf", "approx": "chebyshev", "engine": "desilo", "samples": 20,
-    "accuracy": 0.95, "accuracy_plain": 0.96, "accuracy_exact": 0.94, "agreement": 1.0, "max_error": 3.25e-6,
-    "mean_error": 1.5e-7, "levels": 11, "levels_counted": 11, "ring_slots": 16384, "entries": 400000,
+    "kind": "eval_he",
+    "softmax": "cgf",
+    "approx": "chebyshev",
+    "engine": "desilo",
+    "samples": 20,
+    "accuracy": 0.95,
+    "accuracy_plain": 0.96,
+    "accuracy_exact": 0.94,
+    "agreement": 1.0,
+    "max_error": 3.25e-6,
+    "mean_error": 1.5e-7,
+    "levels": 11,
+    "levels_counted": 11,
+    "ring_slots": 16384,
+    "entries": 400000,
     "ops": {"add": 1234, "pmult": 567, "cmult": 89, "rotate": 12, "relinearize": 34},
     "seconds": {"total": 80.0, "encrypt": 9.0, "circuit": 60.0, "decrypt": 4.0, "add": 2.0, "cmult": 41.5},
-    "outside_domain": 0.00001, "beyond_guard": 0,
+    "outside_domain": 0.00001,
+    "beyond_guard": 0,
     "layers": [
         {"layer": 0, "max_error": 3.25e-6, "mean_error": 1.5e-7, "levels": 11, "range": [-3.5, 4.0]},
         {"layer": 1, "max_error": 1e-6, "mean_error": 0.0, "levels": 11, "range": [-2.0, 3.0]},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -56,12 +79,7 @@ def root(tmp_path):
         append_line(tmp_path / "student" / "metrics.jsonl", {"step": step, "val_accuracy": accuracy - 0.01})
     write_json(tmp_path / "teacher/ckpt-200/eval/exact.json", CLEAR | {"softmax": "exact", "accuracy": 0.9806})
     student = tmp_path / "student" / "ckpt-200"
-    plan = {
-        "method": "chebyshev",
-        "exponential": {"coefficients": [0.123456] * 16},
-        "levels": 10,
-        "range": [-4, 5],
-    }
+    plan = {"method": "chebyshev", "exponential": {"coefficients": [0.123456] * 16}, "levels": 10, "range": [-4, 5]}
     write_json(student / "plan.json", plan)
     write_json(student / "eval" / "exact.json", CLEAR)
     write_json(student / "eval" / "cheb.json", CLEAR | {"approx": "chebyshev", "accuracy": 0.9694, "levels": 10})
@@ -86,8 +104,15 @@ def test_rows_hold_the_figures_of_the_files(root):
     assert (encrypted["accuracy"], encrypted["accuracy_ckks"], encrypted["agreement"]) == (0.96, 0.95, 1.0)
     assert encrypted["entries_per_s"] == 5000.0
     assert tables.cells(encrypted)[5:] == [
-        "11", "96.00 %", "95.00 %", "100.00 %", "3.25e-06", "5,000", "<0.01 %", "20 (test)",
-    ]  # fmt: skip
+        "11",
+        "96.00 %",
+        "95.00 %",
+        "100.00 %",
+        "3.25e-06",
+        "5,000",
+        "<0.01 %",
+        "20 (test)",
+    ]
     assert rows[0]["accuracy_ckks"] is None
 
 
@@ -97,8 +122,10 @@ def test_the_simulator_is_never_shown_as_ckks(root):
     assert row["accuracy_ckks"] is None
     assert row["engine"] == "simulator"
     assert [bar[0] for _, bars in plots._accuracy_groups([simulated]) for bar in bars] == [
-        "exact", "polynomial", "simulator",
-    ]  # fmt: skip
+        "exact",
+        "polynomial",
+        "simulator",
+    ]
 
 
 def test_the_page_contains_the_figures_it_was_given(root):
@@ -106,10 +133,25 @@ def test_the_page_contains_the_figures_it_was_given(root):
     html = path.read_text()
     words = text_of(html)
     for figure in (
-        "98.06 %", "97.22 %", "96.94 %", "95.00 %", "96.00 %", "3.25e-06", "5,000", "1,234", "16,384", "41.5",
-        "c0ffee" * 6 + "abcd with uncommitted changes", "torch 0.0.1", "Test CPU", "eval_he.py ckpt=student",
-        "digits test-revision", "[-4, 5]", "test split, 20 to 360 samples", "student/ckpt-200/eval/he.json",
-    ):  # fmt: skip
+        "98.06 %",
+        "97.22 %",
+        "96.94 %",
+        "95.00 %",
+        "96.00 %",
+        "3.25e-06",
+        "5,000",
+        "1,234",
+        "16,384",
+        "41.5",
+        "c0ffee" * 6 + "abcd with uncommitted changes",
+        "torch 0.0.1",
+        "Test CPU",
+        "eval_he.py ckpt=student",
+        "digits test-revision",
+        "[-4, 5]",
+        "test split, 20 to 360 samples",
+        "student/ckpt-200/eval/he.json",
+    ):
         assert figure in words, figure
     assert SCOPE in html
     assert LICENCE in html
@@ -149,12 +191,7 @@ def test_plots_are_png_and_are_left_out_without_data(root):
 
 
 def test_a_resumed_run_counts_its_later_lines():
-    lines = [
-        {"step": 1, "loss": 5.0},
-        {"step": 2, "loss": 4.0},
-        {"step": 2, "loss": 3.0},
-        {"step": 2, "epoch": 1.0},
-    ]
+    lines = [{"step": 1, "loss": 5.0}, {"step": 2, "loss": 4.0}, {"step": 2, "loss": 3.0}, {"step": 2, "epoch": 1.0}]
     assert plots._series({"run": lines}, "loss") == {"run": {1: 5.0, 2: 3.0}}
 
 
@@ -164,12 +201,9 @@ def test_an_unknown_kind_is_listed_and_breaks_nothing(root):
     write_json(root / "bench" / "eval" / "bare.json", {"value": 7})
     write_json(root / "bench" / "eval" / "thin.json", {"kind": "eval_he", "run": None})
     found = collect(root)
-    assert {
-        "result": "bench/eval/rings.json",
-        "kind": "bench_rings",
-        "ring": "N15",
-        "ms": 12.5,
-    } in tables.other_rows(found.results)
+    assert {"result": "bench/eval/rings.json", "kind": "bench_rings", "ring": "N15", "ms": 12.5} in tables.other_rows(
+        found.results
+    )
     words = text_of(page(found))
     assert "bench_rings" in words
     assert "12.5" in words
@@ -193,8 +227,13 @@ def test_markdown_has_a_line_a_row(root):
 
 def test_shares_are_never_rounded_to_none_or_all():
     assert [tables.percent(share) for share in (0, 1e-9, 0.5, 0.999999, 1, None)] == [
-        "0.00 %", "<0.01 %", "50.00 %", ">99.99 %", "100.00 %", "–",
-    ]  # fmt: skip
+        "0.00 %",
+        "<0.01 %",
+        "50.00 %",
+        ">99.99 %",
+        "100.00 %",
+        "–",
+    ]
 
 
 def test_an_empty_folder_is_a_user_error(tmp_path):

@@ -17,9 +17,24 @@ TEXT = "<!-- table: training -->\n<!-- end -->\n"
 
 
 def write(folder, softmax, seed, accuracy, **more):
-    row = {"host": "toy", "task": "t", "softmax": softmax, "seed": seed, "accuracy": accuracy, "accuracy_exact": 0.9,
-           "validation": 0.9, "epochs": 3, "best_epoch": 2.0, "train_s": 5.0, "total_levels": 3, "command": "c",
-           "commit": "a", "dirty": False, "paired": {"this_alone": 1, "exact_alone": 2}, **more}
+    row = {
+        "host": "toy",
+        "task": "t",
+        "softmax": softmax,
+        "seed": seed,
+        "accuracy": accuracy,
+        "accuracy_exact": 0.9,
+        "validation": 0.9,
+        "epochs": 3,
+        "best_epoch": 2.0,
+        "train_s": 5.0,
+        "total_levels": 3,
+        "command": "c",
+        "commit": "a",
+        "dirty": False,
+        "paired": {"this_alone": 1, "exact_alone": 2},
+        **more,
+    }
     write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
 
 
@@ -35,8 +50,10 @@ def folder(tmp_path):
 def test_means_over_seeds_and_rows_not_run(folder):
     table = filled(TEXT, folder)
     assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00, above | – | 3 (2) | 1 |" in table
-    assert (f"| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +6.00, above | "
-            "89.00 % | 3 (2, 1) | 1 |") in table  # fmt: skip
+    assert (
+        f"| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +6.00, above | "
+        "89.00 % | 3 (2, 1) | 1 |"
+    ) in table
     assert "| toy | t | bpmax | 3 | 42 | 85.00 % | -5.00 | 1 / 2 | – | – | 3 (2) | 2 |" in table
     assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
     assert table.count("not run here: needs weights and data") == len(training.PAPER)
@@ -86,8 +103,13 @@ def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
     found = folder / training_plot.PLOT
 
     def tables(*more):
-        return subprocess.run([sys.executable, "scripts/tables.py", *more, "--results", str(folder), str(document)],
-                              cwd=ROOT, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "scripts/repo/tables.py", *more, "--results", str(folder), str(document)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
     assert tables().returncode == 0 and found.read_bytes().startswith(b"\x89PNG")
     assert tables("--check").returncode == 0

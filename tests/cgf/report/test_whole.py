@@ -11,13 +11,26 @@ from cgf.report.whole import PUBLISHED, TITLES, draw, exponential, is_current, l
 
 HEADS = {"max_error": [1e-6, 2e-6], "outside": [0, 3], "beyond": [0, 1]}
 RESULT = {
-    "model": "minilm", "task": "clinc150", "softmax": "cgf_chain", "approx": "chain", "samples": 4500,
-    "accuracy": 0.9551, "accuracy_plain": 0.9553, "accuracy_exact": 0.956, "agreement": 0.9998, "levels": 5,
-    "max_error": 2e-6, "beyond_guard": 1192,
+    "model": "minilm",
+    "task": "clinc150",
+    "softmax": "cgf_chain",
+    "approx": "chain",
+    "samples": 4500,
+    "accuracy": 0.9551,
+    "accuracy_plain": 0.9553,
+    "accuracy_exact": 0.956,
+    "agreement": 0.9998,
+    "levels": 5,
+    "max_error": 2e-6,
+    "beyond_guard": 1192,
     "seconds": {"total": 300.0, "model": 9.0, "encrypt": 90.0, "circuit": 300.0, "cmult": 100.0},
-    "samples_per_s": 15.0, "us_per_entry": 7.125, "workers": 2, "peak_mib": 3000.4,
-    "polynomial": {"method": "chain", "k": 3}, "layers": [{"layer": 0, "heads": HEADS}],
-}  # fmt: skip
+    "samples_per_s": 15.0,
+    "us_per_entry": 7.125,
+    "workers": 2,
+    "peak_mib": 3000.4,
+    "polynomial": {"method": "chain", "k": 3},
+    "layers": [{"layer": 0, "heads": HEADS}],
+}
 
 
 @pytest.fixture
@@ -33,11 +46,25 @@ def folder(tmp_path):
 def test_a_line_a_result_and_the_published_times(folder):
     bpmax, chain, *published = lines(folder)
     assert dict(zip(TITLES, chain, strict=True)) == {
-        "host": "minilm", "task": "clinc150", "softmax": "cgf_chain", "exponential": "chain, k=3", "samples": "4,500",
-        "under CKKS": "95.51 %", "in the clear": "95.53 %", "as trained": "95.60 %", "exact": "95.82 %",
-        "agreement": "0.9998", "levels": "5", "max error": "2.0e-06", "beyond guard": "1,192", "minutes": "5.0",
-        "samples/s": "15.00", "µs an entry": "7.1",
-        "workers": "2", "peak MiB": "3,000"}  # fmt: skip
+        "host": "minilm",
+        "task": "clinc150",
+        "softmax": "cgf_chain",
+        "exponential": "chain, k=3",
+        "samples": "4,500",
+        "under CKKS": "95.51 %",
+        "in the clear": "95.53 %",
+        "as trained": "95.60 %",
+        "exact": "95.82 %",
+        "agreement": "0.9998",
+        "levels": "5",
+        "max error": "2.0e-06",
+        "beyond guard": "1,192",
+        "minutes": "5.0",
+        "samples/s": "15.00",
+        "µs an entry": "7.1",
+        "workers": "2",
+        "peak MiB": "3,000",
+    }
     (folder / "he" / "exact" / "minilm-clinc150.json").unlink()
     assert lines(folder)[0][TITLES.index("exact")] == "–"
     assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(PUBLISHED)
@@ -58,8 +85,11 @@ def test_exact_of_one_result_goes_before_that_of_its_host_and_task(folder):
 
 def test_a_file_may_say_more_of_its_softmax_than_the_name_of_it(folder):
     path = folder / "he" / "minilm.json"
-    for file, shown in (("minilm-clinc150-cgf_chain_more", "cgf_chain_more"), ("minilm-clinc150-cgf", "cgf_chain"),
-                        ("minilm-clinc150-cgf_chained", "cgf_chain")):
+    for file, shown in (
+        ("minilm-clinc150-cgf_chain_more", "cgf_chain_more"),
+        ("minilm-clinc150-cgf", "cgf_chain"),
+        ("minilm-clinc150-cgf_chained", "cgf_chain"),
+    ):
         path = path.rename(folder / "he" / f"{file}.json")
         assert lines(folder)[1][TITLES.index("softmax")] == shown
 

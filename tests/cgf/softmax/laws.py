@@ -52,24 +52,39 @@ class Law:
 
 
 def normal(m, s):
-    return Law(lambda t: math.exp(m * t + s * s * t * t / 2),
-               lambda x: np.exp(-(((x - m) / s) ** 2) / 2) / (s * math.sqrt(2 * math.pi)),
-               (m - 12 * s, m + 12 * s + 3 * s * s), lambda g, shape: g.normal(m, s, shape))  # fmt: skip
+    return Law(
+        lambda t: math.exp(m * t + s * s * t * t / 2),
+        lambda x: np.exp(-(((x - m) / s) ** 2) / 2) / (s * math.sqrt(2 * math.pi)),
+        (m - 12 * s, m + 12 * s + 3 * s * s),
+        lambda g, shape: g.normal(m, s, shape),
+    )
 
 
 def uniform(a):
-    return Law(lambda t: math.sinh(a * t) / (a * t), lambda x: np.full_like(x, 1 / (2 * a)), (-a, a),
-               lambda g, shape: g.uniform(-a, a, shape))  # fmt: skip
+    return Law(
+        lambda t: math.sinh(a * t) / (a * t),
+        lambda x: np.full_like(x, 1 / (2 * a)),
+        (-a, a),
+        lambda g, shape: g.uniform(-a, a, shape),
+    )
 
 
 def laplace(b):
-    return Law(lambda t: 1 / (1 - (b * t) ** 2), lambda x: np.exp(-np.abs(x) / b) / (2 * b),
-               (-60 * b, 100 * b), lambda g, shape: g.laplace(0, b, shape))  # fmt: skip
+    return Law(
+        lambda t: 1 / (1 - (b * t) ** 2),
+        lambda x: np.exp(-np.abs(x) / b) / (2 * b),
+        (-60 * b, 100 * b),
+        lambda g, shape: g.laplace(0, b, shape),
+    )
 
 
 def exponential(rate, start):
-    return Law(lambda t: math.exp(start * t) * rate / (rate - t), lambda x: rate * np.exp(-rate * (x - start)),
-               (start, start + 60 / (rate - 3)), lambda g, shape: start + g.exponential(1 / rate, shape))  # fmt: skip
+    return Law(
+        lambda t: math.exp(start * t) * rate / (rate - t),
+        lambda x: rate * np.exp(-rate * (x - start)),
+        (start, start + 60 / (rate - 3)),
+        lambda g, shape: start + g.exponential(1 / rate, shape),
+    )
 
 
 def two_points(a, p, m):

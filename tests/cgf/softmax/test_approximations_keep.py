@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 
 from cgf.approx.chain import SquareChain
 from cgf.approx.fit import chain, chebyshev, fitted, limit, taylor
-from cgf.approx.poly import Polynomial
+from cgf.approx.polynomial import Polynomial
 from cgf.softmax.cgf import CGF
 
 DOMAIN = LO, HI = -16.0, 2.0
 FITS = {
-    "chebyshev": chebyshev(LO, HI, 15), "chebyshev, degree 7": chebyshev(LO, HI, 7, 3), "limit": limit(LO, HI, 6),
-    "chain": chain(LO, HI, 5), "short chain": chain(LO, HI, 4), "fitted": fitted(LO, HI, 3, 4),
-    "fitted, few levels": fitted(LO, HI, 7, 1), "fitted, no squaring": fitted(LO, HI, 7, 0),
-    "chebyshev, no squaring": chebyshev(LO, HI, 15, 0), "taylor": taylor(15, -4.0, LO, HI),
-}  # fmt: skip
+    "chebyshev": chebyshev(LO, HI, 15),
+    "chebyshev, degree 7": chebyshev(LO, HI, 7, 3),
+    "limit": limit(LO, HI, 6),
+    "chain": chain(LO, HI, 5),
+    "short chain": chain(LO, HI, 4),
+    "fitted": fitted(LO, HI, 3, 4),
+    "fitted, few levels": fitted(LO, HI, 7, 1),
+    "fitted, no squaring": fitted(LO, HI, 7, 0),
+    "chebyshev, no squaring": chebyshev(LO, HI, 15, 0),
+    "taylor": taylor(15, -4.0, LO, HI),
+}
 KEEP_ORDER = ("chebyshev", "chebyshev, degree 7", "limit", "fitted", "taylor")  # on the whole of DOMAIN
 SQUARES = ("chebyshev", "chebyshev, degree 7", "limit", "fitted", "fitted, few levels")
 ROWS = st.lists(st.floats(-3, 3), min_size=2, max_size=16)
@@ -79,9 +85,9 @@ def test_ratios_are_off_by_no_more_than_the_relative_errors(row, name):
     np.testing.assert_allclose(ratios, wanted[np.ix_(usable, usable)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name, worst", [
-    ("chebyshev", 5e-11), ("chebyshev, degree 7", 3e-5), ("fitted", 0.8), ("limit", 0.95),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, worst", [("chebyshev", 5e-11), ("chebyshev, degree 7", 3e-5), ("fitted", 0.8), ("limit", 0.95)]
+)
 def test_how_far_ratios_are_off_on_the_whole_domain(name, worst):
     """Measured: 2e-11, 1e-5, 0.75, 0.91: a small absolute error says little about the ratios of small weights."""
     relative = np.abs(FITS[name](GRID) / np.exp(GRID) - 1).max()
@@ -163,8 +169,17 @@ def test_a_limit_with_too_few_squarings_gives_the_least_score_the_greatest_weigh
     assert y[2] < -8 and w[2] > w[0] == pytest.approx(w[1]) and w[2] > 1
 
 
-@pytest.mark.parametrize("name, y", [("chebyshev", -80.0), ("chebyshev, degree 7", -120.0), ("fitted", -48.0),
-                                     ("fitted, few levels", -20.0), ("limit", -200.0), ("chain", -24.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, y",
+    [
+        ("chebyshev", -80.0),
+        ("chebyshev, degree 7", -120.0),
+        ("fitted", -48.0),
+        ("fitted, few levels", -20.0),
+        ("limit", -200.0),
+        ("chain", -24.0),
+    ],
+)
 def test_far_below_the_domain_every_order_is_lost(name, y):
     """The core grows again: a score far below all others ends above exp(-16), most of them above 1."""
     assert FITS[name](y) > 1e-3 > math.exp(LO)

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from cgf.config import build
 from cgf.softmax.exact import Exact
-from cgf.softmax.published import Published
+from cgf.softmax.published.base import Published
 
 FOLDER = Path(__file__).parents[3] / "configs" / "softmax"
 METHODS = {p.stem: build(OmegaConf.load(p)) for p in sorted(FOLDER.glob("*.yaml"))}
@@ -34,8 +34,11 @@ def scores(softmax, spread, n, seed=0):
 def masks(n):
     """Full rows, queries of n / 2 to n keys, and two samples of which one is padded to its half."""
     last = torch.linspace(n // 2, n - 1, 20).long()
-    return {"full": None, "causal": torch.arange(n) <= last[:, None],
-            "padded": torch.arange(n) < torch.tensor([n // 2, n])[:, None, None, None]}  # fmt: skip
+    return {
+        "full": None,
+        "causal": torch.arange(n) <= last[:, None],
+        "padded": torch.arange(n) < torch.tensor([n // 2, n])[:, None, None, None],
+    }
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 2.0])

@@ -220,25 +220,37 @@ def test_any_polynomial_in_the_loop(method):
     np.testing.assert_allclose(train_mode(softmax).weights(x).numpy(), e(y.clip(-18.0, 1.3)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda: ChainCGF(k=0), r"softmax\.k must be a whole number from 1 to 12, and 0"),
-    (lambda: ChainCGF(k=2.5), "2.5 was given"), (lambda: ChainCGF(k=True), "True was given"),
-    (lambda: ChainCGF(trainable="heads"), "one of none, layer, head, and 'heads'"),
-    (lambda: ChainCGF(domain=[1.0, -18.0]), r"softmax\.domain must be two numbers"),
-    (lambda: ChainCGF(domain=[-18.0, -1.0]), "HI from 0"), (lambda: ChainCGF(domain=[-18.0]), "two numbers"),
-    (lambda: ChainCGF(domain=["a", 1]), "two numbers"), (lambda: ChainCGF(domain=None), "two numbers"),
-    (lambda: ChainCGF(domain=[float("-inf"), 0]), "two numbers"), (lambda: ChainCGF(above=-1), "at least 0"),
-    (lambda: ChainCGF(below=None), "at least 0"), (lambda: ChainCGF(order=5), "order=5"),
-    (lambda: PolynomialCGF(method="spline"), "one of chebyshev, fitted, limit, and 'spline'"),
-    (lambda: PolynomialCGF(degree=0), r"softmax\.degree"), (lambda: PolynomialCGF(method="limit", k=0), r"softmax\.k"),
-    (lambda: ChainCGF(trainable="head").parameters(), "count of heads"),
-    (lambda: made("head").sized(5), "3 heads do not fit a layer of 5"),
-    (lambda: made("head").weights(draw(2, 2, 4, 4)), "3 heads do not fit a layer of 2"),
-    (lambda: made("head").weights(draw(4, 4)), r"needs scores \(..., H, Q, K\)"),
-    (lambda: made().load_tensors({"beta": torch.ones(())}), r"the checkpoint has \['beta'\]"),
-    (lambda: made().load_tensors(made("head").tensors()), r"'beta' of shape \(\), and the checkpoint has \(3, 1, 1\)"),
-    (lambda: made().load_tensors(made(k=4).tensors()), r"'constants' of shape \(3,\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: ChainCGF(k=0), r"softmax\.k must be a whole number from 1 to 12, and 0"),
+        (lambda: ChainCGF(k=2.5), "2.5 was given"),
+        (lambda: ChainCGF(k=True), "True was given"),
+        (lambda: ChainCGF(trainable="heads"), "one of none, layer, head, and 'heads'"),
+        (lambda: ChainCGF(domain=[1.0, -18.0]), r"softmax\.domain must be two numbers"),
+        (lambda: ChainCGF(domain=[-18.0, -1.0]), "HI from 0"),
+        (lambda: ChainCGF(domain=[-18.0]), "two numbers"),
+        (lambda: ChainCGF(domain=["a", 1]), "two numbers"),
+        (lambda: ChainCGF(domain=None), "two numbers"),
+        (lambda: ChainCGF(domain=[float("-inf"), 0]), "two numbers"),
+        (lambda: ChainCGF(above=-1), "at least 0"),
+        (lambda: ChainCGF(below=None), "at least 0"),
+        (lambda: ChainCGF(order=5), "order=5"),
+        (lambda: PolynomialCGF(method="spline"), "one of chebyshev, fitted, limit, and 'spline'"),
+        (lambda: PolynomialCGF(degree=0), r"softmax\.degree"),
+        (lambda: PolynomialCGF(method="limit", k=0), r"softmax\.k"),
+        (lambda: ChainCGF(trainable="head").parameters(), "count of heads"),
+        (lambda: made("head").sized(5), "3 heads do not fit a layer of 5"),
+        (lambda: made("head").weights(draw(2, 2, 4, 4)), "3 heads do not fit a layer of 2"),
+        (lambda: made("head").weights(draw(4, 4)), r"needs scores \(..., H, Q, K\)"),
+        (lambda: made().load_tensors({"beta": torch.ones(())}), r"the checkpoint has \['beta'\]"),
+        (
+            lambda: made().load_tensors(made("head").tensors()),
+            r"'beta' of shape \(\), and the checkpoint has \(3, 1, 1\)",
+        ),
+        (lambda: made().load_tensors(made(k=4).tensors()), r"'constants' of shape \(3,\)"),
+    ],
+)
 def test_bad_fields_are_one_sentence(make, says):
     with pytest.raises(UserError, match=says) as error:
         make()

@@ -15,7 +15,7 @@ from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.load import softmax_from_json
-from cgf.softmax.published import Published
+from cgf.softmax.published.base import Published
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "softmax").glob("*.yaml"))
 B, H, Q, K = 2, 3, 6, 6
@@ -188,10 +188,17 @@ def test_json_round_trip(softmax):
     assert torch.equal(again.weights(draw()), softmax.weights(draw()))
 
 
-@pytest.mark.parametrize("data", [
-    {"_target_": "os.system"}, {"_target_": "cgf.softmax.cgf.UserError"}, {"_target_": "cgf.softmax.nope.X"}, {},
-    {"_target_": "cgf.softmax.cgf.CGF", "misspelt": 1}, {"_target_": "cgf.softmax..cgf.CGF"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"_target_": "os.system"},
+        {"_target_": "cgf.softmax.cgf.UserError"},
+        {"_target_": "cgf.softmax.nope.X"},
+        {},
+        {"_target_": "cgf.softmax.cgf.CGF", "misspelt": 1},
+        {"_target_": "cgf.softmax..cgf.CGF"},
+    ],
+)
 def test_softmax_json_builds_nothing_else(data):
     with pytest.raises(UserError, match=r"softmax\.json"):
         softmax_from_json(data)

@@ -9,11 +9,13 @@ from cgf.softmax.cgf import CGF
 
 SHAPE = (2, 3, 7, 9)
 MASKS = {
-    "none": None, "causal": torch.ones(7, 9).tril().bool(), "padding": torch.arange(9)[None] < 6,
+    "none": None,
+    "causal": torch.ones(7, 9).tril().bool(),
+    "padding": torch.arange(9)[None] < 6,
     "by sample": torch.rand(2, 1, 7, 9, generator=torch.Generator().manual_seed(5)) > 0.4,
     "padded samples": (torch.arange(9) < torch.tensor([4, 9])[:, None])[:, None, None],
     "empty rows": torch.arange(7)[:, None].expand(7, 9) > 2,
-}  # fmt: skip
+}
 
 
 def scores(scale=1.0, dtype=torch.float64, shape=SHAPE):
@@ -96,8 +98,9 @@ def test_minus_infinity_where_not_valid_does_no_harm():
 def test_nothing_is_kept_but_the_weights():
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-        weights = CGF().weights(scores(dtype=torch.float32, shape=(2, 4, 64, 64)).requires_grad_(),
-                                torch.ones(64, 64).tril().bool())
+        weights = CGF().weights(
+            scores(dtype=torch.float32, shape=(2, 4, 64, 64)).requires_grad_(), torch.ones(64, 64).tril().bool()
+        )
     large = [t for t in kept if t.numel() == weights.numel()]
     assert len(large) == 1 and large[0].data_ptr() == weights.data_ptr()
     assert sum(t.numel() for t in kept) < weights.numel() + 3 * 64 * 64

@@ -10,9 +10,13 @@ from cgf.softmax.tensor import FAR
 
 N = 24
 MASKS = {"full": None, "causal": torch.ones(N, N, dtype=torch.bool).tril()}
-READINGS = {"one operation": (CGF.weights, CGF), "the definition": (ExponentialSoftmax.weights, CGF),
-            "three cumulants": (CGF.weights, lambda: CGF(order=3)),
-            "four cumulants": (CGF.weights, lambda: CGF(order=4)), "in the loop": (CGF.weights, ChainCGF)}  # fmt: skip
+READINGS = {
+    "one operation": (CGF.weights, CGF),
+    "the definition": (ExponentialSoftmax.weights, CGF),
+    "three cumulants": (CGF.weights, lambda: CGF(order=3)),
+    "four cumulants": (CGF.weights, lambda: CGF(order=4)),
+    "in the loop": (CGF.weights, ChainCGF),
+}
 
 
 def scores(offset):

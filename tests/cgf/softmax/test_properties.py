@@ -18,7 +18,7 @@ from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
-from cgf.softmax.published import Published
+from cgf.softmax.published.base import Published
 from cgf.softmax.taylor import TaylorCGF
 
 ROOT = Path(__file__).parents[3]
@@ -195,16 +195,22 @@ def test_observers_see_the_exponent_of_valid_entries():
     softmax.observers.append(lambda *what: seen.append(what))
     valid = torch.ones(6, 6, dtype=torch.bool).tril()
     weights = softmax.weights(draw(2, 3, 6, 6), valid)
-    (who, y, observed, mask), = seen
+    ((who, y, observed, mask),) = seen
     assert who is softmax and mask is valid and torch.equal(observed, weights)
     torch.testing.assert_close(y.exp()[..., valid], weights[..., valid])
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda: CalibratedBPMax(momentum=1.0), "momentum=1.0"), (lambda: CalibratedBPMax(momentum=-0.1), "momentum=-0.1"),
-    (lambda: CalibratedBPMax(p=2), "odd power"), (lambda: BPMax(p=2.5), "p=2.5"), (lambda: TaylorCGF(order=7), "order=7"),  # noqa: E501
-    (lambda: BPMax().weights(torch.ones(4, 4)), r"scores \(..., H, Q, K\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: CalibratedBPMax(momentum=1.0), "momentum=1.0"),
+        (lambda: CalibratedBPMax(momentum=-0.1), "momentum=-0.1"),
+        (lambda: CalibratedBPMax(p=2), "odd power"),
+        (lambda: BPMax(p=2.5), "p=2.5"),
+        (lambda: TaylorCGF(order=7), "order=7"),
+        (lambda: BPMax().weights(torch.ones(4, 4)), r"scores \(..., H, Q, K\)"),
+    ],
+)
 def test_what_a_softmax_refuses(make, says):
     with pytest.raises(UserError, match=says):
         make()

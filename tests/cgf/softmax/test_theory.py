@@ -123,9 +123,12 @@ def test_the_relative_error_is_one_number_a_row(row, order, K):
 
 
 LAWS = {
-    "normal, s = 0.5": (normal(0.7, 0.5), 64), "normal, s = 1": (normal(-1.0, 1.0), 400), "uniform": (uniform(1.5), 32),
-    "Laplace": (laplace(0.15), 64), "exponential from -3": (exponential(8.0, -3.0), 100),
-}  # fmt: skip
+    "normal, s = 0.5": (normal(0.7, 0.5), 64),
+    "normal, s = 1": (normal(-1.0, 1.0), 400),
+    "uniform": (uniform(1.5), 32),
+    "Laplace": (laplace(0.15), 64),
+    "exponential from -3": (exponential(8.0, -3.0), 100),
+}
 SAMPLES = 6000
 
 
@@ -146,8 +149,9 @@ def test_the_bound_holds_for_samples_of_a_law(name):
     """
     law, n = LAWS[name]
     moments, generator = law.moments(), np.random.default_rng(0)
-    eta = np.concatenate([relative_error(law.draw(generator, (1000, n)), Knows(moments.K))
-                          for _ in range(SAMPLES // 1000)])  # fmt: skip
+    eta = np.concatenate(
+        [relative_error(law.draw(generator, (1000, n)), Knows(moments.K)) for _ in range(SAMPLES // 1000)]
+    )
     tried = 0
     for a in (0.75, 1.0, 1.5, 2.0, 3.0):
         delta = a * moments.sd / moments.mean / math.sqrt(n)
@@ -189,16 +193,20 @@ def broken(rule):
     return False
 
 
-@pytest.mark.parametrize("name, rule", [
-    ("C / 20", lambda y, d, n: y.bound(d, n, C / 20)),
-    ("C / 1.3", lambda y, d, n: y.bound(d, n, C / 1.3)),
-    ("no correction", lambda y, d, n: y.tail(d, n)),
-    ("one tail", lambda y, d, n: y.bound(d, n) - y.tail(d, n) / 2),
-    ("variance for sd", lambda y, d, n: math.erfc(d * y.mean * math.sqrt(n / 2) / y.sd**2) + C * y.correction(n)),
-    ("no mean", lambda y, d, n: math.erfc(d * math.sqrt(n / 2) / y.sd) + C * y.correction(n)),
-    ("n for its root in the tail", lambda y, d, n: math.erfc(d * y.mean * n / y.sd / 2**0.5) + C * y.correction(n)),
-    ("n for its root in the correction", lambda y, d, n: y.tail(d, n) + C * y.correction(n) / math.sqrt(n)),
-], ids=lambda v: v if isinstance(v, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "name, rule",
+    [
+        ("C / 20", lambda y, d, n: y.bound(d, n, C / 20)),
+        ("C / 1.3", lambda y, d, n: y.bound(d, n, C / 1.3)),
+        ("no correction", lambda y, d, n: y.tail(d, n)),
+        ("one tail", lambda y, d, n: y.bound(d, n) - y.tail(d, n) / 2),
+        ("variance for sd", lambda y, d, n: math.erfc(d * y.mean * math.sqrt(n / 2) / y.sd**2) + C * y.correction(n)),
+        ("no mean", lambda y, d, n: math.erfc(d * math.sqrt(n / 2) / y.sd) + C * y.correction(n)),
+        ("n for its root in the tail", lambda y, d, n: math.erfc(d * y.mean * n / y.sd / 2**0.5) + C * y.correction(n)),
+        ("n for its root in the correction", lambda y, d, n: y.tail(d, n) + C * y.correction(n) / math.sqrt(n)),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
 def test_these_cases_would_find_a_wrong_bound(name, rule):
     assert broken(rule) and not broken(lambda y, d, n: y.bound(d, n))
 
@@ -206,8 +214,11 @@ def test_these_cases_would_find_a_wrong_bound(name, rule):
 def test_the_bound_is_within_a_fifth_of_its_correction_of_the_truth():
     """Fair coins, n = 101: 82 % of the correction is needed with the bound at 0.86, so it is not slack by much."""
     moments = two_points(1.0, 0.5, 0.0)
-    needed = [(chance - moments.tail(d, 101)) / (C * moments.correction(101))
-              for d, chance in exceedances(1.0, 0.5, 0.0, 101) if moments.bound(d, 101) < 1]  # fmt: skip
+    needed = [
+        (chance - moments.tail(d, 101)) / (C * moments.correction(101))
+        for d, chance in exceedances(1.0, 0.5, 0.0, 101)
+        if moments.bound(d, 101) < 1
+    ]
     assert max(needed) == pytest.approx(0.8156, abs=1e-3)
 
 

@@ -1,0 +1,55 @@
+"""What the implementations of Exponential share: recording a core's intermediates, and JSON's common fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cgf.approx.exponential import Exponential
+
+
+class RecordingArray:
+    """An array with the operators that a core uses; each result is appended to the shared ``seen``."""
+
+    def __init__(self, array: np.ndarray, seen: list[np.ndarray]) -> None:
+        self.array, self.seen = array, seen
+        seen.append(array)
+
+    def _result(self, array: np.ndarray) -> RecordingArray:
+        return RecordingArray(array, self.seen)
+
+    def __add__(self, other: Any) -> RecordingArray:
+        return self._result(self.array + (other.array if isinstance(other, RecordingArray) else other))
+
+    def __mul__(self, other: Any) -> RecordingArray:
+        return self._result(self.array * (other.array if isinstance(other, RecordingArray) else other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def square(self) -> RecordingArray:
+        return self._result(self.array * self.array)
+
+
+def intermediates(exponential: Exponential, y: np.ndarray) -> list[np.ndarray]:
+    """u = a y + b and every sum and product after it, in the order of the circuit; overflow gives inf."""
+    seen: list[np.ndarray] = []
+    with np.errstate(all="ignore"):
+        exponential.core(RecordingArray(exponential.a * np.asarray(y, dtype=np.float64) + exponential.b, seen))
+    return seen
+
+
+def common(exponential: Exponential) -> dict[str, Any]:
+    """method, levels, ct_mults and, where it is known, the fit: the fields that all methods share."""
+    fit = exponential.fit
+    known = (
+        {}
+        if fit is None
+        else {
+            "domain": list(fit.domain),
+            "guard": list(fit.guard),
+            "guard_bound": fit.guard_bound,
+            "max_error": fit.max_error,
+        }
+    )
+    return {"method": exponential.method, **known, "levels": exponential.levels, "ct_mults": exponential.ct_mults}

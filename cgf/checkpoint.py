@@ -1,0 +1,280 @@
+"""Checkpoint folders: complete or absent, self-contained, and free of pickles."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cgf.approx.exponential import Exponential
+from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
+from cgf.errors import UserError, disk_is_full
+from cgf.former import current_name
+from cgf.named import plain, short
+from cgf.results import plain_json, read_json, write_json
+from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import TARGETS, softmax_from_json
+from cgf.training_state import TrainingState
+
+PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
+MOST_LAYERS, MOST_CLASSES = 1024, 2**16
+MOST_SQUARINGS, MOST_COEFFICIENTS = 64, 1024  # of an exponential
+__all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "read", "resolve", "save"]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint folder. run is what run.json says; softmax and layers describe what was installed.
+
+    files has the hashes of the folder's files as they were saved, by name; None where it was saved before there were
+    any.
+    """
+
+    path: Path
+    run: dict[str, Any]
+    softmax: Softmax
+    layers: int
+    files: dict[str, str] | None = None
+
+    @cached_property
+    def model_hash(self) -> str:
+        """sha256 of model.safetensors, read once. UserError where it is not the file that was saved."""
+        found = file_hash(self.path / MODEL)
+        if self.files is not None and found != self.files[MODEL]:
+            raise UserError(
+                f"{self.path / MODEL} was changed or damaged after the checkpoint was saved: take it as it "
+                "was saved, or train it anew"
+            )
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over all that a result depends on: the bytes of model.safetensors, softmax.json and host/, and what
+        run.json says; computed alike for checkpoints that were saved without hashes."""
+        files = {name: file_hash(self.path / name) for name in small_files(self.path)}
+        return json_hash({"run": self.run, "files": {**files, MODEL: self.model_hash}})
+
+    def weights(self) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
+        """(host tensors by the host's own key names, measured tensors of each layer's softmax).
+
+        UserError for a file that is damaged or was changed, and for numbers that are not finite.
+        """
+        try:
+            tensors = load_file(self.path / MODEL)
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{self.path / MODEL} cannot be read: {error}") from None
+        if self.files is not None:
+            _ = self.model_hash
+        for key, value in tensors.items():
+            if value.is_floating_point() and not value.isfinite().all():
+                raise UserError(f"{self.path / MODEL} needs finite numbers, and '{key}' holds NaN or infinity")
+        layers: list[dict[str, Tensor]] = [{} for _ in range(self.layers)]
+        for key in [k for k in tensors if k.startswith(PREFIX)]:
+            layer, _, name = key[len(PREFIX) :].partition(".")
+            if not layer.isdecimal() or int(layer) >= self.layers:
+                raise UserError(
+                    f"{self.path / MODEL} holds {key}, and softmax.json says that there are {self.layers} layers"
+                )
+            layers[int(layer)][name] = tensors.pop(key)
+        return tensors, layers
+
+    def check_measured(self, layers: list[dict[str, Tensor]]) -> None:
+        """UserError where the softmax needs what training measures, and ``layers`` do not have it."""
+        for layer, kept in enumerate(layers):
+            if missing := [name for name in self.softmax.required_tensors() if name not in kept]:
+                raise UserError(
+                    f"softmax '{self.softmax.name}' needs '{missing[0]}', which training measures, and "
+                    f"checkpoint {self.path} has none in layer {layer}: train it for an epoch at least "
+                    "(train.epochs)"
+                )
+
+    def check_task(self, task: Any) -> None:
+        """UserError unless the task built of this checkpoint's configuration is the one that it was trained on."""
+        for key, found in (("task", task.name), ("num_classes", task.num_classes)):
+            if self.run[key] != found:
+                raise UserError(
+                    f"{self.path / RUN} says {key}={self.run[key]}, and the task of its configuration has "
+                    f"{found}: it was changed, or is not of these data"
+                )
+
+
+def resolve(path: str | Path) -> Path:
+    """A checkpoint folder, or the best (else the newest) one of a run folder. UserError if there is none."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        raise UserError(f"ckpt needs a checkpoint or run folder, and there is no folder {path}")
+    if (path / "run.json").is_file():
+        return path
+    if (path / "best.json").is_file():
+        return _best(path)
+    complete = complete_checkpoints(path)
+    if complete:
+        return complete[-1]
+    raise UserError(f"{path} holds no complete checkpoint: a checkpoint has run.json, which is written last")
+
+
+def _best(run: Path) -> Path:
+    """The checkpoint that best.json names, which lies in the run folder itself."""
+    said = read_json(run / "best.json")
+    name = said.get("checkpoint") if isinstance(said, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(r"ckpt-[0-9]{1,18}", name):
+        raise UserError(
+            f"{run / 'best.json'} must name a checkpoint of its own folder (ckpt-<step>), and names {short(name)}"
+        )
+    if not (run / name / RUN).is_file():
+        raise UserError(
+            f"{run / 'best.json'} names {name}, and there is no complete checkpoint of that name: a "
+            "checkpoint has run.json, which is written last"
+        )
+    return run / name
+
+
+def complete_checkpoints(run: Path) -> list[Path]:
+    """Complete checkpoints of a run folder, oldest first."""
+    found = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
+    return sorted(found, key=lambda p: int(p.name[5:]))
+
+
+def read(path: str | Path) -> Checkpoint:
+    """Opens a checkpoint; UserError if it is missing, half-written, changed since it was saved, or not one of ours.
+
+    The weights' hash is checked where they are read, or the digest is asked for.
+    """
+    folder = resolve(path)
+    missing = [f for f in (MODEL, SOFTMAX) if not (folder / f).is_file()]
+    if missing:
+        raise UserError(f"checkpoint {folder} lacks {' and '.join(missing)}")
+    told, described = read_json(folder / RUN), read_json(folder / SOFTMAX)
+    for name, found, keys in (
+        (RUN, told, ("model", "task", "num_classes", "family", "source", "config")),
+        (SOFTMAX, described, ("softmax", "layers")),
+    ):
+        if not isinstance(found, dict):
+            raise UserError(f"{folder / name} should hold one JSON object: it is not a checkpoint of this project")
+        if missing := [key for key in keys if key not in found]:
+            raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
+    files, run = hashes(told, folder), content_of(told)
+    softmax, layers = _softmax(described, folder / SOFTMAX)
+    _check_run(run, softmax, folder / RUN)
+    return Checkpoint(folder, run, softmax, layers, files)
+
+
+def _softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, int]:
+    """The softmax of softmax.json, with the exponential that it was trained with, and the count of layers."""
+    softmax, layers = described["softmax"], described["layers"]
+    if not isinstance(softmax, dict) or not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+        raise UserError(f"{path} needs a softmax and a count of layers: it is not a checkpoint of this project")
+    if layers > MOST_LAYERS:
+        raise UserError(f"{path} may have {MOST_LAYERS} layers at most, and says {short(layers)}")
+    made = softmax_from_json(softmax)
+    if made.uses_exponential and described.get("exponential") is not None:  # the one trained with, not a new fit
+        made.exponential = _exponential(described["exponential"], path)
+    return made, layers
+
+
+def _exponential(described: Any, path: Path) -> Exponential:
+    plain(described, f"the exponential of {path}")
+    if isinstance(described, dict):
+        squarings, lists = described.get("k", 0), [v for v in described.values() if isinstance(v, list)]
+        longest = max((len(v) for each in lists for v in (each, *each) if isinstance(v, list)), default=0)
+        if longest > MOST_COEFFICIENTS or (isinstance(squarings, int) and not 0 <= squarings <= MOST_SQUARINGS):
+            raise UserError(
+                f"the exponential of {path} may have {MOST_SQUARINGS} squarings and {MOST_COEFFICIENTS} "
+                f"coefficients at most, and has k={short(squarings)} and {longest}"
+            )
+    made = exponential_from_json(described)
+    # a Taylor polynomial may state no domain
+    return made if made.fit is None and made.method == "taylor" else verified(made, path)
+
+
+def _check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
+    """UserError where run.json holds what it cannot, or what its own configuration and softmax.json contradict."""
+    plain(run["source"], f"'source' of {path}")
+    kinds: dict[str, type] = {"model": str, "task": str, "num_classes": int, "family": str, "source": dict}
+    for key, kind in kinds.items():
+        if not isinstance(run[key], kind) or isinstance(run[key], bool):
+            raise UserError(f"'{key}' of {path} must be of type {kind.__name__}, and is {short(run[key])}")
+    if not 1 <= run["num_classes"] <= MOST_CLASSES:
+        raise UserError(f"'num_classes' of {path} must be from 1 to {MOST_CLASSES}, and is {short(run['num_classes'])}")
+    config = run["config"] if isinstance(run["config"], dict) else {}
+    model, trained = config.get("model"), config.get("softmax")
+    if isinstance(model, dict) and model.get("name", run["model"]) != run["model"]:
+        raise UserError(
+            f"{path} says model={run['model']}, and its configuration {short(model['name'])}: it was changed"
+        )
+    if (
+        isinstance(trained, dict)
+        and current_name(trained.get("_target_")) in TARGETS
+        and _params(trained) != softmax.to_json()
+    ):
+        raise UserError(
+            f"{path} was trained with the softmax {short(_params(trained))}, and softmax.json has "
+            f"{short(softmax.to_json())}: one of them was changed"
+        )
+
+
+def _params(node: dict[str, Any]) -> dict[str, Any]:
+    return softmax_from_json(node).to_json()
+
+
+def save(
+    folder: Path,
+    host: dict[str, Tensor],
+    softmaxes: list[Softmax],
+    run: dict[str, Any],
+    surroundings: Any = None,
+    state: TrainingState | None = None,
+) -> Path:
+    """Writes a checkpoint under a temporary name and renames it; run.json comes last, with the hashes of the rest.
+
+    host          the model's state dict, host's own keys
+    surroundings  function that writes the host's configuration and tokenizer into a folder
+
+    UserError where the disk has no room for it.
+    """
+    draft = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        tensors = dict(host)
+        for layer, softmax in enumerate(softmaxes):
+            tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
+        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / MODEL)
+        write_json(draft / SOFTMAX, _described(softmaxes))
+        if surroundings is not None:
+            surroundings(draft / HOST)
+        if state is not None:
+            state.write(draft / "state")
+        write_json(draft / RUN, sealed(plain_json(run), draft))
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(draft, folder)
+    except BaseException as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if disk_is_full(error):
+            need = sum(t.nbytes for t in [*host.values(), *({} if state is None else state.tensors).values()])
+            raise UserError(
+                f"checkpoint {folder} needs {need / 2**20:.1f} MiB of disk, and "
+                f"{shutil.disk_usage(folder.parent).free / 2**20:.1f} are free; those before it are whole, "
+                "and the same command goes on from the last"
+            ) from None
+        raise
+    return folder
+
+
+def _described(softmaxes: list[Softmax]) -> dict[str, Any]:
+    """softmax.json; 'exponentials' has those of all layers where they differ, for people to read: what is
+    loaded are the tensors."""
+    described = {**softmaxes[0].describe(), "layers": len(softmaxes)}
+    exponentials = [softmax.describe()["exponential"] for softmax in softmaxes]
+    return described if all(e == exponentials[0] for e in exponentials) else {**described, "exponentials": exponentials}

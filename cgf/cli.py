@@ -1,0 +1,34 @@
+"""The console command ``cgf``: each verb is the entry point of the same name, with the same arguments."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+COMMANDS = {
+    "train": "fine-tunes or distils a model with a softmax of your choice",
+    "plan": "plans the polynomial of a checkpoint from the range that it shows on training data",
+    "eval-plain": "evaluates a checkpoint in the clear",
+    "eval-he": "evaluates a checkpoint with every softmax under CKKS",
+    "friendly": "tells whether a model suits CGF-softmax, by layer and head",
+    "merge-shards": "puts the shards of one evaluation together",
+    "report": "prints the results below a folder and writes them as one HTML page",
+}
+
+
+def main() -> None:
+    """Runs the verb that the command line names; exit code 2, with the verbs, for one that there is not."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if verb in ("-h", "--help"):
+        print("usage: cgf VERB [key=value ...]\n")
+        print("\n".join(f"  {name:13} {what}" for name, what in COMMANDS.items()))
+        return
+    if verb not in COMMANDS:
+        print(f"error: cgf needs one of {', '.join(COMMANDS)}, and {verb!r} was given", file=sys.stderr)
+        sys.exit(2)
+    sys.argv = [f"cgf {verb}", *sys.argv[2:]]
+    sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+../../eval_plain.py

@@ -1,0 +1,189 @@
+"""The folder of a training run: who may use it, what is in it, how its checkpoints are written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgf.checkpoint import TrainingState, complete_checkpoints, save
+from cgf.errors import UserError
+from cgf.former import current_names
+from cgf.lock import locked
+from cgf.results import read_json, read_lines, run_info, write_text
+
+# settings that may differ between a run and its continuation
+FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
+OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
+# what was done before there was a setting for it
+AS_BEFORE = {"train.accumulate": 1, "train.length_pool": 50, "tune.head": True}
+
+
+# what a run writes into its folder
+OWN = re.compile(r"ckpt-\d+|\.ckpt-\d+\.part|metrics\.(jsonl|part)|best\.json|run\.txt|wandb|\.\w+\.\w+\.\d+\.tmp")
+MARKER, MARK = "run.txt", "A training run of cgf-softmax: overwrite=true removes its checkpoints and logs.\n"
+LONGEST = 240  # bytes of a name, of the 255 that file systems take: the lock's is longer
+
+
+def run_path(outputs: str, name: str) -> Path:
+    """The folder of the run ``name`` below ``outputs``; UserError unless the name is that of one folder."""
+    if not name.strip() or name.startswith(".") or re.search(r"[/\\]", name) or not name.isprintable():
+        raise UserError(
+            "run must be the name of one folder (no separator, no leading dot, no control character), "
+            f"and {name!r} was given"
+        )
+    if (size := len(name.encode())) > LONGEST:
+        raise UserError(
+            f"run must be a name of at most {LONGEST} bytes, and this one has {size}: run=NAME gives a shorter one"
+        )
+    return Path(outputs).expanduser() / name
+
+
+def held(path: Path) -> AbstractContextManager[Any]:
+    """Keeps other processes from training in a run folder; UserError where another is at work there."""
+    real = path.resolve()
+    return locked(
+        real.with_name(f".{real.name}.lock"),
+        f"another process trains in {path}: wait for it, stop it, or take another run=NAME",
+    )
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder; newest is the checkpoint to go on from, finished says that there is nothing to do.
+
+    kept  whether the folder was there before, and empty: it stays when a run fails
+    """
+
+    path: Path
+    newest: Path | None = None
+    finished: bool = False
+    overwrite: bool = False
+    kept: bool = False
+
+    @classmethod
+    def claim(cls, outputs: str, name: str, config: dict[str, Any], resume: bool, overwrite: bool) -> RunFolder:
+        """The folder for this configuration.
+
+        A folder with checkpoints of the same configuration is gone on with. UserError if it holds another
+        configuration's, or if resume is false, unless overwrite is true; if it holds something else than a run of this
+        project, whatever overwrite is; and for a name that is no folder's. Nothing is created here.
+        """
+        path = run_path(outputs, name)
+        there = _entries(path)
+        if there and not _is_run(path):
+            raise UserError(
+                f"{path} is no training run of this project (it holds {', '.join(there[:3])}"
+                f"{', ...' if there[3:] else ''}) and is left as it is: take another run=NAME"
+            )
+        checkpoints = complete_checkpoints(path) if there else []
+        if overwrite or not checkpoints:
+            return cls(path, overwrite=overwrite, kept=path.is_dir() and not there)
+        newest = checkpoints[-1]
+        run = read_json(newest / "run.json")
+        if not resume:
+            raise UserError(f"{path} holds checkpoints already: overwrite=true, resume=true or another run=NAME")
+        changed = sorted(_differences(_bound(current_names(run["config"])), _bound(config)))
+        if changed:
+            raise UserError(
+                f"{path} was trained with other settings ({', '.join(changed[:5])}): "
+                "overwrite=true trains it anew, run=NAME makes another"
+            )
+        if not run["progress"]["finished"] and not (newest / "state").is_dir():
+            raise UserError(f"{newest} has no training state to go on from: overwrite=true trains it anew")
+        return cls(path, newest, bool(run["progress"]["finished"]))
+
+    def begin(self) -> None:
+        """Clears what is to be overwritten and marks the folder as a run's; called once all else is in order."""
+        if self.overwrite:
+            self._clear()
+        elif self.newest is None:
+            # a run that was stopped before its first checkpoint leaves only its log
+            (self.path / "metrics.jsonl").unlink(missing_ok=True)
+        if not (self.path / MARKER).exists():
+            write_text(self.path / MARKER, MARK)
+
+    def abandon(self) -> None:
+        """Removes what a run without any checkpoint left: one that failed at once leaves nothing behind.
+
+        The folder goes with it where nothing else is in it.
+        """
+        if not self.path.is_dir() or complete_checkpoints(self.path):
+            return
+        self._clear()
+        if _entries(self.path) == [MARKER]:
+            (self.path / MARKER).unlink()
+        if not self.kept:
+            with suppress(OSError):  # not empty: what is left is not the run's, and its mark stays
+                self.path.rmdir()
+
+    def _clear(self) -> None:
+        """Removes what runs write, but for the mark, and nothing else."""
+        for name in _entries(self.path):
+            path = self.path / name
+            if not OWN.fullmatch(name) or name == MARKER:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def saver(
+        self, host: Any, softmaxes: list[Any], config: dict[str, Any], seed: int, task: Any
+    ) -> Callable[[Path, dict[str, Any], TrainingState], Path]:
+        """The function that writes a checkpoint of this run, for the Trainer."""
+        about = run_info(config, seed, task.revision(), host.source)
+
+        def write(folder: Path, progress: dict[str, Any], state: TrainingState) -> Path:
+            run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
+            return save(folder, host.state(), softmaxes, run, host.write_surroundings, state)
+
+        return write
+
+
+def _entries(path: Path) -> list[str]:
+    """Names in a folder, sorted; none where there is no such folder. UserError for what is no folder."""
+    if not path.is_dir():
+        if path.exists() or path.is_symlink():
+            raise UserError(f"{path} must be a folder, and is none: take another run=NAME")
+        return []
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a mark or a checkpoint says that this is a run of this project, or all there is is a run's log.
+
+    (A run of an earlier version that was stopped before its first checkpoint has its log alone.)
+    """
+    mark = path / MARKER
+    if mark.is_file() and mark.read_bytes() == MARK.encode():
+        return True
+    for checkpoint in complete_checkpoints(path):
+        run = read_json(checkpoint / "run.json")
+        if isinstance(run, dict) and {"model", "task", "config", "progress"} <= run.keys():
+            return True
+    if not all(name == "metrics.jsonl" or re.fullmatch(r"\.ckpt-\d+\.part", name) for name in _entries(path)):
+        return False
+    log = read_lines(path / "metrics.jsonl")
+    return not log or (isinstance(log[0], dict) and {"step", "epoch"} <= log[0].keys())
+
+
+def _bound(config: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in config.items() if k not in FREE}
+
+
+def _differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """Settings that differ; one that the old run did not know yet was off then."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            d
+            for k in {*old, *new}
+            for d in _differences(old.get(k), new.get(k), f"{where}.{k}" if where else str(k))
+            if k not in ("root", "data_root", "cache") and f"{where}.{k}" != "distill.name"
+        ]
+    unknown_then = old is None and (new in OFF or AS_BEFORE.get(where, old) == new)
+    return [] if old == new or unknown_then else [where]

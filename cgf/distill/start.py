@@ -1,0 +1,85 @@
+"""How a training run begins: the student, and the state to go on from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from cgf.checkpoint import Checkpoint, TrainingState, read
+from cgf.distill.run_folder import RunFolder
+from cgf.distill.tune import tune
+from cgf.errors import UserError
+from cgf.models.host import Host, check_classes, listed
+from cgf.models.install import install
+from cgf.models.load import from_checkpoint
+from cgf.softmax.base import Softmax
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global state)
+    torch.manual_seed(seed)
+
+
+def start(
+    make_host: Callable[[], Host],
+    ckpt: str | None,
+    task: Any,
+    softmax: Softmax,
+    tuning: dict[str, Any],
+    run: RunFolder,
+    prepare: Callable[[Host], Any] | None = None,
+) -> tuple[Host, list[Softmax], TrainingState | None]:
+    """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
+
+    The student starts from ``ckpt`` where one is given, else from make_host(), the model's own weights; a
+    run that goes on takes the weights of its newest checkpoint. prepare: changes a student's first weights, once
+    its softmaxes are in place. Raises UserError where ckpt does not fit the task.
+    """
+    if run.newest is not None and tuning.get("mode") != "lora":
+        host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
+    else:  # adapters sit on the weights that the run began with
+        host = student(make_host, ckpt, task)
+        softmaxes = install(host.model, softmax)
+        if ckpt is not None:
+            take_over_constants(softmaxes, read(ckpt))
+        if prepare is not None:
+            prepare(host)
+    tune(host, **tuning)
+    if run.newest is None:
+        return host, softmaxes, None
+    state = TrainingState.read(run.newest / "state")
+    if trainable := state.trainable():
+        host.model.load_state_dict(trainable, strict=False)
+    for own, kept in zip(softmaxes, read(run.newest).weights()[1], strict=True):
+        own.load_tensors(kept)
+    return host, softmaxes, state
+
+
+def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> None:
+    """Trained constants go on from those of the checkpoint that the host starts from, if it has the same softmax."""
+    if softmaxes[0].parameters() and softmaxes[0].to_json() == checkpoint.softmax.to_json():
+        for softmax, kept in zip(softmaxes, checkpoint.weights()[1], strict=True):
+            softmax.load_tensors(kept)
+
+
+def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
+    """The host to train, by its own weights or a checkpoint's."""
+    if ckpt is None:
+        return make_host()
+    checkpoint = read(ckpt)
+    if checkpoint.run["task"] != task.name or checkpoint.run["num_classes"] != task.num_classes:
+        raise UserError(
+            f"checkpoint {checkpoint.path} was trained on {checkpoint.run['task']} with "
+            f"{checkpoint.run['num_classes']} classes, and task={task.name} has {task.num_classes}"
+        )
+    check_classes(
+        f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names, f"task={task.name}"
+    )
+    host = from_checkpoint(checkpoint, to_train=True)[0]
+    host.class_names = listed(task.class_names)  # a checkpoint of before has none
+    return host

@@ -1,0 +1,108 @@
+"""Training samples with their teacher's logits: worked out once, not at every step, and kept on disk where asked."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from cgf.cache import keep
+from cgf.errors import UserError
+from cgf.evaluate.loop import batches_by_length, evaluate
+
+BATCH = 64
+Collate = Callable[[Sequence[Any]], dict[str, Tensor]]
+
+
+@dataclass
+class WithTeacherLogits(Dataset):
+    """Texts with the teacher's logits (N, classes) beside: a batch has them as 'teacher' (B, classes)."""
+
+    samples: Any
+    logits: Tensor
+
+    @property
+    def lengths(self) -> list[int]:
+        return self.samples.lengths
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {**self.samples[index], "teacher": self.logits[index]}
+
+    def set_epoch(self, epoch: int) -> None:
+        self.samples.set_epoch(epoch)
+
+    @staticmethod
+    def collate(collate: Collate) -> Collate:
+        return functools.partial(_collate, collate)
+
+
+def _collate(collate: Collate, items: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    told = [item["teacher"] for item in items if "teacher" in item]  # validation has none
+    return {**collate(items), **({"teacher": torch.stack(told)} if told else {})}
+
+
+def taught(
+    samples: Any,
+    teacher: Any,
+    softmaxes: Sequence[Any],
+    collate: Collate,
+    cache: str,
+    say: Callable[[str], None] = print,
+) -> WithTeacherLogits:
+    """The samples with the logits of ``teacher`` (cgf.models.host.Host, its softmaxes beside) in evaluation mode.
+
+    cache: folder with one file a teacher and list of texts, which several runs may share: a file appears whole, and a
+    damaged one is made anew. UserError for samples that change from epoch to epoch (augmented images), and where the
+    folder cannot be written.
+    """
+    if not hasattr(samples, "input_ids"):
+        raise UserError(
+            "distill.cache needs texts, whose teacher's logits stay the same, and these samples are images "
+            "that augmentation changes: distill.cache=null"
+        )
+    path = Path(cache).expanduser() / f"teacher-{_key(samples, teacher, softmaxes)}.npy"
+    logits = _read(path, len(samples))
+    if logits is None:
+        say(f"the teacher's logits of {len(samples)} training samples, once for all: {path}")
+        teacher.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        with torch.no_grad():
+            found = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
+        logits = found.logits.clone()  # made in inference mode
+        keep(path, functools.partial(np.save, arr=logits.numpy(), allow_pickle=False), "distill.cache")
+    return WithTeacherLogits(samples, logits)
+
+
+def _key(samples: Any, teacher: Any, softmaxes: Sequence[Any]) -> str:
+    """Of all that the logits depend on."""
+    digest = hashlib.sha256()
+    for owner, tensors in [
+        ("model", teacher.model.state_dict()),
+        *((str(i), s.tensors()) for i, s in enumerate(softmaxes)),
+    ]:
+        for name, tensor in sorted(tensors.items()):
+            digest.update(f"{owner}/{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    about = [[s.describe() for s in softmaxes], samples.input_ids]
+    digest.update(json.dumps(about, sort_keys=True).encode())
+    return digest.hexdigest()[:32]
+
+
+def _read(path: Path, count: int) -> Tensor | None:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = found.ndim == 2 and len(found) == count and found.dtype == np.float32 and np.isfinite(found).all()
+    return torch.from_numpy(found) if fits else None

@@ -1,0 +1,95 @@
+"""Which parameters are trained: all, the attention's, or low-rank adapters on its projections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from cgf.errors import UserError
+from cgf.models.host import Host
+from cgf.models.install import attention_blocks
+
+HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
+MODES = ("full", "attention", "lora")
+
+
+def tune(
+    host: Host,
+    mode: str = "full",
+    rank: int = 16,
+    scale: int = 32,
+    dropout: float = 0.0,
+    targets: Sequence[str] | None = None,
+    keep: bool = False,
+    head: bool = True,
+) -> int:
+    """Freezes what is not trained, adds adapters where asked; returns the number of trained parameters.
+
+    lora: peft adapters of the given rank on the layers whose names end in ``targets`` (None: host.lora_targets).
+    head: whether the classification head (with what pools for it) is trained beside attention or adapters. Checkpoints
+    hold the weights with the adapters merged; keep: the adapters too, apart, in ``host/adapters``. Raises UserError for
+    an unknown mode, targets that match nothing, a head frozen that was never trained or in mode full, or if nothing
+    would be trained.
+    """
+    if mode not in MODES:
+        raise UserError(f"tune.mode must be one of {', '.join(MODES)}, and {mode!r} was given")
+    if not isinstance(head, bool):
+        raise UserError(f"tune.head must be true or false, and {head!r} was given")
+    if not head and mode == "full":
+        raise UserError("tune.mode=full trains every parameter, and tune.head=false was given: tune=attention_alone")
+    if not head and not host.head_trained:
+        raise UserError(
+            f"tune.head=false needs a head that was trained, and that of {host.name} was not: start from a "
+            "checkpoint (ckpt), or tune.head=true"
+        )
+    if mode == "lora":
+        from peft import LoraConfig, inject_adapter_in_model
+
+        names = list(targets or host.lora_targets)
+        config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
+        try:
+            inject_adapter_in_model(config, host.model)
+        except ValueError as error:
+            raise UserError(
+                f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
+            ) from None
+        if keep:
+            host.extras = partial(write_adapters, host.model, config)
+    if mode != "full":
+        blocks = attention_blocks(host.model) if mode == "attention" else []
+        attention = {id(p) for block in blocks for p in block.parameters()}
+        if mode == "attention" and not attention:
+            raise UserError(f"tune.mode=attention needs attentions with parameters, and those of {host.name} have none")
+        if head and not any(_in_head(name) for name, _ in host.model.named_parameters()):
+            raise UserError(
+                f"tune.head=true needs a head by one of the names {', '.join(HEADS)}, and {host.name} has none"
+            )
+        for name, parameter in host.model.named_parameters():
+            parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
+    trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
+    if not trained:
+        raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")
+    return trained
+
+
+def write_adapters(model: nn.Module, config: Any, folder: Path) -> None:
+    """adapters/adapter_model.safetensors and adapter_config.json, as peft names and reads them.
+
+    The adapters' own matrices alone: the trained head is in the checkpoint's model.safetensors.
+    """
+    from peft import get_peft_model_state_dict
+    from safetensors.torch import save_file
+
+    (folder / "adapters").mkdir(parents=True, exist_ok=True)
+    state = {k: v for k, v in get_peft_model_state_dict(model).items() if ".lora_" in k}
+    state = {f"base_model.model.{k}": v.detach().cpu().contiguous() for k, v in state.items()}
+    save_file(state, folder / "adapters" / "adapter_model.safetensors")
+    config.save_pretrained(folder / "adapters")
+
+
+def _in_head(name: str) -> bool:
+    return any(part in HEADS for part in name.split("."))

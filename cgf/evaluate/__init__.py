@@ -1,0 +1,1 @@
+"""Evaluation of a checkpoint, in the clear and under CKKS."""

@@ -1,0 +1,60 @@
+"""Runs a host over samples so that observers see what a circuit would: every slot, padding included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import ALIKE
+from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
+from cgf.models.host import Host
+
+PADDINGS = ("auto", "none", "longest")
+Collate = Callable[[list[Any]], dict[str, Tensor]]
+
+
+def run(
+    host: Host, dataset: Any, collate: Collate, indices: Sequence[int], batch_size: int, padding: str = "auto"
+) -> None:
+    """One pass in the clear over the chosen samples, for the observers of the softmaxes in place.
+
+    A padding token attends the real tokens alone, so what its row shows at one position is the same in any
+    batch: a pass with more padding shows the rows of every batch with less.
+
+    padding  'none': texts of one length together, without padding.
+             'auto': as far as encrypted evaluation pads when it makes its own batches: none for full rows,
+             to 4/3 of a text's length for causal hosts (cgf.evaluate.he_batches.ALIKE).
+             'longest': to the longest of the samples, as a batch of a size given by hand may.
+    """
+    if padding not in PADDINGS:
+        raise UserError(f"padding must be one of {', '.join(PADDINGS)}, and {padding!r} was given")
+    lengths = getattr(dataset, "lengths", None)
+    batches = batches_of_one_length(dataset, batch_size, indices)
+    if lengths is not None and padding == "longest":
+        longest = max(lengths[i] for i in indices)
+        batches = batches_by_length(dataset, batch_size, indices)
+        collate = padded_to(collate, lambda _: longest, host.inputs.tokenizer.pad_token_id)
+    elif lengths is not None and padding == "auto" and host.rows == "masked":
+        least, most = ALIKE
+        collate = padded_to(collate, lambda own: own * most // least, host.inputs.tokenizer.pad_token_id)
+    evaluate(host.model, host.logits, dataset, collate, batches)
+
+
+def padded_to(collate: Collate, width: Callable[[int], int], pad_id: int) -> Collate:
+    """The same batches with input_ids and attention_mask (B, T) padded on the right to width(T) tokens."""
+
+    def pad(items: list[Any]) -> dict[str, Tensor]:
+        batch = collate(items)
+        own = batch["input_ids"].shape[1]
+        more = max(0, width(own) - own)
+        return {
+            **batch,
+            "input_ids": F.pad(batch["input_ids"], (0, more), value=pad_id),
+            "attention_mask": F.pad(batch["attention_mask"], (0, more)),
+        }
+
+    return pad

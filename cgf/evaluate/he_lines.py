@@ -1,0 +1,140 @@
+"""What an encrypted evaluation has finished: one JSON line a sample, and one for each batch that ends it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.he.layer_record import LayerRecord
+from cgf.lock import locked
+from cgf.results import append_lines, read_lines, run_info
+
+VERSION = "2:"  # how digests begin whose lines carry checksums
+
+
+@dataclass(frozen=True)
+class FinishedSamples:
+    """Samples by index, and the batches that they came in.
+
+    A sample: index, label, prediction, plain (same polynomial, in the clear), exact (as trained), logits; prediction
+    and logits None where it was ruined (see Encrypted.weights). A batch: its indices, wall seconds since the batch
+    before, seconds of the model, peak memory, a LayerRecord a layer, what it was made by.
+    """
+
+    samples: dict[int, dict[str, Any]] = field(default_factory=dict)
+    batches: list[dict[str, Any]] = field(default_factory=list)
+
+    def layers(self) -> list[LayerRecord]:
+        """All batches together, by layer; workers end in any order, and no sum depends on it."""
+        count = len(self.batches[0]["layers"]) if self.batches else 0
+        found = [LayerRecord() for _ in range(count)]
+        for batch in sorted(self.batches, key=lambda batch: min(batch["batch"])):
+            for record, row in zip(found, batch["layers"], strict=True):
+                record.join(LayerRecord.from_json(row))
+        return found
+
+    def share(self, key: str, other: str) -> float:
+        """Of all samples, those where two of label, prediction, plain and exact agree."""
+        return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)
+
+
+@dataclass(frozen=True)
+class SampleLog:
+    """The lines file of one evaluation.
+
+    digest  of all that the lines depend on: those of another are not gone on with. Each line carries a sha256 of what
+            it says, digest included, unless its digest is of before (see VERSION)
+    made_by of the batches that are added (see made_by below); not part of the digest
+    """
+
+    path: Path
+    digest: str = ""
+    made_by: dict[str, Any] | None = None
+
+    def read(self) -> FinishedSamples:
+        """What whole batches hold; samples whose batch was cut off by a kill are left out.
+
+        UserError, with its number, for a line that was changed after it was written.
+        """
+        rows = read_lines(self.path)
+        for number, row in enumerate(rows, 1):
+            if str(row.get("digest")).startswith(VERSION) and row.get("sha256") != checksum(row):
+                raise UserError(
+                    f"{self.path} line {number} was changed after it was written: its checksum is another. "
+                    "Remove the file, and evaluate anew"
+                )
+        return collect(row for row in rows if row.get("digest") == self.digest)
+
+    def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
+        rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
+        append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
+
+    def sha256(self) -> str:
+        """Of the whole file, for the result that is made of it."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def of(self, result: dict[str, Any]) -> SampleLog:
+        """These lines, where a result was made of them as they are; results of before say nothing of it."""
+        if self.path.is_file() and result.get("lines_sha256") not in (None, self.sha256()):
+            raise UserError(
+                f"{self.path} was changed after {self.path.with_suffix('.json').name} was made of it: run "
+                "the same evaluation again"
+            )
+        return self
+
+    def alone(self) -> AbstractContextManager[Any]:
+        """Keeps other processes from evaluating into the same lines; UserError where another is at work there."""
+        return locked(
+            self.path.with_name(f".{self.path.name}.lock"),
+            f"another process evaluates into {self.path}: wait for it, stop it, or give another out=",
+        )
+
+    def check_own(self) -> None:
+        """UserError where the file holds something else than lines of this evaluation: nothing of it is removed."""
+        rows = read_lines(self.path)
+        if any(isinstance(row, dict) and row.get("digest") == self.digest for row in rows):
+            return
+        torn = not rows and (not self.path.exists() or self.path.read_bytes()[:9] in (b"", b'{"index":'))
+        if not torn:
+            samples = sum(isinstance(row, dict) and "index" in row for row in rows)
+            what = f"{samples} samples of another evaluation" if samples else "no lines of an evaluation"
+            raise UserError(
+                f"{self.path} holds {what} (other settings, samples, polynomial or checkpoint) and is not "
+                f"overwritten: give another out=, or remove it and {self.path.with_suffix('.json').name}"
+            )
+
+
+def checksum(row: dict[str, Any]) -> str:
+    """sha256 of a line's content, its own checksum left out."""
+    content = {key: value for key, value in row.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _as_read(row: dict[str, Any]) -> dict[str, Any]:
+    """A line as it comes back from its file: keys are texts, numpy's numbers plain ones."""
+    return json.loads(json.dumps(row, default=lambda value: value.tolist()))
+
+
+def made_by() -> dict[str, Any]:
+    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
+    info = run_info()
+    libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
+    return {**info["git"], **libraries}
+
+
+def collect(rows: Iterable[dict[str, Any]]) -> FinishedSamples:
+    samples: dict[int, dict[str, Any]] = {}
+    finished = FinishedSamples()
+    for row in rows:
+        if "batch" in row:
+            finished.batches.append(row)
+            finished.samples.update({i: samples[i] for i in row["batch"]})
+        else:
+            samples[row["index"]] = row
+    return finished

@@ -1,0 +1,255 @@
+"""Evaluation under CKKS: every softmax of chosen samples through ciphertexts, stopped and resumed at will."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import Batches, shard_of
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
+from cgf.he.encrypted import Encrypted, flatten
+from cgf.he.packed import Rows
+from cgf.he.session import Session
+from cgf.softmax.base import Softmax
+
+
+@dataclass
+class ShapeProbe:
+    """Stands in for a softmax and notes the shape of its scores and whether a mask is at work."""
+
+    softmax: Softmax
+    scores_seen: Any = None
+    valid: Any = None
+    training: bool = False
+    layer: int = 0
+
+    def scores(self, query: Any, key: Any, scaling: float) -> Any:
+        return self.softmax.scores(query, key, scaling)
+
+    def weights(self, scores: Any, valid: Any = None) -> Any:
+        self.scores_seen, self.valid = scores, valid
+        return self.softmax.weights(scores, valid)
+
+
+@dataclass
+class EncryptedEvaluation:
+    """One evaluation under CKKS, or a shard of it.
+
+    host       cgf.models.host.Host;  softmaxes: the host's own, with the polynomial in place
+    installed  context manager (model, layer -> slot) that swaps the attention's softmax
+    dataset, collate, indices: the samples;  lines: what is finished, to go on from
+    as_trained context manager that puts the exponentials of the checkpoint back, for the clear run beside
+    """
+
+    host: Any
+    softmaxes: list[Softmax]
+    installed: Callable[..., Any]
+    session: Session
+    dataset: Any
+    collate: Any
+    indices: list[int]
+    lines: SampleLog
+    as_trained: Callable[[], Any]
+    batch: int | None = None
+    masked: bool = False
+    rows_at_once: int | None = None
+    shard: tuple[int, int] = (1, 1)
+    say: Callable[[str], None] = print
+    # of each sample probed, (heads, queries) of every kind of layer
+    _probed: dict[int, list[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def plan(self) -> Batches:
+        return Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
+
+    def run(self) -> FinishedSamples:
+        """Evaluates what the lines do not hold yet; returns all that they hold then.
+
+        UserError where they are of another evaluation.
+
+        With workers, one batch more than there are workers is under way, so that one's model runs while the others'
+        ciphertexts do.
+        """
+        self.lines.check_own()
+        finished = self.lines.read()
+        plan = self.plan
+        batches = shard_of(plan.of(self.indices), self.shard)
+        if not batches:
+            raise UserError(
+                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches than shards"
+            )
+        left = [rest for b in batches if (rest := [i for i in b if i not in finished.samples])]
+        if finished.samples:
+            self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
+        if left:
+            ready = self.session.make(self._sizes(left))
+            clear = self._clear(sorted(i for b in left for i in b))
+            ready()
+            # by all batches, those of an earlier run too, so that a stopped run ends as one that was not stopped
+            self.session.parts = self.session.workers if len(batches) < self.session.workers else 1
+            self._run(
+                left,
+                plan,
+                EvaluationProgress(finished, sum(map(len, left)), sum(map(plan.work, left)), self.say),
+                clear,
+            )
+        return self.lines.read()
+
+    def _sizes(self, batches: list[list[int]]) -> dict[int, frozenset[int]]:
+        """max_level -> rotation steps of the circuits of full rows; those of masked ones show with their masks."""
+        sizes: dict[int, frozenset[int]] = {}
+        for batch in [] if self.masked else batches:
+            for heads, queries in next((self._probed[i] for i in batch if i in self._probed), []):
+                rows = len(batch) * heads * queries
+                shape = Rows((len(batch), heads, queries, queries), 0, None, np.full(rows, float(queries)))
+                if rows <= self.session.rings[-1].slots:
+                    needs = self.session.needs(self.softmaxes[0], shape, queries)
+                    if not needs.bootstrap:
+                        sizes[needs.max_level] = sizes.get(needs.max_level, frozenset()) | needs.rotations
+        return sizes
+
+    def _run(
+        self, left: list[list[int]], plan: Batches, progress: EvaluationProgress, clear: dict[str, dict[int, int]]
+    ) -> None:
+        workers = self.session.workers
+        with self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
+            running: dict[Future[Any], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
+            try:
+                for future in as_completed(running):
+                    outcome, layers, model_s = future.result()
+                    batch = running[future]
+                    samples = _samples(outcome, clear, {batch[place] for record in layers for place in record.ruined})
+                    self.lines.add(
+                        samples,
+                        {
+                            "batch": outcome.index.tolist(),
+                            "seconds": progress.lap(),
+                            "model_s": model_s,
+                            "peak_mib": self.session.peak_mib(),
+                            "layers": [r.to_json() for r in layers],
+                        },
+                    )
+                    progress.add(samples, plan.work(batch))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    @contextmanager
+    def _in_place(self) -> Iterator[list[Encrypted]]:
+        slots: list[Encrypted] = []
+
+        def make(layer: int) -> Encrypted:
+            slots.append(Encrypted(self.softmaxes[layer], self.session))
+            return slots[-1]
+
+        was_training = self.host.model.training
+        self.host.model.eval()  # before the threads, each of which puts back what it found
+        try:
+            with self.installed(self.host.model, make):
+                yield slots
+        finally:
+            self.host.model.train(was_training)
+
+    def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> tuple[Outcome, list[Any], float]:
+        start = time.perf_counter()
+        outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
+        seconds = time.perf_counter() - start
+        layers = [slot.taken() for slot in slots]
+        return outcome, layers, seconds - sum(r.seconds.pop("softmax") for r in layers)
+
+    def _clear(self, indices: list[int]) -> dict[str, dict[int, int]]:
+        """Predictions in the clear: plain by the polynomials in place, exact as trained."""
+
+        def predicted() -> dict[int, int]:
+            o = evaluate(
+                self.host.model,
+                self.host.logits,
+                self.dataset,
+                self.collate,
+                batches_of_rows(self.dataset, 64, indices, self.masked),
+            )
+            return dict(zip(o.index.tolist(), o.predictions.tolist(), strict=True))
+
+        plain = predicted()
+        with self.as_trained():
+            return {"plain": plain, "exact": predicted()}
+
+    def _probe(self, index: int) -> tuple[int, int, int]:
+        """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.
+
+        Of the layer with the most rows, where layers differ: it decides how many samples fit.
+        """
+        probes: list[ShapeProbe] = []
+
+        def make(layer: int) -> ShapeProbe:
+            probes.append(ShapeProbe(self.softmaxes[layer]))
+            return probes[-1]
+
+        with self.installed(self.host.model, make):
+            evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
+        shapes = [probe.scores_seen.shape for probe in probes]
+        largest = max(range(len(probes)), key=lambda layer: shapes[layer][1] * shapes[layer][2])
+        matrix, mask, counts, shape = flatten(probes[largest].scores_seen, probes[largest].valid)
+        needs = self.session.needs(self.softmaxes[largest], Rows(shape, 0, mask, counts), matrix.shape[1])
+        self._probed[index] = list(dict.fromkeys((heads, queries) for _, heads, queries, _ in shapes))
+        return shape[1], shape[2], needs.layout.slots
+
+
+class EvaluationProgress:
+    """Samples a second, time left by the work that is left, running accuracy and agreement."""
+
+    def __init__(self, before: FinishedSamples, samples: int, work: int, say: Callable[[str], None]) -> None:
+        rows = before.samples.values()
+        self._right = sum(row["prediction"] == row["label"] for row in rows)
+        self._agreeing = sum(row["prediction"] == row["plain"] for row in rows)
+        self._before, self._samples, self._work, self._say = len(before.samples), samples, work, say
+        self._done, self._worked = 0, 0
+        self._start = self._lap = time.perf_counter()
+
+    def lap(self) -> float:
+        """Seconds since the last call; they sum to the wall time of a run."""
+        before, self._lap = self._lap, time.perf_counter()
+        return self._lap - before
+
+    def add(self, samples: list[dict[str, Any]], work: int) -> None:
+        self._done, self._worked = self._done + len(samples), self._worked + work
+        self._right += sum(row["prediction"] == row["label"] for row in samples)
+        self._agreeing += sum(row["prediction"] == row["plain"] for row in samples)
+        spent, seen = time.perf_counter() - self._start, self._before + self._done
+        self._say(
+            f"{seen}/{self._before + self._samples} samples, {self._done / spent:.2f} samples/s, "
+            f"{spent * (self._work - self._worked) / self._worked:.0f} s left, accuracy "
+            f"{self._right / seen:.4f}, agreement {self._agreeing / seen:.4f}"
+        )
+
+
+def _samples(outcome: Outcome, clear: dict[str, dict[int, int]], ruined: set[int]) -> list[dict[str, Any]]:
+    """The lines of a batch's samples; logits to 7 digits, all that float32 holds, None for ruined samples."""
+    lines = []
+    for i, label, prediction, logits in zip(
+        outcome.index.tolist(),
+        outcome.labels.tolist(),
+        outcome.predictions.tolist(),
+        outcome.logits.tolist(),
+        strict=True,
+    ):
+        whole = i not in ruined and all(map(math.isfinite, logits))
+        lines.append(
+            {
+                "index": i,
+                "label": label,
+                "prediction": prediction if whole else None,
+                **{name: by[i] for name, by in clear.items()},
+                "logits": [float(f"{x:.7g}") for x in logits] if whole else None,
+            }
+        )
+    return lines

@@ -1,0 +1,130 @@
+"""The result of an encrypted evaluation, a function of its lines alone; shards of one evaluation merged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import parse_shard
+from cgf.evaluate.he_lines import FinishedSamples
+from cgf.he.layer_record import LayerRecord
+
+SCOPE = "softmax under CKKS, all else in the clear"
+SIMULATED = "softmax simulated, nothing encrypted"
+
+
+def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
+    """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
+
+    encrypts: whether the engine that ran does. circuit names what ran, circuits counts its entries. outside_domain is
+    a share of the entries, beyond_guard, wrong and inexact count them (cgf.he.layer_record.HeadErrors).
+
+    seconds: total is wall time; the phases (model, pack, encrypt, circuit, decrypt, compare) and the operations
+    of the circuit are summed over workers and threads. A ruined sample counts as wrong and as not agreeing; errors
+    are those of the others.
+    """
+    layers, total = finished.layers(), sum(batch["seconds"] for batch in finished.batches)
+    entries = sum(record.entries for record in layers)
+    ops: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for record in layers:
+        ops.update(record.ops)
+        seconds.update(record.seconds)
+    slots = sorted({s for record in layers for s in record.slots})
+    ranged = all(record.low is not None for record in layers)
+    beyond, circuits = sum(record.beyond for record in layers), _circuits(layers, entries)
+    return {
+        "scope": SCOPE if encrypts else SIMULATED,
+        "encrypted": encrypts,
+        "samples": len(finished.samples),
+        "accuracy": finished.share("prediction", "label"),
+        "accuracy_plain": finished.share("plain", "label"),
+        "accuracy_exact": finished.share("exact", "label"),
+        "agreement": finished.share("prediction", "plain"),
+        "agreement_exact": finished.share("prediction", "exact"),
+        "ruined": sum(row["prediction"] is None for row in finished.samples.values()),
+        "max_error": max(record.max_error for record in layers),
+        "mean_error": sum(record.sum_error for record in layers) / max(1, entries - sum(r.lost for r in layers)),
+        "levels": max(record.levels for record in layers),
+        "levels_counted": max(record.levels_counted for record in layers),
+        "ops": dict(ops),
+        "seconds": {"total": total, "model": sum(batch["model_s"] for batch in finished.batches), **seconds},
+        "ring_slots": slots[0] if len(slots) == 1 else slots,
+        "circuit": " and ".join(sorted(circuits)),
+        "circuits": circuits,
+        "made_by": _made_by(finished.batches),
+        "entries": entries,
+        "batches": len(finished.batches),
+        "samples_per_s": len(finished.samples) / total,
+        "us_per_entry": 1e6 * total / entries,
+        "peak_mib": max(batch["peak_mib"] for batch in finished.batches),
+        "outside_domain": sum(record.outside for record in layers) / entries if ranged else None,
+        "beyond_guard": beyond if ranged or beyond else None,
+        **{name: sum(record.count(name) for record in layers) for name in ("wrong", "inexact")},
+        "overflow": sum(record.overflow for record in layers),
+        "layers": [_layer(number, record) for number, record in enumerate(layers)],
+    }
+
+
+def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
+    """Entries by the circuit that they went through; lines of earlier versions do not tell."""
+    found: Counter[str] = Counter()
+    for record in layers:
+        found.update(record.circuits)
+    untold = entries - found.total()
+    return dict(found) | ({"not recorded": untold} if untold else {})
+
+
+def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
+    found: list[dict[str, Any]] = []
+    for batch in batches:
+        maker = batch.get("made_by") or {}
+        same = next((row for row in found if {k: v for k, v in row.items() if k != "batches"} == maker), None)
+        if same is None:
+            found.append(same := {**maker, "batches": 0})
+        same["batches"] += 1
+    return found
+
+
+def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
+    compared = max(1, record.entries - record.lost)
+    return {
+        "layer": number,
+        "max_error": record.max_error,
+        "mean_error": record.sum_error / compared,
+        "levels": record.levels,
+        "range": None if record.low is None else [record.low, record.high],
+        "heads": None if record.heads is None else record.heads.to_json(),
+    }
+
+
+def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[str, Any]:
+    """One result of the shards' results and lines, in the form of an evaluation in one piece.
+
+    Seconds are summed over the shards. Raises UserError unless the shards are all of one evaluation: same digest
+    (checkpoint, polynomial, engine, samples), each there once, and together every sample.
+    """
+    names = [str(result["shard"]) for result in results if result.get("shard")]
+    if not results or len(names) < len(results):
+        raise UserError("a merge needs results of he.shard=i/n, and got one that is not a shard")
+    for key, what in (("digest", "checkpoint, polynomial, engine or samples"), ("split_by", "batching")):
+        if len({str(result[key]) for result in results}) > 1:
+            raise UserError(f"shards of one evaluation are needed, and these differ in {what}: {', '.join(names)}")
+    found, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
+    if found != [(i, count) for i in range(1, count + 1)]:
+        raise UserError(f"a merge needs each of the {count} shards once, and got {', '.join(sorted(names))}")
+    whole = FinishedSamples()
+    for part in lines:
+        whole.samples.update(part.samples)
+        whole.batches.extend(part.batches)
+    needed, have = results[0]["samples_of_all_shards"], sum(len(part.samples) for part in lines)
+    if not needed == have == len(whole.samples):
+        raise UserError(
+            f"the shards need to hold {needed} samples, each once, and hold {have}, "
+            f"{len(whole.samples)} of them different"
+        )
+    own = ("shard", "samples_of_all_shards", "lines_sha256")
+    first = {key: value for key, value in results[0].items() if key not in own}
+    return {**first, **summary(whole, first.get("encrypted", True)), "shards": count}

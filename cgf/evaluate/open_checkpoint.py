@@ -1,0 +1,271 @@
+"""A checkpoint opened for evaluation: its host, its task's samples, and the polynomial put in place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cgf.checkpoint import Checkpoint, read
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import chosen_samples
+from cgf.evaluate.he_lines import VERSION
+from cgf.models.host import Host, check_classes
+from cgf.models.install import install, installed
+from cgf.models.load import from_checkpoint
+from cgf.plan.load import read_plan, select
+from cgf.plan.plan import Plan, statistics_levels
+from cgf.softmax.base import Softmax
+from cgf.softmax.bpmax import BPMax
+from cgf.softmax.published.base import Published
+from cgf.softmax.tensor import TensorRows
+from cgf.target import result_file
+
+SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
+# settings that a result file's name holds by themselves, or that change nothing of the result
+NAMED = (
+    "approx.method",
+    "approx.k",
+    *(f"he.{key}" for key in ("engine", "circuit", "samples", "workers", "shard")),
+    *(f"he.{key}" for key in SPLIT_BY),
+)
+
+
+@dataclass
+class OpenCheckpoint:
+    """What an evaluation works on; ``softmaxes`` are those installed in the host, by layer."""
+
+    checkpoint: Checkpoint
+    host: Host
+    softmaxes: list[Softmax]
+    task: Any
+    dataset: Any
+    collate: Callable[[list[Any]], dict[str, Any]]
+    trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
+    replaced: list[Softmax] | None = field(default=None, init=False)  # those trained, where others are in their place
+
+    def __post_init__(self) -> None:
+        self.trained = [softmax.exponential for softmax in self.softmaxes]
+
+    def replace(self, softmax: Softmax) -> None:
+        """Another softmax than the trained one in every layer, read with its own polynomials where it has them.
+
+        UserError for one that would need what only training measures.
+        """
+        if isinstance(softmax, BPMax):
+            raise UserError(
+                f"softmax '{softmax.name}' needs a denominator that training measured, and the checkpoint "
+                f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained"
+            )
+        self.replaced = self.replaced or self.softmaxes
+        self.softmaxes = install(self.host.model, softmax)
+        self.trained = [own.exponential for own in self.softmaxes]
+        for own in self.softmaxes:
+            if isinstance(own, Published):
+                _with_polynomials(own)
+
+    @property
+    def domain(self) -> tuple[float, float] | None:
+        """Where the scores must lie, for a softmax whose maximum is a public constant; None for others."""
+        first = self.softmaxes[0]
+        return first.domain if isinstance(first, Published) and first.maximum == "fixed" else None
+
+    def put_in_place(self, approx: dict[str, Any]) -> Plan | None:
+        """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
+
+        'exact' leaves each softmax as it was trained, and so does 'plan' where no plan was made and the softmax
+        was trained with a polynomial of its own. Raises UserError for a softmax without an exponential.
+        """
+        unplanned = approx["method"] == "plan" and self.trained[0] is not None
+        if approx["method"] == "exact" or (unplanned and self._plan() is None):
+            for softmax, trained in zip(self.softmaxes, self.trained, strict=True):
+                softmax.exponential = trained
+            return None
+        first = self.softmaxes[0]
+        if not first.uses_exponential:
+            raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
+        plan = select(approx, self.checkpoint.path, self.rows(), self.checkpoint.digest)
+        if plan is not None and len(plan.layers) not in (0, len(self.softmaxes)):
+            raise UserError(
+                f"the plan has {len(plan.layers)} layers, and the model has {len(self.softmaxes)}: plan it anew"
+            )
+        for layer, softmax in enumerate(self.softmaxes):
+            softmax.exponential = None if plan is None else plan.of(layer).exponential
+        return plan
+
+    def _plan(self) -> Plan | None:
+        return read_plan(self.checkpoint.path, self.checkpoint.digest, self.rows())
+
+    @contextmanager
+    def as_trained(self) -> Iterator[None]:
+        """Every layer's softmax and exponential as the checkpoint has it, for the length of a with block."""
+        if self.replaced is not None:
+            with installed(self.host.model, self.replaced.__getitem__):
+                yield
+            return
+        in_place = [softmax.exponential for softmax in self.softmaxes]
+        try:
+            self.put_in_place({"method": "exact"})
+            yield
+        finally:
+            for softmax, exponential in zip(self.softmaxes, in_place, strict=True):
+                softmax.exponential = exponential
+
+    def facts(self, plan: Plan | None) -> dict[str, Any]:
+        """domain, guard, max_error_exponential and polynomial of what is in place, for a result file.
+
+        Layers with polynomials of their own: the intervals that hold for all, the largest error, and a list
+        of polynomials.
+        """
+        own = self.trained if plan is None else [p.exponential for p in plan.layers or (plan,)]
+        fits = [e.fit for e in own if e is not None and e.fit is not None]
+        told = [e.to_json() for e in own if e is not None]
+        one = all(t == told[0] for t in told)
+        return {
+            "domain": (max(f.domain[0] for f in fits), min(f.domain[1] for f in fits)) if fits else None,
+            "guard": (max(f.guard[0] for f in fits), min(f.guard[1] for f in fits)) if fits else None,
+            "max_error_exponential": max(f.max_error for f in fits) if fits else None,
+            "polynomial": (told[0] if one else told) if told else None,
+        }
+
+    def levels(self, plan: Plan | None) -> int | None:
+        """Of the plan, else of the polynomial that was trained in the loop, statistics folded; None: neither."""
+        if plan is not None:
+            return plan.levels
+        own = [e for e in self.trained if e is not None]
+        return max((statistics_levels(self.rows(), e, folded=True) + e.levels for e in own), default=None)
+
+    def rows(self) -> str:
+        return self.host.rows
+
+    def samples(self, count: int | None, seed: int) -> list[int]:
+        return chosen_samples(len(self.dataset), count, seed)
+
+    def names(self, plan: Plan | None) -> dict[str, Any]:
+        """model, task, softmax and exponential, and what they were held against, for a result file.
+
+        trained_with: the softmax of the checkpoint; replaced: another stands in its place, untrained.
+        """
+        softmax = self.softmaxes[0]
+        fixed = self.trained[0].method if self.trained[0] is not None else "exact"
+        if "weights" in vars(softmax):
+            fixed = "own"
+        return {
+            "model": self.host.name,
+            "task": self.checkpoint.run["task"],
+            "softmax": softmax.name,
+            "trained_with": self.checkpoint.softmax.name,
+            "replaced": self.replaced is not None,
+            "approx": fixed if plan is None else plan.exponential.method,
+            "checkpoint": self.checkpoint.path.name,
+            "checkpoint_sha256": self.checkpoint.digest,
+            "plan_checked": None if plan is None else plan.checked,
+        }
+
+    def made(self, there: dict[str, Any], path: Path) -> bool:
+        """Whether the result ``there`` of file ``path`` is of this checkpoint.
+
+        One of an earlier version has no digest: its names must be this one's, and its ``ckpt`` or its own folder too.
+        """
+        if "checkpoint_sha256" in there:
+            return bool(there["checkpoint_sha256"] == self.checkpoint.digest)
+        own = self.checkpoint.path.resolve()
+        ckpt = str((there["run"].get("config") or {}).get("ckpt")) if isinstance(there.get("run"), dict) else ""
+        places = {Path(ckpt).expanduser().resolve(), path.resolve().parent.parent}
+        named = {"model": self.host.name, "task": self.checkpoint.run["task"], "checkpoint": own.name}
+        return named.items() <= there.items() and bool(places & {own, own.parent})
+
+    def result_path(
+        self,
+        out: str | None,
+        kind: str,
+        plan: Plan | None,
+        split: str,
+        samples: int,
+        part: str = "",
+        changed: dict[str, Any] | None = None,
+    ) -> Path:
+        """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
+
+        part: of a result in several files, at the end of its name. changed: settings that differ from the defaults,
+        of which a hash goes into the name. UserError where ``out`` cannot be a result file.
+        """
+        if out is not None:
+            path = result_file(out)
+            return path.with_stem(path.stem + part)
+        name = self.names(plan)["approx"]
+        if self.softmaxes[0].to_json() != self.checkpoint.softmax.to_json():
+            name = f"{self.softmaxes[0].name}-{_short(self.softmaxes[0].to_json())}-{name}"
+        if plan is not None:
+            name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
+        other = f"-{_short(changed)}" if changed else ""
+        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{other}{part}.json"
+
+    def digest(self, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
+        """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
+
+        The checkpoint's files, the softmax and polynomial in place, engine and circuit, the split's revision and the
+        samples. How the work is batched and shared out is not part of it, nor which agreement is asked for.
+        """
+        he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", "agreement", *SPLIT_BY)}
+        facts = {
+            "plan": None if plan is None else plan.to_json(),
+            "he": he,
+            "split": config["split"],
+            "samples": indices,
+            "checkpoint": self.checkpoint.digest,
+            "data": self.task.revision(),
+            "softmax": [softmax.describe() for softmax in self.softmaxes],
+        }
+        return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _short(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _with_polynomials(softmax: Published) -> None:
+    """``weights`` becomes the softmax's reading; observers see what its intervals are about."""
+    softmax.weights = partial(_reading, softmax)  # type: ignore[method-assign]  # no closure: workers unpickle it
+
+
+def _reading(softmax: Published, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+    found = softmax.reading(scores, valid)
+    if softmax.observers:
+        y = softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
+        for observer in softmax.observers:
+            observer(softmax, y, found, valid)
+    return found
+
+
+def open_checkpoint(
+    path: str, split: str, make_task: Callable[[dict[str, Any]], Any], whole: bool = False
+) -> OpenCheckpoint:
+    """Reads a checkpoint and the split that it is evaluated on.
+
+    make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with; whole:
+    without its ``limit``, which may have kept some samples of the split only. UserError where the task's classes, or
+    their order, are not those that the checkpoint was trained with.
+    """
+    checkpoint = read(path)
+    config = checkpoint.run.get("config")
+    if not isinstance(config, dict) or "task" not in config:
+        raise UserError(
+            f"{checkpoint.path / 'run.json'} lacks 'config' with its task: it is not a checkpoint of this project"
+        )
+    node = config["task"]
+    task = make_task({**node, "limit": None} if whole and isinstance(node, dict) else node)
+    checkpoint.check_task(task)
+    check_classes(
+        f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names, f"task={task.name}"
+    )
+    host, softmaxes = from_checkpoint(checkpoint)
+    dataset = task.dataset(split, host.inputs)
+    return OpenCheckpoint(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

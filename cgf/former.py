@@ -1,0 +1,33 @@
+"""What files of earlier versions say, in today's terms: the one place where old names are known.
+
+A checkpoint's configuration and softmax.json name classes by where they stood when it was written. Nothing is imported
+by such a name; it is looked up in a fixed table, and this file says under which name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PUBLISHED = ("comparison", "gaussian", "normalize_square", "pointwise", "quotient", "standard", "statistical")
+PUBLISHED += ("the_x", "two_relu")
+ENGINES = ("desilo", "lanes", "openfhe", "sim")
+MOVED = {  # module in files of schema 1 and 2 -> module today
+    **{f"cgf.softmax.{name}": f"cgf.softmax.published.{name}" for name in PUBLISHED},
+    **{f"cgf.he.{name}": f"cgf.he.engines.{name}" for name in ENGINES},
+    **{f"models.{name}": f"cgf.models.{name}" for name in ("bert", "dino", "llama", "vit")},
+}
+
+
+def current_name(target: Any) -> Any:
+    """The dotted name under which ``target`` is known today; what is no text, or was never moved, stays as it is."""
+    if not isinstance(target, str):
+        return target
+    module, _, name = target.rpartition(".")
+    return f"{MOVED[module]}.{name}" if module in MOVED else target
+
+
+def current_names(node: Any) -> Any:
+    """A configuration with every ``_target_`` in it under today's name, so that two configurations compare."""
+    if isinstance(node, dict):
+        return {k: current_name(v) if k == "_target_" else current_names(v) for k, v in node.items()}
+    return [current_names(item) for item in node] if isinstance(node, list) else node

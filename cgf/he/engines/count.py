@@ -1,0 +1,98 @@
+"""A wrapper that counts what a circuit asks of an engine; no second truth about depth or operations."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cgf.he.engines.engine import is_public
+
+KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
+
+
+class Counting:
+    """An engine around another one: operations and seconds by kind, rotation steps, lowest level met.
+
+    add          sums and differences, with ciphertexts and with public numbers
+    pmult        products with a float or a vector (one level)
+    imult        products with an integer, or with i (no level)
+    cmult        products of ciphertexts, squares included, before relinearization
+    boot         bootstraps; one for two ciphertexts that are refreshed together
+    by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.slots, self.max_level = engine, engine.slots, engine.max_level
+        self.refreshed, self.pairs = engine.refreshed, engine.pairs
+        self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+        self.seconds: Counter[str] = Counter(dict.fromkeys(KINDS, 0.0))  # type: ignore[arg-type]
+        self.by_level: Counter[tuple[str, int]] = Counter()
+        self.rotations: set[int] = set()
+        self.lowest = engine.max_level
+
+    def _run(self, kind: str, operation: Any, *operands: Any) -> Any:
+        levels = [self.engine.level(x) for x in operands if not is_public(x)]
+        self.by_level[detail(kind, operands, levels), min(levels)] += 1
+        start = time.perf_counter()
+        result = operation(*operands)
+        self.seconds[kind] += time.perf_counter() - start  # type: ignore[assignment]
+        self.ops[kind] += 1
+        self.lowest = min(self.lowest, self.engine.level(result))
+        return result
+
+    def level(self, ct: Any) -> int:
+        return self.engine.level(ct)
+
+    def polynomials(self, ct: Any) -> int:
+        return self.engine.polynomials(ct)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self._run("add", self.engine.add, a, b)
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self._run("add", self.engine.sub, a, b)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        if isinstance(b, int):
+            kind = "imult"
+        else:
+            kind = "pmult" if isinstance(b, float | np.ndarray | np.floating) else "cmult"
+        return self._run(kind, self.engine.mul, a, b)
+
+    def square(self, a: Any) -> Any:
+        return self._run("cmult", self.engine.square, a)
+
+    def relinearize(self, a: Any) -> Any:
+        return self._run("relinearize", self.engine.relinearize, a)
+
+    def rotate(self, a: Any, step: int) -> Any:
+        self.rotations.add(step % self.slots)
+        return self._run("rotate", self.engine.rotate, a, step)
+
+    def times_i(self, a: Any) -> Any:
+        return self._run("imult", self.engine.times_i, a)
+
+    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        start = time.perf_counter()
+        fresh = self.engine.bootstrap(cts)
+        self.seconds["boot"] += time.perf_counter() - start  # type: ignore[assignment]
+        self.ops["boot"] += -(-len(cts) // 2)
+        return fresh
+
+
+def detail(kind: str, operands: tuple[Any, ...], levels: list[int]) -> str:
+    """The kind, and where it costs another time than the rest of it: which operands.
+
+    *_float, *_vector  with a public number or vector (which is encoded first)
+    add_levels         of ciphertexts at different levels: one of them comes down first
+    square             a cmult of one operand
+    """
+    if kind in ("add", "pmult") and len(levels) == 1:
+        return f"{kind}_vector" if isinstance(operands[1], np.ndarray) else f"{kind}_float"
+    if kind == "add" and levels[0] != levels[1]:
+        return "add_levels"
+    return "square" if kind == "cmult" and len(operands) == 1 else kind

@@ -1,0 +1,308 @@
+"""desilofhe as an engine. The only file that imports it.
+
+This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.engine import (
+    BOOTSTRAPPABLE,
+    Library,
+    Ring,
+    check_fits,
+    is_public,
+    need_bootstrap,
+    need_level,
+    need_polynomials,
+    need_size,
+    ring_for,
+)
+from cgf.memory import need_memory
+
+VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
+# the largest size of a number that is encrypted, or added, at level 0 and above it: all slots alike, 2^18.75 and 2^59
+# came back as they were, 2^19 and 2^60 as other numbers
+HOLDS_AT_0, HOLDS_ABOVE = 2.0**18.5, 2.0**58
+KEPT = 8  # vectors that stay encoded: the constants of a chain of 8 squarings, one a level
+GPU_WHEELS = ("desilofhe-cu132", "desilofhe-cu134", "desilofhe-cu130")  # the last is not at 2.0.0 (yet)
+
+
+def _installed() -> tuple[str, str]:
+    """Name and version of the wheel that provides the module; ('', '') where none does."""
+    for name in ("desilofhe", *GPU_WHEELS):
+        try:
+            return name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "", ""
+
+
+def _library(version: str = VERSION) -> Any:
+    try:
+        import desilofhe
+    except ModuleNotFoundError:
+        raise UserError(f"he=desilo needs the package desilofhe=={version}, and it is not installed") from None
+    except ImportError as error:
+        raise UserError(f"he=desilo needs the package desilofhe=={version}, and its load failed ({error})") from None
+    name, have = _installed()
+    if have not in ("", version):
+        raise UserError(f"he=desilo needs {name}=={version}, and {have} is installed")
+    return desilofhe
+
+
+# measured: memory of the process that makes and uses a bootstrap key of this size
+BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
+
+
+def holds(level: int) -> float:
+    """The largest size of a number at a level, if every slot holds it."""
+    return HOLDS_ABOVE if level else HOLDS_AT_0
+
+
+def build_engine(
+    max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0, bootstrap: bool = False
+) -> Any:
+    """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'; bootstrap: the one that can refresh."""
+    if bootstrap and max_level != BOOTSTRAPPABLE.max_level:
+        raise UserError(f"the engine that bootstraps has {BOOTSTRAPPABLE.max_level} levels, and max_level={max_level}")
+    ring_for(max_level)
+    if mode not in ("cpu", "parallel", "gpu"):
+        raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
+    options: dict[str, Any] = {"bootstrap": True} if bootstrap else {"max_level": max_level}
+    options["mode"] = mode
+    if mode == "parallel":
+        options["thread_count"] = threads or len(os.sched_getaffinity(0))
+    if mode == "gpu":
+        options["device_id"] = device_id
+    library = _library()
+    if mode == "gpu" and (wheel := _installed()[0]) not in GPU_WHEELS:
+        raise UserError(
+            f"he.owner.mode=gpu needs a GPU wheel, {' or '.join(GPU_WHEELS[:2])}=={VERSION}, in place of "
+            f"{wheel or 'desilofhe'}"
+        )
+    try:
+        return library.Engine(**options)
+    except RuntimeError as error:
+        raise UserError(f"desilofhe could not build an engine of {max_level} levels in mode {mode}: {error}") from None
+
+
+class DesiloOwner:
+    """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys.
+
+    bootstrap  None; 'plain': the engine that could bootstrap, without the keys; 'small' (26 s for the keys,
+               110 s a bootstrap, 13 GiB in all) or 'medium' (92 s, 38 s, 21.5 GiB). UserError where the
+               machine has less memory than that.
+    secret     of another owner of the same size (dump_secret), to share its ciphertexts; None: a new one
+    """
+
+    # a square of [-1, 1] is off by 2e-8 to 1e-7; whole test sets end at 3.5e-7 to 9.5e-5 (results/he/*.json)
+    library = Library("desilo", encrypts=True, noise=1e-4)
+    _left = 1  # sign of the step that moves slot 1 to slot 0
+    _bootstrap: tuple[Any, ...] | None
+
+    def __init__(
+        self,
+        max_level: int,
+        mode: str = "parallel",
+        threads: int | None = None,
+        device_id: int = 0,
+        bootstrap: str | None = None,
+        secret: bytes | None = None,
+    ) -> None:
+        if bootstrap not in (None, "plain", *BOOTSTRAP_GIB):
+            raise UserError(f"he.owner.bootstrap must be null, plain, small or medium, and {bootstrap!r} was given")
+        if bootstrap in BOOTSTRAP_GIB:
+            need_memory(BOOTSTRAP_GIB[bootstrap], f"a {bootstrap} bootstrap key")
+        self._make_keys(build_engine(max_level, mode, threads, device_id, bootstrap is not None), max_level, secret)
+        if bootstrap in BOOTSTRAP_GIB:
+            self._bootstrap = self._bootstrap_keys(bootstrap)
+
+    def _make_keys(self, engine: Any, max_level: int, secret: bytes | None = None) -> None:
+        self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
+        self._secret = engine.create_secret_key() if secret is None else engine.deserialize_secret_key(secret)
+        self._public = self._engine.create_public_key(self._secret)
+        self._relinearization = self._engine.create_relinearization_key(self._secret)
+        self._rotations: dict[int, Any] = {}
+        self._bootstrap = None
+        self._check_rotation_sign()
+
+    def _bootstrap_keys(self, size: str) -> tuple[Any, ...]:
+        """What bootstrap() takes after the ciphertexts."""
+        conjugation = self._engine.create_conjugation_key(self._secret)
+        if size == "medium":
+            return self._relinearization, conjugation, self._engine.create_bootstrap_key(self._secret, size)
+        small = self._engine.create_roll_key(self._secret), self._engine.create_small_bootstrap_key(self._secret)
+        return self._relinearization, conjugation, *small
+
+    def dump_secret(self) -> bytes:
+        return bytes(self._engine.serialize_secret_key(self._secret))
+
+    def encrypt(self, values: np.ndarray, level: int) -> Any:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        check_fits(values, self.slots, holds(level))
+        return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
+
+    def decrypt(self, ct: Any) -> np.ndarray:
+        return np.real(self._slots(ct))
+
+    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+        slots = self._slots(ct)
+        return np.real(slots), np.imag(slots)
+
+    def _slots(self, ct: Any) -> np.ndarray:
+        if ct.polynomial_count != 2:  # decrypting three polynomials ruins them for a later relinearization
+            ct = self._engine.clone(ct)
+        return np.asarray(self._engine.decrypt(ct, self._secret))
+
+    def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
+        keys = {step: self._rotation_key(step) for step in sorted(rotations)}
+        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap)
+
+    def key_bytes(self) -> dict[str, int]:
+        """Serialized size of one key of each kind; every fixed rotation key has the same."""
+        return {
+            "relinearize": int(self._relinearization.serialized_nbytes),
+            "rotate": int(self._rotation_key(1).serialized_nbytes),
+            "public": int(self._public.serialized_nbytes),
+        }
+
+    def _rotation_key(self, step: int) -> Any:
+        if step not in self._rotations:
+            signed = step if step <= self.slots // 2 else step - self.slots
+            self._rotations[step] = self._engine.create_fixed_rotation_key(self._secret, self._left * signed)
+        return self._rotations[step]
+
+    def _check_rotation_sign(self) -> None:
+        """One rotation by an asymmetric vector: a library that rolls the other way gives wrong row sums."""
+        probe = np.arange(self.slots, dtype=np.float64) / self.slots
+        turned = self.decrypt(self._engine.rotate(self.encrypt(probe, min(self.max_level, 1)), self._rotation_key(1)))
+        if not np.abs(turned - np.roll(probe, -1)).max() < 1e-3:
+            raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in desilofhe {VERSION}, and it does not")
+
+
+class Desilo1Owner(DesiloOwner):
+    """desilofhe 1.17.0 with use_bootstrap=True: 26 levels, 32,768 slots, and the least noise.
+
+    The engine of the CGF-softmax paper's time, for the noise figures alone: a square of [-1, 1] is off by 7e-12 at
+    most, where the engines of 2.0.0 (and all others of 1.x) are off by 2e-8 to 1e-7. Needs desilofhe==1.17.0 in an
+    environment of its own (scripts/bench/noise_engines.sh). Its rotations roll to the right.
+    """
+
+    rings = (Ring(32768, 26, 25),)
+    _left = -1
+
+    def __init__(self, max_level: int) -> None:
+        ring_for(max_level, self.rings)
+        self._make_keys(_library("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
+
+
+class DesiloEngine:
+    """Engine over desilofhe; holds evaluation keys only."""
+
+    pairs = True
+
+    def __init__(
+        self,
+        engine: Any,
+        max_level: int,
+        relinearization: Any,
+        rotations: dict[int, Any],
+        bootstrap: tuple[Any, ...] | None = None,
+    ) -> None:
+        self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
+        self._relinearization, self._rotations, self._bootstrap = relinearization, rotations, bootstrap
+        self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
+        self._terms: dict[tuple[int, bytes], Any] = {}
+
+    def level(self, ct: Any) -> int:
+        return int(ct.level)
+
+    def polynomials(self, ct: Any) -> int:
+        return int(ct.polynomial_count)
+
+    def add(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, holds(self.level(a)), f"a sum at level {self.level(a)}")
+        return self._engine.add(a, self._term(b, a))
+
+    def sub(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, holds(self.level(a)), f"a difference at level {self.level(a)}")
+        return self._engine.subtract(a, self._term(b, a))
+
+    def _term(self, b: Any, a: Any) -> Any:
+        """What is added to a ciphertext: a public vector encoded at its level, anything else as it is.
+
+        A circuit adds the same few vectors to every column, and to encode one takes 40 times as long as to add it.
+        """
+        if not isinstance(b, np.ndarray):
+            return b
+        vector = np.ascontiguousarray(b, dtype=np.float64)
+        key = self.level(a), vector.tobytes()
+        term = self._terms.pop(key, None)
+        if term is None:
+            term = self._engine.encode(vector, key[0])
+        while len(self._terms) >= KEPT:
+            del self._terms[next(iter(self._terms))]
+        self._terms[key] = term  # the one used last comes last
+        return term
+
+    def mul(self, a: Any, b: Any) -> Any:
+        if is_public(b):
+            need_size(b, HOLDS_ABOVE, "a product")
+        if not isinstance(b, int):
+            need_level(self.level(a), self.max_level)
+            if isinstance(b, float | np.floating):
+                b = float(b)
+            elif not isinstance(b, np.ndarray):
+                need_level(self.level(b), self.max_level)
+                need_polynomials(self.polynomials(a), 2, "a product")
+                need_polynomials(self.polynomials(b), 2, "a product")
+        return self._engine.multiply(a, b)
+
+    def square(self, a: Any) -> Any:
+        need_polynomials(self.polynomials(a), 2, "a square")
+        need_level(self.level(a), self.max_level)
+        return self._engine.square(a)
+
+    def relinearize(self, a: Any) -> Any:
+        need_polynomials(self.polynomials(a), 3, "a relinearization")
+        return self._engine.relinearize(a, self._relinearization)
+
+    def rotate(self, a: Any, step: int) -> Any:
+        need_polynomials(self.polynomials(a), 2, "a rotation")
+        key = self._rotations.get(step % self.slots)
+        if key is None:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
+        return self._engine.rotate(a, key)
+
+    def times_i(self, a: Any) -> Any:
+        return self._engine.multiply_imaginary_integer(a, 1)
+
+    def dump(self, ct: Any) -> bytes:
+        return bytes(self._engine.serialize_ciphertext(ct))
+
+    def load(self, data: bytes) -> Any:
+        return self._engine.deserialize_ciphertext(data)
+
+    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        need_bootstrap(self.refreshed)
+        assert self._bootstrap is not None
+        for ct in cts:
+            need_polynomials(self.polynomials(ct), 2, "a bootstrap")
+        fresh: list[Any] = []
+        for first, *rest in (cts[i : i + 2] for i in range(0, len(cts), 2)):
+            if rest:  # two real ciphertexts ride in one complex one
+                fresh += self._engine.merge_bootstrap(first, rest[0], *self._bootstrap)
+            else:
+                fresh.append(self._engine.bootstrap(first, *self._bootstrap))
+        return fresh

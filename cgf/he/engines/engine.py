@@ -1,0 +1,220 @@
+"""What a circuit may ask of a CKKS engine, and the two parties that an evaluation has."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from cgf.errors import UserError
+
+Ciphertext = Any
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Slots of a ciphertext, the most levels the ring holds, and up to which level keys can switch.
+
+    Above ``key_switch_level`` a rotation or relinearization works but its result drops to that level.
+    """
+
+    slots: int
+    max_level: int
+    key_switch_level: int
+
+
+# desilofhe 2.0.0, measured with Engine(max_level=1..36): the ring follows from the levels alone
+RINGS = (Ring(4096, 2, 2), Ring(8192, 7, 6), Ring(16384, 17, 16), Ring(32768, 36, 35))
+# desilofhe 2.0.0 with bootstrap=True: encryption at up to 17 levels, and as many after a bootstrap
+BOOTSTRAPPABLE = Ring(32768, 17, 16)
+# no ring holds so many levels: the simulator counts the depth of a circuit here as if it were never refreshed
+ENDLESS = Ring(32768, 4096, 4096)
+
+
+def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
+    """The smallest ring that holds so many levels; UserError if none does."""
+    for ring in rings:
+        if levels <= ring.max_level:
+            return ring
+    raise UserError(f"the circuit needs {levels} levels, and the largest ring holds {rings[-1].max_level}")
+
+
+def rings_of(make_owner: Any) -> tuple[Ring, ...]:
+    """The rings that an owner class states as ``rings``, also where a partial or a function hands it out.
+
+    With a bootstrap key there is one: the library builds it in no other.
+    """
+    if getattr(make_owner, "keywords", {}).get("bootstrap") is not None:
+        return (BOOTSTRAPPABLE,)
+    return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
+
+
+@dataclass(frozen=True)
+class Library:
+    """What an owner class states, as ``library``, of the engine that it makes.
+
+    name      of the engine, as results name it;  encrypts: False where nothing is encrypted
+    noise     the largest error of a weight of at most 1 against the same polynomials in the clear, as measured; of
+              larger weights it is relative. A circuit that amplifies more than an exponential says by how much
+              (Softmax.amplification)
+    """
+
+    name: str
+    encrypts: bool
+    noise: float
+
+
+def library_of(make_owner: Any) -> Library | None:
+    """The library that an owner class states, also where partials hand it out, lanes their inner one; None: none."""
+    inner = getattr(make_owner, "keywords", {}).get("make_owner", make_owner)
+    return getattr(inner, "library", getattr(getattr(inner, "func", None), "library", None))
+
+
+def named(engine: Any, make_owner: Any) -> Library:
+    """The library of an owner. UserError where the setting he.engine names another, or the owner states none."""
+    library = library_of(make_owner)
+    if library is None:
+        raise UserError(f"he.owner must be an owner that states its library, and {make_owner!r} does not")
+    if engine != library.name:
+        raise UserError(
+            f"he.engine must name the engine of he.owner, {library.name}, and {engine!r} was given: "
+            f"he={library.name} alone sets both"
+        )
+    return library
+
+
+class OutOfLevels(UserError):
+    """A multiplication met a ciphertext at level 0."""
+
+
+def need_level(level: int, max_level: int) -> None:
+    if level < 1:
+        raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
+
+
+def need_polynomials(have: int, need: int, what: str) -> None:
+    if have != need:
+        raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
+
+
+def need_pairs(pairs: bool) -> None:
+    if not pairs:
+        raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
+
+
+def need_bootstrap(refreshed: int | None) -> None:
+    if refreshed is None:
+        raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
+
+
+def check_fits(values: np.ndarray, slots: int, most: float = sys.float_info.max) -> None:
+    """UserError for more values than slots, and for sizes as need_size says."""
+    if len(values) > slots:
+        raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
+    need_size(values, most, "encryption")
+
+
+def is_public(operand: Any) -> bool:
+    return isinstance(operand, int | float | np.ndarray | np.number)
+
+
+def need_size(values: Any, most: float, what: str) -> None:
+    """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
+
+    An infinity makes desilofhe 2.0.0 take memory until there is none.
+    """
+    worst = np.max(np.abs(values), initial=0.0)
+    if not worst <= most:  # also where it is NaN
+        need = f"numbers of at most {most:.3g}" if most < sys.float_info.max else "finite numbers"
+        raise UserError(f"{what} needs {need}, and the largest is {worst:.3g}")
+
+
+class Engine(Protocol):
+    """The party that evaluates: public, relinearization and rotation keys, never the secret key.
+
+    Levels: a fresh ciphertext has at most ``max_level``; a product with a ciphertext, a float or a vector
+    takes one, with an int none; operands of different levels meet at the lower one. mul of two
+    ciphertexts and square leave three polynomials: relinearize before the next product or rotation.
+    rotate(ct, step) moves slot i + step to slot i, cyclically, and step may be negative.
+    times_i multiplies by the imaginary unit and takes no level, where slots are complex (``pairs``).
+    """
+
+    slots: int
+    max_level: int
+    pairs: bool  # slots are complex, so that two real results can share a ciphertext
+    refreshed: int | None  # level after a bootstrap; None: this engine cannot bootstrap
+
+    def level(self, ct: Ciphertext) -> int: ...
+
+    def polynomials(self, ct: Ciphertext) -> int: ...
+
+    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+
+    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+
+    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext: ...
+
+    def square(self, a: Ciphertext) -> Ciphertext: ...
+
+    def relinearize(self, a: Ciphertext) -> Ciphertext: ...
+
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+
+    def times_i(self, a: Ciphertext) -> Ciphertext: ...
+
+    def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
+
+
+class Portable(Engine, Protocol):
+    """An engine whose ciphertexts go to other engines of the same size and secret, as bytes."""
+
+    def dump(self, ct: Ciphertext) -> bytes: ...
+
+    def load(self, data: bytes) -> Ciphertext: ...
+
+
+class Owner(Protocol):
+    """The party that owns the secret key: encrypts, decrypts, and makes the keys that it grants."""
+
+    slots: int
+    max_level: int
+    library: Library
+
+    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
+
+    def decrypt(self, ct: Ciphertext) -> np.ndarray:
+        """The real parts (slots,) of two or three polynomials, which stay as they are."""
+
+    def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,)."""
+
+    def evaluator(self, rotations: frozenset[int]) -> Engine:
+        """An engine with the keys for exactly these rotation steps."""
+
+
+def encrypt_all(owner: Owner, vectors: Sequence[np.ndarray], level: int) -> list[Ciphertext]:
+    """A ciphertext a vector; side by side where the owner can."""
+    several = getattr(owner, "encrypt_all", None)
+    return [owner.encrypt(v, level) for v in vectors] if several is None else several(vectors, level)
+
+
+def decrypt_all(owner: Owner, cts: Sequence[Ciphertext], pairs: bool = False) -> list[Any]:
+    """The slots of each ciphertext, or their real and imaginary parts; side by side where the owner can."""
+    several = getattr(owner, "decrypt_all", None)
+    if several is not None:
+        return several(cts, pairs)
+    return [owner.decrypt_pair(ct) if pairs else owner.decrypt(ct) for ct in cts]
+
+
+def finish(engine: Any, cts: Sequence[Ciphertext]) -> Counter[str] | None:
+    """Runs what an engine has only noted so far; its seconds by operation, None for an engine that notes nothing.
+
+    Ciphertexts other than ``cts`` are forgotten.
+    """
+    wait = getattr(engine, "wait", None)
+    return None if wait is None else wait(cts, forget=True)

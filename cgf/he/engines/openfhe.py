@@ -1,0 +1,224 @@
+"""OpenFHE as an engine. The only file that imports it.
+
+A second library beside desilofhe, open source (BSD-2), so that what one gives can be held against the other.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.engine import (
+    Library,
+    Ring,
+    check_fits,
+    need_bootstrap,
+    need_level,
+    need_pairs,
+    need_polynomials,
+    ring_for,
+)
+
+VERSION = "1.6.1.0.22.4"  # the wheel carries OpenFHE itself; what is measured below was measured with it
+
+# Levels here are towers. FIXEDMANUAL rescales when told, so a ciphertext's level is what the library itself
+# counts; FLEXIBLEAUTO and FIXEDAUTO put a rescaling off to the next product, and a product would show the level
+# of its factors. The price is that each tower's prime stands for 2^50: about 1e-8 relative error a product (16384
+# slots, seven squarings of [-1, 1]: 5e-7). At a scale of 2^40 it is 1e-5 a product and 6e-4 after seven.
+SCALE_BITS, FIRST_BITS = 50, 60
+# one tower more than levels: at level 0 two are left, so that values up to 2^18, the bound that plans
+# promise, survive there; one tower of 60 bits alone holds values up to 2^9 at a scale of 2^50
+BASE_TOWERS = 1
+
+# measured with GenCryptoContext for depths 2..61 at HEStd_128_classic, ternary secret, the library's own digits of
+# the hybrid key switch; no level is lost to key switching
+OPENFHE_RINGS = (Ring(8192, 4, 4), Ring(16384, 10, 10), Ring(32768, 23, 23), Ring(65536, 49, 49))
+
+
+def _library() -> Any:
+    have = f"this is {platform.python_implementation()} {platform.python_version()}"
+    try:
+        import openfhe
+    except ImportError as error:
+        why = "it is not installed" if isinstance(error, ModuleNotFoundError) else f"it cannot be loaded ({error})"
+        raise UserError(
+            f"he=openfhe needs the package openfhe=={VERSION}, a wheel for CPython 3.10 on Linux, and {why} ({have})"
+        ) from None
+    version = importlib.metadata.version("openfhe")
+    if version != VERSION:
+        raise UserError(f"he=openfhe needs openfhe=={VERSION}, and {version} is installed")
+    return openfhe
+
+
+def build_context(max_level: int) -> Any:
+    """A CKKS context whose ring the library chooses itself, by its security tables, for so many levels."""
+    ring = ring_for(max_level, OPENFHE_RINGS)
+    library = _library()
+    parameters = library.CCParamsCKKSRNS()
+    parameters.SetMultiplicativeDepth(max_level + BASE_TOWERS)
+    parameters.SetScalingModSize(SCALE_BITS)
+    parameters.SetFirstModSize(FIRST_BITS)
+    parameters.SetScalingTechnique(library.FIXEDMANUAL)
+    parameters.SetSecurityLevel(library.HEStd_128_classic)
+    context = library.GenCryptoContext(parameters)
+    for feature in (library.PKE, library.KEYSWITCH, library.LEVELEDSHE):
+        context.Enable(feature)
+    slots = context.GetRingDimension() // 2
+    if slots != ring.slots:
+        raise UserError(f"openfhe {VERSION} must give {ring.slots} slots for {max_level} levels, and it gives {slots}")
+    return context
+
+
+def _encode(context: Any, values: np.ndarray, dropped: int) -> Any:
+    """Values as a plaintext of all slots, ``dropped`` towers below the top."""
+    slots = context.GetRingDimension() // 2
+    check_fits(values, slots)
+    return context.MakeCKKSPackedPlaintext(np.ascontiguousarray(values, dtype=np.float64), 1, dropped, None, slots)
+
+
+class OpenFHEOwner:
+    """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
+
+    rings = OPENFHE_RINGS
+    # a square of [-1, 1] is off by 1e-8 (results/bench/noise_openfhe.json), a fifth of desilofhe's; no whole set ran
+    library = Library("openfhe", encrypts=True, noise=1e-4)
+
+    def __init__(self, max_level: int) -> None:
+        self._context = build_context(max_level)
+        self.max_level, self.slots = max_level, int(self._context.GetRingDimension()) // 2
+        pair = self._context.KeyGen()
+        self._secret, self._public = pair.secretKey, pair.publicKey
+        self._relinearization = self._make_relinearization()
+        self._rotations: dict[int, tuple[int, Any]] = {}
+        self._check_rotation_sign()
+
+    def encrypt(self, values: np.ndarray, level: int) -> Any:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        return self._context.Encrypt(self._public, _encode(self._context, values, self.max_level - level))
+
+    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+        need_pairs(OpenFHEEngine.pairs)
+        raise AssertionError("no imaginary parts")
+
+    def decrypt(self, ct: Any) -> np.ndarray:
+        """(slots,) float64; NaN where the library finds nothing but noise (values that wrapped around)."""
+        try:
+            plain = self._context.Decrypt(ct, self._secret)
+        except RuntimeError as error:
+            if "approximation error is too high" not in str(error):
+                raise
+            return np.full(self.slots, np.nan)
+        plain.SetLength(self.slots)
+        return np.array(plain.GetRealPackedValueArray(), dtype=np.float64)
+
+    def evaluator(self, rotations: frozenset[int]) -> OpenFHEEngine:
+        keys = {step: self._rotation_key(step) for step in sorted(rotations)}
+        return OpenFHEEngine(self._context, self.max_level, self._relinearization, keys)
+
+    def _make_relinearization(self) -> Any:
+        self._context.EvalMultKeyGen(self._secret)
+        key = self._context.GetEvalMultKeyVector(self._secret.GetKeyTag())[0]
+        self._forget_globals()
+        return key
+
+    def _rotation_key(self, step: int) -> tuple[int, Any]:
+        """The automorphism of a step and the map that holds its key alone."""
+        if step not in self._rotations:
+            signed = step if step <= self.slots // 2 else step - self.slots
+            index = self._context.FindAutomorphismIndex(signed)
+            self._rotations[step] = index, self._context.EvalAutomorphismKeyGen(self._secret, [index])
+            self._forget_globals()
+        return self._rotations[step]
+
+    def _forget_globals(self) -> None:
+        """Takes this owner's keys out of the library's process-wide maps, which file them by the secret's tag.
+
+        There any engine would find them, whatever it was granted; here each holds its own. The library can
+        only clear a map whole, so the keys of others are put back.
+        """
+        library, context, tag = _library(), self._context, self._secret.GetKeyTag()
+        products, turns = context.GetAllEvalMultKeys(), context.GetAllEvalAutomorphismKeys()
+        library.ClearEvalMultKeys()
+        context.ClearEvalAutomorphismKeys()
+        for other in products.keys() - {tag}:
+            context.InsertEvalMultKey(products[other], other)
+        for other in turns.keys() - {tag}:
+            context.InsertEvalAutomorphismKey(turns[other], other)
+
+    def _check_rotation_sign(self) -> None:
+        """One rotation by an asymmetric vector: a library that rolls the other way gives wrong row sums."""
+        probe = np.arange(self.slots, dtype=np.float64) / self.slots
+        turned = self.decrypt(self.evaluator(frozenset({1})).rotate(self.encrypt(probe, 0), 1))
+        if not np.abs(turned - np.roll(probe, -1)).max() < 1e-3:
+            raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in openfhe {VERSION}, and it does not")
+
+
+class OpenFHEEngine:
+    """Engine over OpenFHE; holds evaluation keys only, and uses none but those. Bootstrapping is not built here."""
+
+    refreshed: int | None = None
+    pairs = False  # the library takes imaginary parts for noise
+
+    def __init__(
+        self, context: Any, max_level: int, relinearization: Any, rotations: dict[int, tuple[int, Any]]
+    ) -> None:
+        self._context, self.max_level, self.slots = context, max_level, int(context.GetRingDimension()) // 2
+        self._relinearization, self._rotations = relinearization, rotations
+
+    def level(self, ct: Any) -> int:
+        return self.max_level - int(ct.GetLevel())
+
+    def polynomials(self, ct: Any) -> int:
+        return int(ct.NumberCiphertextElements())
+
+    def _operand(self, a: Any, b: Any) -> Any:
+        """What the library's sums and products take: a vector encoded at the level of a, a number as float."""
+        if isinstance(b, np.ndarray):
+            return _encode(self._context, b, int(a.GetLevel()))
+        return float(b) if isinstance(b, int | float | np.number) else b
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self._context.EvalAdd(a, self._operand(a, b))
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self._context.EvalSub(a, self._operand(a, b))
+
+    def mul(self, a: Any, b: Any) -> Any:
+        if isinstance(b, int):
+            product = self._context.EvalMultNoCheck(a, abs(b))  # by the number itself, not by its encoding
+            return product if b >= 0 else self._context.EvalNegate(product)
+        need_level(self.level(a), self.max_level)
+        if isinstance(b, float | np.floating | np.ndarray):
+            return self._context.Rescale(self._context.EvalMult(a, self._operand(a, b)))
+        need_level(self.level(b), self.max_level)
+        need_polynomials(self.polynomials(a), 2, "a product")
+        need_polynomials(self.polynomials(b), 2, "a product")
+        return self._context.Rescale(self._context.EvalMultNoRelin(a, b))
+
+    def square(self, a: Any) -> Any:
+        return self.mul(a, a)
+
+    def relinearize(self, a: Any) -> Any:
+        need_polynomials(self.polynomials(a), 3, "a relinearization")
+        return self._context.KeySwitch(a, self._relinearization)
+
+    def rotate(self, a: Any, step: int) -> Any:
+        need_polynomials(self.polynomials(a), 2, "a rotation")
+        key = self._rotations.get(step % self.slots)
+        if key is None:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
+        return self._context.EvalAutomorphism(a, *key)
+
+    def times_i(self, a: Any) -> Any:
+        need_pairs(self.pairs)
+        raise AssertionError("no product with the imaginary unit")
+
+    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        need_bootstrap(self.refreshed)
+        raise AssertionError("no keys to bootstrap with")

@@ -1,0 +1,190 @@
+"""The simulator: float64 slots with the levels, polynomials and key switching of the real thing."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.engine import (
+    BOOTSTRAPPABLE,
+    RINGS,
+    Library,
+    Ring,
+    check_fits,
+    need_bootstrap,
+    need_level,
+    need_polynomials,
+    ring_for,
+)
+
+ABOVE = 2.0**40  # a level is a prime of 40 bits more
+
+
+@dataclass(frozen=True)
+class SimCiphertext:
+    values: np.ndarray  # (slots,) float64, or complex128 after a product with i
+    level: int
+    polynomials: int = 2
+
+
+class SimEngine:
+    """Engine on float64 slots, complex ones after a product with i.
+
+    bound    largest absolute slot value that a real ciphertext survives at level 0; ABOVE times that above it
+             (measured with desilofhe 2.0.0: 2^18.5 in every slot at level 0, 2^58 at level 1)
+    outside  'raise': UserError at the first slot beyond it; 'record': count them in ``beyond``
+    rings    of the library that is simulated; (BOOTSTRAPPABLE,) can refresh its ciphertexts
+    """
+
+    def __init__(
+        self,
+        max_level: int,
+        bound: float = 2.0**18,
+        outside: str = "record",
+        rotations: frozenset[int] | None = None,
+        rings: tuple[Ring, ...] = RINGS,
+    ) -> None:
+        if outside not in ("raise", "record"):
+            raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
+        ring = ring_for(max_level, rings)
+        self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
+        self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
+        self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
+
+    pairs = True
+
+    def level(self, ct: SimCiphertext) -> int:
+        return ct.level
+
+    def polynomials(self, ct: SimCiphertext) -> int:
+        return ct.polynomials
+
+    def _result(self, values: np.ndarray, level: int, polynomials: int) -> SimCiphertext:
+        bound = self.bound if level == 0 else ABOVE * self.bound
+        beyond = int((np.abs(values) > bound).sum() + np.isnan(values).sum())
+        if beyond:
+            self._beyond(beyond, float(np.nanmax(np.abs(values))), f"a ciphertext holds at most {bound:.3g}")
+        return SimCiphertext(values, level, polynomials)
+
+    def _beyond(self, slots: int, worst: float, most: str) -> None:
+        if self.outside == "raise":
+            raise UserError(f"{slots} slots reach {worst:.3g}, and {most}")
+        self.beyond += slots
+
+    def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
+        return self._result(a.values + sign * np.asarray(b, dtype=np.float64), a.level, a.polynomials)
+
+    def add(self, a, b):
+        if not isinstance(b, SimCiphertext):
+            return self._plain(a, b, 1)
+        return self._result(a.values + b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
+
+    def sub(self, a, b):
+        if not isinstance(b, SimCiphertext):
+            return self._plain(a, b, -1)
+        return self._result(a.values - b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
+
+    def mul(self, a, b):
+        if isinstance(b, SimCiphertext):
+            need_polynomials(a.polynomials, 2, "a product")
+            need_polynomials(b.polynomials, 2, "a product")
+            return self._result(a.values * b.values, self._down(min(a.level, b.level)), 3)
+        if isinstance(b, int):  # a product with an integer is a sum of copies: no level
+            return self._result(a.values * b, a.level, a.polynomials)
+        return self._result(a.values * np.asarray(b, dtype=np.float64), self._down(a.level), a.polynomials)
+
+    def square(self, a):
+        need_polynomials(a.polynomials, 2, "a square")
+        return self._result(a.values * a.values, self._down(a.level), 3)
+
+    def relinearize(self, a):
+        need_polynomials(a.polynomials, 3, "a relinearization")
+        return SimCiphertext(a.values, min(a.level, self.key_switch_level), 2)
+
+    def rotate(self, a, step):
+        need_polynomials(a.polynomials, 2, "a rotation")
+        if self.rotations is not None and step % self.slots not in self.rotations:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
+        return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
+
+    def times_i(self, a):
+        return SimCiphertext(a.values * 1j, a.level, a.polynomials)
+
+    def bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
+        need_bootstrap(self.refreshed)
+        assert self.refreshed is not None
+        for ct in cts:
+            need_polynomials(ct.polynomials, 2, "a bootstrap")
+            if (worst := float(np.abs(ct.values).max())) > 1.0 + 1e-9:
+                self._beyond(int((np.abs(ct.values) > 1.0).sum()), worst, "a bootstrap takes slots of at most 1")
+        return [SimCiphertext(ct.values, self.refreshed) for ct in cts]
+
+    def dump(self, ct: SimCiphertext) -> bytes:
+        return pickle.dumps(ct)
+
+    def load(self, data: bytes) -> SimCiphertext:
+        return pickle.loads(data)
+
+    def _down(self, level: int) -> int:
+        need_level(level, self.max_level)
+        return level - 1
+
+
+class OneSlot(SimEngine):
+    """The simulator on ciphertexts of one slot, which stands for them all; a public vector is zero there.
+
+    For levels, polynomials and operations alone: they do not depend on the data.
+    """
+
+    def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
+        return super()._plain(a, 0.0 if isinstance(b, np.ndarray) else b, sign)
+
+    def mul(self, a, b):
+        return super().mul(a, 0.0 if isinstance(b, np.ndarray) else b)
+
+
+class SimOwner:
+    """Owner of the simulator: there is no secret, but the interface is the same.
+
+    bootstrap   as of DesiloOwner: any but None simulates the one ring that can refresh its ciphertexts
+    """
+
+    # float64: 1e-16 a product, and squarings, differences of squares and iterations multiply it
+    library = Library("sim", encrypts=False, noise=1e-9)
+
+    def __init__(
+        self,
+        max_level: int,
+        bound: float = 2.0**18,
+        outside: str = "record",
+        rings: tuple[Ring, ...] = RINGS,
+        secret: bytes | None = None,
+        bootstrap: str | None = None,
+    ) -> None:
+        rings = rings if bootstrap is None else (BOOTSTRAPPABLE,)
+        self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
+        self._settings = (bound, outside)
+
+    def dump_secret(self) -> bytes:
+        return b""
+
+    def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        check_fits(values, self.slots)
+        slots = np.zeros(self.slots)
+        slots[: len(values)] = values
+        return SimCiphertext(slots, level)
+
+    def decrypt(self, ct: SimCiphertext) -> np.ndarray:
+        return np.real(ct.values).copy()
+
+    def decrypt_pair(self, ct: SimCiphertext) -> tuple[np.ndarray, np.ndarray]:
+        return np.real(ct.values).copy(), np.imag(ct.values).copy()
+
+    def evaluator(self, rotations: frozenset[int]) -> SimEngine:
+        return SimEngine(self.max_level, *self._settings, rotations=rotations, rings=self.rings)

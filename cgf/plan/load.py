@@ -1,0 +1,69 @@
+"""Which stand-in for exp an evaluation uses: none, the plan's, or one chosen by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.plan.choose import choose
+from cgf.plan.plan import Plan
+from cgf.results import read_json
+
+FILE = "plan.json"
+
+
+def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = None) -> Plan | None:
+    """The plan beside a checkpoint, its numbers computed again from its coefficients, or None.
+
+    checkpoint  digest of the checkpoint: a plan that names another is refused; one that names none is of before
+    rows        of the host, where they are known. A plan for masked rows costs full ones a level and is right there;
+                a plan for full rows is refused on masked ones, whose circuit takes more levels than it states
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    plan = Plan.from_json(read_json(path), path)
+    anew = f"plan it anew: python scripts/plan.py ckpt={folder}"
+    if checkpoint is not None and plan.checkpoint not in (None, checkpoint):
+        raise UserError(
+            f"{path} was made for the checkpoint {str(plan.checkpoint)[:12]}, and beside it lies "
+            f"{checkpoint[:12]}: {anew}"
+        )
+    if rows == "masked" and plan.rows != rows:
+        raise UserError(f"{path} is for {plan.rows} rows, and the model has {rows} ones: {anew}")
+    return plan
+
+
+def select(approx: dict[str, Any], folder: Path, rows: str, checkpoint: str | None = None) -> Plan | None:
+    """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
+
+    method 'exact': None. 'plan': plan.json of the checkpoint folder. Any other method is fitted here for
+    approx.range, or the calibrated range of plan.json, or the paper's fixed interval [-8 2^k, 0]; such a fit
+    is a function of the configuration alone, so the clear and the encrypted evaluation get the same one.
+    rows and checkpoint as in ``read_plan``. Raises UserError for an unknown method, where a plan is needed and there
+    is none, and for one that is not to be believed.
+    """
+    method, plan = str(approx["method"]), read_plan(folder, checkpoint, rows)
+    if method == "exact":
+        return None
+    if method == "plan":
+        if plan is None:
+            raise UserError(
+                f"approx=plan needs {folder / FILE}, and there is none: python scripts/plan.py ckpt={folder}"
+            )
+        return plan
+    k = approx.get("k")
+    if k is not None and not isinstance(k, int):
+        raise UserError(f"approx.k must be a whole number, and {k!r} was given")
+    interval = approx.get("range") or (plan.range if plan is not None else None)
+    if interval is None:
+        if method == "auto" or k is None:
+            raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
+        interval = (-8.0 * 2**k, 0.0)
+    try:
+        lo, hi = (float(end) for end in interval)
+    except (TypeError, ValueError):
+        raise UserError(f"approx.range must be two numbers [LO,HI], and {interval!r} was given") from None
+    options = {"degree": approx["degree"]} if approx.get("degree") is not None else {}
+    return choose((lo, hi), (lo, hi), rows=rows, folded=True, method=method, k=k, **options)

@@ -1,0 +1,166 @@
+"""How long one operation takes, by kind, engine size and level: measured once, written, read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.engine import Engine, Owner, ring_for
+
+# of cgf.he.engines.count.detail, and the owner's two
+KINDS = (
+    "add",
+    "add_levels",
+    "add_float",
+    "add_vector",
+    "pmult_float",
+    "pmult_vector",
+    "imult",
+    "square",
+    "cmult",
+    "relinearize",
+    "rotate",
+    "encrypt",
+    "decrypt",
+)
+TAKES_A_LEVEL = ("pmult_float", "pmult_vector", "square", "cmult")
+LEAST = 3  # timings of an operation, however long it takes
+
+
+@dataclass(frozen=True)
+class Size:
+    """An engine of so many levels: slots, bytes of one key of each kind, milliseconds by kind and level."""
+
+    slots: int
+    key_bytes: dict[str, int]
+    ms: dict[str, dict[int, float]]
+
+    def at(self, kind: str, level: int) -> float:
+        """ms, linear in the level between measured ones and level with the ends beyond them."""
+        known = self.ms.get(kind)
+        if not known:
+            raise UserError(f"the table of operation times has no '{kind}': it has {', '.join(sorted(self.ms))}")
+        levels = sorted(known)
+        return float(np.interp(level, levels, [known[x] for x in levels]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "slots": self.slots,
+            "key_bytes": self.key_bytes,
+            "ms": {kind: {str(x): ms for x, ms in row.items()} for kind, row in self.ms.items()},
+        }
+
+
+@dataclass(frozen=True)
+class OpTimes:
+    """Sizes by max_level, for one library, mode and count of threads."""
+
+    sizes: dict[int, Size]
+
+    def neighbours(self, max_level: int) -> tuple[int, int]:
+        """The measured sizes of the same ring at or next to max_level (the end one twice beyond the ends)."""
+        slots = ring_for(max_level).slots
+        near = sorted(m for m, size in self.sizes.items() if size.slots == slots)
+        if not near:
+            raise UserError(
+                f"the table of operation times has no engine of {slots} slots: python scripts/bench/op_times.py "
+                f"with {max_level} among max_levels"
+            )
+        below = max((m for m in near if m <= max_level), default=near[0])
+        return below, min((m for m in near if m >= max_level), default=near[-1])
+
+    def ms(self, kind: str, max_level: int, level: int) -> float:
+        """Milliseconds; a size between two measured ones of its ring is read between them, linearly."""
+        below, above = self.neighbours(max_level)
+        upper = self.sizes[above].at(kind, level)
+        if below == above or level > below:
+            return upper
+        share = (max_level - below) / (above - below)
+        return (1 - share) * self.sizes[below].at(kind, level) + share * upper
+
+    def key_bytes(self, kind: str, max_level: int) -> float:
+        below, above = self.neighbours(max_level)
+        ends = [self.sizes[m].key_bytes[kind] for m in (below, above)]
+        return float(np.interp(max_level, [below, above], ends)) if below < above else float(ends[0])
+
+    @classmethod
+    def from_json(cls, data: Any) -> OpTimes:
+        try:
+            return cls(
+                {
+                    int(m): Size(
+                        int(s["slots"]),
+                        {k: int(b) for k, b in s["key_bytes"].items()},
+                        {k: {int(x): float(t) for x, t in row.items()} for k, row in s["ms"].items()},
+                    )
+                    for m, s in data["sizes"].items()
+                }
+            )
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise UserError(
+                f"a table of operation times needs sizes with slots, key_bytes and ms ({error!r}): make "
+                "one by python scripts/bench/op_times.py"
+            ) from None
+
+
+def levels_to_measure(max_level: int, most: int = 9) -> list[int]:
+    """All levels of a small engine; else ``most`` of them, evenly, both ends among them."""
+    return sorted({round(x) for x in np.linspace(0, max_level, min(most, max_level + 1))})
+
+
+def measure(
+    owner: Owner, key_bytes: dict[str, int], levels: Iterable[int], repeats: int = 7, budget_s: float = 0.5
+) -> Size:
+    """Median milliseconds of every kind at the levels.
+
+    Operands are made once a level: a second operation on the same ones takes as long as the first. An
+    operation is timed ``repeats`` times, or at least LEAST times once ``budget_s`` are spent on it.
+    Values are normal numbers in every slot: times do not depend on them.
+    """
+    engine = owner.evaluator(frozenset([1]))
+    values = np.random.default_rng(0).normal(size=owner.slots) * 0.1
+    ms: dict[str, dict[int, float]] = {kind: {} for kind in KINDS}
+    for level in levels:
+        for kind, (operands, operation) in _trials(owner, engine, values, level).items():
+            ms[kind][level] = _median_ms(operands, operation, repeats, budget_s)
+    return Size(owner.slots, key_bytes, ms)
+
+
+Trial = tuple[tuple[Any, ...], Callable[..., Any]]
+
+
+def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dict[str, Trial]:
+    """kind -> (operands, operation) at the level; without the kinds it cannot have there."""
+    a, b = owner.encrypt(values, level), owner.encrypt(values, level)
+    trials: dict[str, Trial] = {
+        "add": ((a, b), engine.add),
+        "add_float": ((a, 0.5), engine.add),
+        "add_vector": ((a, values), engine.add),
+        "imult": ((a, 5), engine.mul),
+        "pmult_float": ((a, 0.5), engine.mul),
+        "pmult_vector": ((a, values), engine.mul),
+        "square": ((a,), engine.square),
+        "cmult": ((a, b), engine.mul),
+        "rotate": ((a, 1), engine.rotate),
+        "encrypt": ((values, level), owner.encrypt),
+        "decrypt": ((a,), owner.decrypt),
+    }
+    if level < owner.max_level:
+        higher = owner.encrypt(values, level + 1)
+        trials["add_levels"] = ((higher, a), engine.add)
+        trials["relinearize"] = ((engine.square(higher),), engine.relinearize)
+    return {kind: trial for kind, trial in trials.items() if level > 0 or kind not in TAKES_A_LEVEL}
+
+
+def _median_ms(operands: tuple[Any, ...], operation: Callable[..., Any], repeats: int, budget_s: float) -> float:
+    times: list[float] = []
+    while len(times) < LEAST or (len(times) < repeats and sum(times) < budget_s):
+        start = time.perf_counter()
+        operation(*operands)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)) * 1e3

@@ -1,0 +1,201 @@
+"""Every exponential that serves a range, at what its whole circuit costs; the Pareto set; and the pick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cgf.approx.exponential import Exponential
+from cgf.errors import UserError
+from cgf.he.dryrun import CircuitCost
+from cgf.plan.candidates import Interval, Spec
+from cgf.plan.choose import Wanted, feasible, least, tries, why_not
+from cgf.plan.cost import PredictedCost, needs_of, predict
+from cgf.plan.fit_cache import FitCache
+from cgf.plan.op_times import OpTimes
+from cgf.plan.plan import Plan, checked
+
+FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
+OBJECTIVES = ("levels", "seconds")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is planned: rows of scores with a measured range of y.
+
+    range      [lo, hi] that the guard must hold;  domain: [lo, hi] on which the error is at most tolerance
+    mask       full, causal or padding, see cgf.plan.cost.mask_rows
+    """
+
+    range: Interval
+    domain: Interval
+    tolerance: float
+    rows: int
+    columns: int
+    mask: str = "full"
+
+    def __post_init__(self) -> None:
+        checked(self.range, "range"), checked(self.domain, "domain")
+        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
+            raise UserError(f"tolerance must be positive, and is {self.tolerance}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A feasible candidate and its whole circuit. predicted: None without a table of operation times."""
+
+    plan: Plan
+    needs: tuple[CircuitCost, ...]
+    entries: int
+    predicted: PredictedCost | None
+
+    @property
+    def levels(self) -> int:
+        return max(n.levels for n in self.needs)
+
+    @property
+    def slots(self) -> int:
+        return max(n.layout.slots for n in self.needs)
+
+    @property
+    def ciphertexts(self) -> int:
+        return sum(n.layout.ciphertexts for n in self.needs)
+
+    @property
+    def cmults(self) -> int:
+        """Products of ciphertexts in the whole circuit, over all ciphertexts."""
+        return sum(n.ops["cmult"] for n in self.needs)
+
+    @property
+    def error(self) -> float:
+        assert self.plan.exponential.fit is not None
+        return self.plan.exponential.fit.max_error
+
+    @property
+    def objectives(self) -> tuple[float, ...]:
+        """The less the better, each of them. The guard is not one: it holds the range or the row is not there."""
+        p = self.predicted
+        return (
+            self.levels,
+            self.cmults,
+            self.slots,
+            p.key_mib if p else 0.0,
+            p.total_s if p else 0.0,
+            max(self.error, FLOOR),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        e, p = self.plan.exponential, self.predicted
+        assert e.fit is not None
+        return {
+            "method": e.method,
+            "degree": getattr(e, "degree", None),
+            "k": e.to_json()["k"],
+            "levels": self.levels,
+            "levels_core": e.levels,
+            "ct_mults_core": e.ct_mults,
+            "ct_mults": self.cmults,
+            "ring_slots": self.slots,
+            "max_level": max(n.max_level for n in self.needs),
+            "ciphertexts": self.ciphertexts,
+            "key_mib": p and p.key_mib,
+            "seconds": p and p.total_s,
+            "circuit_s": p and p.circuit_s,
+            "encrypt_s": p and p.encrypt_s,
+            "decrypt_s": p and p.decrypt_s,
+            "us_per_entry": p and p.total_s / self.entries * 1e6,
+            "max_error": e.fit.max_error,
+            "guard": list(e.fit.guard),
+            "domain": list(e.fit.domain),
+        }
+
+
+def _wanted(request: Request) -> Wanted:
+    kind = "full" if request.mask == "full" else "masked"
+    return Wanted(request.range, request.domain, request.tolerance, kind, folded=True)
+
+
+def _by(cache: FitCache) -> Callable[[Spec], Exponential]:
+    return lambda spec: cache.get((spec.method, *spec.domain, spec.degree, spec.k), spec.make)
+
+
+def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
+    """Feasible plans; all that were fitted go into ``tried``. What is dominated for certain is never fitted.
+
+    That is: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
+    the multiplications of a chain that has (its core is squarings and nothing else).
+    """
+    wanted = _wanted(request)
+    wanted.need_room()
+    done: set[tuple[str, int | None]] = set()
+    floors: list[Spec] = []
+    for spec in candidates:
+        chained = any(spec.levels >= f.levels and spec.ct_mults >= f.ct_mults for f in floors)
+        if spec.family in done or chained:
+            continue
+        tried += tries(wanted, spec, _by(cache))
+        if not feasible(tried[-1]):
+            continue
+        yield tried[-1]
+        e = tried[-1].exponential
+        if e.fit is not None and e.fit.max_error <= FLOOR:
+            done.add(spec.family)
+            floors += [spec] if spec.method in ("chain", "limit") else []
+
+
+def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
+    """The plan of fewest levels, then multiplications, then error, as ``cgf.plan.choose.least`` finds it."""
+    return least(_wanted(request), candidates, _by(cache))
+
+
+def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None) -> list[Row]:
+    """A row a feasible candidate, fewest levels first. UserError where there is none."""
+    cache = cache or FitCache(None)
+    found, tried = [], list[Plan]()
+    for plan in plans(request, candidates, cache, tried):
+        needs = tuple(needs_of(plan.exponential, request.mask, request.rows, request.columns))
+        predicted = None if times is None else predict(list(needs), times)
+        found.append(Row(plan, needs, request.rows * request.columns, predicted))
+    if not found:
+        raise UserError(why_not(_wanted(request), tried))
+    return sorted(found, key=_by_levels)
+
+
+def dominates(a: Row, b: Row) -> bool:
+    """a is nowhere worse than b, and somewhere better."""
+    pairs = list(zip(a.objectives, b.objectives, strict=True))
+    return all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
+
+
+def front(found: list[Row]) -> list[Row]:
+    """The rows that no other dominates; of rows that cost the same, the one of least error."""
+    kept: dict[tuple[float, ...], Row] = {}
+    for row in found:
+        if any(dominates(other, row) for other in found):
+            continue
+        same = kept.get(row.objectives)
+        if same is None or row.error < same.error:
+            kept[row.objectives] = row
+    return sorted(kept.values(), key=_by_levels)
+
+
+def pick(found: list[Row], objective: str = "levels") -> Row:
+    """Of the Pareto set, the row of least levels, or of least predicted seconds."""
+    if objective not in OBJECTIVES:
+        raise UserError(f"objective must be levels or seconds, and is {objective!r}")
+    best = front(found)
+    if objective == "seconds" and any(row.predicted is None for row in best):
+        raise UserError(
+            "objective=seconds needs a table of operation times of the engine: python scripts/bench/op_times.py"
+        )
+    return min(best, key=_by_levels if objective == "levels" else _by_seconds)
+
+
+def _by_levels(row: Row) -> tuple[float, ...]:
+    return row.levels, row.predicted.total_s if row.predicted else 0.0, row.cmults, row.error
+
+
+def _by_seconds(row: Row) -> tuple[float, ...]:
+    return row.predicted.total_s if row.predicted else math.inf, row.levels, row.cmults, row.error

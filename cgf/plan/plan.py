@@ -1,0 +1,193 @@
+"""A plan: an exponential for a checkpoint or for each of its layers, what it costs, and the ranges that it holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cgf.approx.exponential import Exponential, Interval
+from cgf.approx.exponential_json import exponential_from_json, number, numbers
+from cgf.approx.verified import ROUNDING, verified
+from cgf.errors import UserError
+
+ROWS = ("full", "masked")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An exponential and what it costs on rows of one kind.
+
+    statistics_levels  levels before the core: variance and scaling (see ``statistics_levels``)
+    levels             statistics_levels + levels of the core
+    range              calibrated [lo, hi] of y, None where nothing was measured
+    share_outside      share of calibrated entries outside the accuracy domain, None where not measured
+    layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
+                       deepest layer, with a range that holds all of theirs (see ``by_layer``)
+    checkpoint       digest of the checkpoint that it was made for; None in plans of before that was noted
+    The error and the guard interval stand in ``exponential.fit``.
+    """
+
+    exponential: Exponential
+    rows: str
+    statistics_levels: int
+    levels: int
+    ct_mults: int
+    range: Interval | None
+    tolerance: float
+    share_outside: float | None = None
+    layers: tuple[Plan, ...] = ()
+    checkpoint: str | None = None
+
+    @property
+    def checked(self) -> str:
+        """What a reading of it was held against, for a result file."""
+        return "coefficients" if self.checkpoint is None else "coefficients and checkpoint"
+
+    def of(self, layer: int) -> Plan:
+        return self.layers[layer] if self.layers else self
+
+    def to_json(self) -> dict[str, Any]:
+        own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
+        return {
+            "exponential": self.exponential.to_json(),
+            "rows": self.rows,
+            "statistics_levels": self.statistics_levels,
+            "levels": self.levels,
+            "ct_mults": self.ct_mults,
+            "range": None if self.range is None else list(self.range),
+            "tolerance": self.tolerance,
+            "share_outside": self.share_outside,
+            **own,
+            **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, file: Any = "the plan") -> Plan:
+        """The plan that to_json described; what it states is computed again from its coefficients.
+
+        file names it in sentences. Raises UserError for what is no plan, and where the stated numbers are not those
+        of the coefficients (see ``verified``), in whichever of its layers.
+        """
+        if not isinstance(data, dict):
+            raise UserError(f"a plan must be a JSON object, and is {data!r}")
+        exponential = verified(exponential_from_json(data.get("exponential")), file)
+        rows, statistics = data.get("rows"), data.get("statistics_levels")
+        if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
+            raise UserError(
+                f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
+                f"and {statistics!r}"
+            )
+        range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
+        share = None if data.get("share_outside") is None else number(data, "share_outside")
+        own = data.get("plans", [])
+        if not isinstance(own, list):
+            raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
+        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(own))
+        plan = cls(
+            exponential,
+            rows,
+            statistics,
+            statistics + exponential.levels,
+            exponential.ct_mults,
+            range_,
+            number(data, "tolerance"),
+            share,
+            layers,
+            data.get("checkpoint"),
+        )
+        plan._repeats(data, file)
+        return plan
+
+    def _repeats(self, data: dict[str, Any], file: Any) -> None:
+        """UserError where the file says beside its coefficients something else than they say."""
+        fit = self.exponential.fit
+        assert fit is not None
+        said = {
+            "method": self.exponential.method,
+            "levels": self.levels,
+            "ct_mults": self.ct_mults,
+            "domain": fit.domain,
+            "guard": fit.guard,
+            "max_error": fit.max_error,
+        }
+        own = data["exponential"]
+        for where, known in (
+            (data, said),
+            (own, {k: v for k, v in self.exponential.to_json().items() if k in ("k", "levels", "ct_mults")}),
+        ):
+            for key, value in known.items():
+                if key in where and not _alike(where[key], value):
+                    raise UserError(
+                        f"{file} states {key} {where[key]}, and its exponential has {value}: it was "
+                        "changed after it was made, and has to be made anew"
+                    )
+        wrong = [i for i, plan in enumerate(self.layers) if plan.rows != self.rows or cost(plan) > cost(self)]
+        if wrong:
+            raise UserError(
+                f"{file} is the plan of its deepest layer, and that of layer {wrong[0]} costs more or is "
+                "for other rows: it has to be made anew"
+            )
+
+
+def _alike(stated: Any, known: Any) -> bool:
+    """Whether a field of a file has a value, numbers to within rounding."""
+    if isinstance(known, tuple):
+        return isinstance(stated, list | tuple) and len(stated) == len(known) and all(map(_alike, stated, known))
+    if isinstance(known, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
+        return bool(stated == known)
+    return math.isclose(stated, known, rel_tol=ROUNDING)
+
+
+def cost(plan: Plan) -> tuple[int, int, float]:
+    return plan.levels, plan.ct_mults, error_of(plan)
+
+
+def error_of(plan: Plan) -> float:
+    """The largest error on the domain of its fit; inf where there is none."""
+    return math.inf if plan.exponential.fit is None else plan.exponential.fit.max_error
+
+
+def by_layer(plans: list[Plan]) -> Plan:
+    """One plan of many, one a layer: a model's levels are those of its deepest layer."""
+    deepest = max(plans, key=cost)
+    ranges = [plan.range for plan in plans if plan.range is not None]
+    range_ = (min(lo for lo, _ in ranges), max(hi for _, hi in ranges)) if ranges else None
+    return replace(deepest, range=range_, layers=tuple(plans))
+
+
+def statistics_levels(rows: str, exponential: Exponential, folded: bool = False) -> int:
+    """Levels before the core: 1 for the variance and 1 for scaling; 1 in all where a circuit folds the two.
+
+    On full rows a common public factor moves through the core into its constants (cgf.he.circuits.folded).
+    """
+    if rows not in ROWS:
+        raise UserError(f"rows must be full or masked, and is {rows!r}")
+    return 1 if folded and rows == "full" else 2
+
+
+def checked(interval: Any, name: str) -> Interval:
+    """The interval as two floats; UserError where it is none."""
+    try:
+        lo, hi = (float(end) for end in interval)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} must be two numbers [lo, hi], and is {interval!r}") from None
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
+        raise UserError(f"{name} needs finite lo < hi, and is [{lo}, {hi}]")
+    return lo, hi
+
+
+def stretched(interval: Interval, margin: Any) -> Interval:
+    """A calibrated interval that reaches to 0 on both sides, with room around it: margin, or [below, above].
+
+    A polynomial's guard ends near ln of the bound above (12.5 at 2^18), and costs a level a doubling below: rare
+    rows that go far below need more room there than one margin for both ends can give. UserError for a margin that
+    is neither a number of at least 1 nor two.
+    """
+    try:
+        below, above = (float(m) for m in (margin if isinstance(margin, list | tuple) else (margin, margin)))
+    except (TypeError, ValueError):
+        below = above = math.nan
+    if not (1 <= below < math.inf and 1 <= above < math.inf):
+        raise UserError(f"margin must be a number of at least 1 or two, [below, above], and is {margin!r}")
+    return interval[0] * below, interval[1] * above

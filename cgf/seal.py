@@ -1,0 +1,98 @@
+"""What a checkpoint's files were when it was saved: their hashes in run.json, and a seal over run.json itself.
+
+Both find what was changed, damaged or mixed up since. They are no signature: who rewrites a whole checkpoint can seal
+it anew. The training state has no hash here, since it may be pruned from a checkpoint that stays as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.named import short
+
+SCHEMA = 2
+MODEL, SOFTMAX, RUN, HOST = "model.safetensors", "softmax.json", "run.json", "host"
+KEYS = ("schema", "files", "seal")  # what run.json says of the folder, beside its content
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".gguf", ".npz", ".npy", ".h5", ".onnx")
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+AS_SAVED = "take it as it was saved, or train it anew"
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file, read piece by piece. UserError where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(2**20):
+                digest.update(piece)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    return digest.hexdigest()
+
+
+def json_hash(data: Any) -> str:
+    """sha256 of the canonical text of what a JSON file holds."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def small_files(folder: Path) -> list[str]:
+    """What a checkpoint's results depend on beside the weights and run.json: names relative to the folder, sorted."""
+    host = [p.relative_to(folder).as_posix() for p in (folder / HOST).rglob("*") if not p.is_dir()]
+    return sorted([SOFTMAX, *host])
+
+
+def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """run.json of a folder whose other files are written: ``content`` (JSON's own values), hashes and the seal."""
+    run = {
+        **content,
+        "schema": SCHEMA,
+        "files": {name: file_hash(folder / name) for name in (MODEL, *small_files(folder))},
+    }
+    return {**run, "seal": json_hash(run)}
+
+
+def content_of(run: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in run.items() if key not in KEYS}
+
+
+def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
+    """Hashes by file as run.json has them, checked but for the weights', whose reader does; None: an old one.
+
+    UserError, naming the file, where one was changed, taken away or added since, and where run.json itself was.
+    """
+    _no_pickles(folder)
+    if not any(key in run for key in KEYS):
+        return None
+    if run.get("schema") != SCHEMA or isinstance(run.get("schema"), bool):
+        raise UserError(
+            f"{folder / RUN} must be of schema {SCHEMA}, and is of {short(run.get('schema'))}: this code "
+            "does not read it"
+        )
+    if json_hash({k: v for k, v in run.items() if k != "seal"}) != run.get("seal"):
+        raise UserError(f"{folder / RUN} was changed after the checkpoint was saved, its seal does not fit: {AS_SAVED}")
+    kept = run.get("files")
+    if not isinstance(kept, dict) or MODEL not in kept:
+        raise UserError(f"{folder / RUN} needs a hash for every file, and has none for {MODEL}: {AS_SAVED}")
+    found = {*small_files(folder), *(p.name for p in folder.iterdir() if p.suffix in WEIGHTS)}
+    for name in sorted({*kept, *found}):
+        if name not in found:
+            raise UserError(f"checkpoint {folder} lacks {name}, which was saved with it: {AS_SAVED}")
+        if name not in kept:
+            raise UserError(f"checkpoint {folder} holds {name}, which was not saved with it: take that file away")
+        if name != MODEL and file_hash(folder / name) != kept[name]:
+            raise UserError(f"{folder / name} was changed after the checkpoint was saved: {AS_SAVED}")
+    return kept
+
+
+def _no_pickles(folder: Path) -> None:
+    for path in [*folder.iterdir(), *(folder / HOST).rglob("*")]:
+        if path.suffix in PICKLED:
+            raise UserError(
+                f"checkpoint {folder} holds {path.relative_to(folder)}, a pickled file, which could run "
+                "code: weights lie in model.safetensors alone, so take that file away"
+            )

@@ -1,0 +1,1 @@
+"""The ways that others compute softmax, or replace it, under CKKS."""

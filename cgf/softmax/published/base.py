@@ -1,0 +1,149 @@
+"""What the published approximations of softmax have in common: the definition, and the polynomials that stand in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cgf.approx.inverse import Goldschmidt
+from cgf.approx.series import Series
+from cgf.errors import UserError
+from cgf.softmax.base import Softmax, age
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from cgf.approx.exponential import Interval
+
+TWICE = 2.0  # beyond twice its largest size on the domain a polynomial grows as its degree says, and no result holds
+
+
+@dataclass(eq=False)
+class Published(Softmax):
+    """A published way to compute softmax itself, or a division-based replacement, under CKKS.
+
+    ``weights`` is the plaintext definition (exact softmax unless a subclass says otherwise), so that a model
+    trains with what the approximation approximates; ``reading`` and every encrypted run use ``formula``, with
+    the polynomials in place. ``domain`` is the interval of scores (or of scores less the estimated maximum,
+    where the class says so) on which ``error_bound`` holds, for exact arithmetic and denominators within the
+    stated interval: the largest absolute error of a weight.
+    """
+
+    weights_follow: ClassVar[tuple[str, ...]] = ("formula",)  # not computed by it: it approximates them
+    maximum: ClassVar[str] = "none"  # how the maximum is dealt with: comparison, fixed, bound or none
+    division: ClassVar[bool] = True
+    adaptive: ClassVar[bool] = False  # whether the shift follows the row
+    source: ClassVar[str] = ""
+    stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if age(cls, "weights") < age(cls, "formula") and cls.formula is not Softmax.formula:
+            raise TypeError(
+                f"{cls.__name__} changes weights and keeps a formula, which an encrypted run computes, of "
+                "others: it must give formula too"
+            )
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def error_bound(self) -> float:
+        raise NotImplementedError
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        """The first polynomial of the formula at values of ``argument``, up to a factor: what explodes first."""
+        raise NotImplementedError
+
+    @cached_property
+    def guard(self) -> Interval:
+        """The interval around the domain where ``first`` stays within TWICE its largest size on the domain."""
+        import numpy as np
+
+        (low, high), way = self.domain, np.geomspace(1e-4, 64.0, 4000) * (self.domain[1] - self.domain[0])
+        with np.errstate(all="ignore"):
+            most = TWICE * np.abs(self.first(np.linspace(low, high, 20_001))).max()
+            below, above = (np.abs(self.first(ends)) <= most for ends in (low - way, high + way))
+        left, right = (
+            float(way[: len(way) if fine.all() else int(np.argmin(fine))].max(initial=0.0)) for fine in (below, above)
+        )
+        return low - left, high + right
+
+    def intervals(self) -> tuple[Interval, Interval] | None:
+        return self.domain, self.guard
+
+    def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+        return type(self).weights(self, scores, valid), self._stated_error
+
+    @cached_property
+    def _stated_error(self) -> float:
+        return self.error_bound()
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        from cgf.softmax.exact import Exact
+
+        return Exact().weights(scores, valid)
+
+    def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        rows = TensorRows.of(scores, valid, torch.float64)
+        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data  # type: ignore[attr-defined]
+        return weights.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+@dataclass(eq=False)
+class Rectified(Published):
+    """Something over the row sum of a ReLU: a minimax polynomial on [-bound, bound], divided by Goldschmidt.
+
+    least, most: the interval of the denominators. ``polynomial`` carries the divider's public scale.
+    """
+
+    eps: float = 1.0
+    bound: float = 8.0
+    degree: int = 15
+    n: int = 128
+    least: float = 8.0
+    most: float = 1024.0
+    iterations: int = 8
+
+    @property
+    def polynomial(self) -> Series:
+        raise NotImplementedError
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(self.least, self.most, self.iterations)
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.polynomial(value)
+
+    def public_scale(self, count: int | None) -> float:
+        return self.polynomial.a
+
+
+def centred(x: Value) -> Value:
+    """x - mean; rows of one count n carry 1 / n already, so that n x - rowsum(x) takes no level."""
+    return x - x.row_mean() if x.count is None else x * x.count - x.row_sum()
+
+
+def scaled_variance(centred_: Value, factor: float) -> Value:
+    """factor * mean of the squares: two levels on rows of one count."""
+    squares, n = centred_.square(), centred_.count
+    return squares.row_mean() * factor if n is None else squares.row_sum() * (factor / n)
+
+
+def interval(name: str, low: float, high: float) -> None:
+    """UserError unless [low, high] is an interval."""
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError(f"{name} needs scores in an interval low < high, and has [{low}, {high}]")

@@ -1,0 +1,133 @@
+"""Softmax with the row's maximum found by comparisons (HETAL, Lee et al. 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from cgf.approx import fit
+from cgf.approx.exponential import square
+from cgf.approx.inverse import Goldschmidt
+from cgf.approx.polynomial import Polynomial
+from cgf.errors import UserError
+from cgf.softmax.published.base import Published
+from cgf.softmax.published.standard import scaled
+from cgf.softmax.value import Value
+
+# odd polynomials that push [-1, 1] towards its ends, f flat there, g steep at zero (Cheon et al. 2020), times u
+F = (35 / 16, -35 / 16, 21 / 16, -5 / 16)
+G = (4589 / 1024, -16577 / 1024, 25614 / 1024, -12860 / 1024)
+
+
+@dataclass(eq=False)
+class Comparison(Published):
+    """exp(x - max) / sum exp(x - max) for scores in [-R, R], R = radius 2^extensions / 2.
+
+    max(a, b) = (a + b + (a - b) s) / 2 with s = f(..f(g(..g(a - b)))), ``fs`` times f and ``gs`` times g, log2 n
+    rounds of it; domain extension x <- x - 4 x^3 / (27 r^2 4^i), i = extensions - 1 .. 0, then its correction of
+    degree 5; exp of degree 8 on [-radius, 0] / 8, squared three times; Goldschmidt on [1, n]. Scores far below
+    the maximum end near -radius, so weights below about exp(-radius) come out as that. Bootstraps where levels
+    run out. Source: HETAL, Lee et al., ICML 2023; comparison: Cheon et al., Asiacrypt 2020.
+    """
+
+    name: ClassVar[str] = "hetal"
+    maximum: ClassVar[str] = "comparison"
+    adaptive: ClassVar[bool] = True
+    amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare
+    source: ClassVar[str] = "HETAL, Lee et al., ICML 2023"
+    radius: float = 8.0
+    extensions: int = 5
+    gs: int = 8
+    fs: int = 3
+    n: int = 128
+    iterations: int = 8
+
+    def __post_init__(self) -> None:
+        if self.radius <= 0 or self.extensions < 0 or self.gs < 0 or self.fs < 1 or self.n < 1:
+            raise UserError(
+                f"hetal needs radius > 0, extensions >= 0, gs >= 0, fs >= 1 and n >= 1, and has "
+                f"{self.radius}, {self.extensions}, {self.gs}, {self.fs}, {self.n}"
+            )
+
+    @property
+    def half_width(self) -> float:
+        return self.radius * 2**self.extensions / 2
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.half_width, self.half_width
+
+    @property
+    def guard(self) -> tuple[float, float]:  # type: ignore[override]
+        """The domain itself: two scores that differ by more than 2 R are compared the wrong way round."""
+        return self.domain
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(0.9, 1.1 * self.n, self.iterations)
+
+    @cached_property
+    def numerator(self) -> Polynomial:
+        return scaled(fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3), self.divider.scale)
+
+    def error_bound(self) -> float:
+        """e of a numerator and n e of the sum, e the largest error of exp(x - max), and the division's.
+
+        Entries far below the maximum make most of e: they are left near exp(-radius), not at zero.
+        """
+        import numpy as np
+
+        x = np.linspace(-1.0, 0.0, 20_001)
+        p = fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3)
+        e = p(stretched(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
+        return (self.n + 1) * float(np.abs(e).max()) + self.divider.max_error
+
+    def public_scale(self, count: int | None) -> float:
+        return 0.5 / self.half_width  # [-1/2, 1/2], so that differences lie in [-1, 1]
+
+    def formula(self, x: Value) -> Value:
+        x = x.at_invalid(-0.5)
+        shifted = x - x.row_fold(self.greater)  # in [-1, 0], 1 = 2 R
+        p = self.numerator
+        u = stretched(shifted, self.extensions) * (p.a * self.radius) + p.b
+        e = p.core(u.refresh(p.levels)).at_invalid(0.0)
+        e = e.refresh(self.divider.levels + 1)
+        return self.divider.divide(e, e.row_sum())
+
+    def greater(self, a: Value, b: Value) -> Value:
+        """max(a, b) of values in [-1/2, 1/2]."""
+        difference = s = a - b
+        half = tuple(c / 2 for c in F)  # the last step gives s / 2, so that nothing is left to scale
+        for odd in (G,) * self.gs + (F,) * (self.fs - 1) + (half,):
+            s = apply_odd(odd, s.refresh(4))
+        return ((a + b) * 0.5 + difference.refresh(2) * s.refresh(2)).refresh(3)
+
+
+def stretched(x: Any, extensions: int) -> Any:
+    """x - max in units of 2 R -> in units of radius: nearly x where that is above -1/3, above -1 everywhere.
+
+    Each step takes [-1, 0] in units of its own width to [-1, 0] in units of half of it, in two levels.
+    """
+    for _ in range(extensions):
+        x = refreshed(x, 3)
+        x = (x - square(x) * (x * (16 / 27))) * 2
+    if not extensions:
+        return x
+    c = 4 / 27 * (4.0**extensions - 1) / (4.0 ** (extensions - 1) * 3)
+    x = refreshed(x, 5)
+    squared = square(x)
+    return x + (x * c) * (squared - square(squared))
+
+
+def refreshed(x: Any, levels: int) -> Any:
+    """x.refresh(levels) for a value; a number or an array as it is."""
+    return x.refresh(levels) if hasattr(x, "refresh") else x
+
+
+def apply_odd(coefficients: tuple[float, ...], u: Value) -> Value:
+    """u (c0 + c1 u^2 + c2 u^4 + c3 u^6) in 3 levels and 5 products: the coefficients join a factor u early."""
+    c0, c1, c2, c3 = coefficients
+    squared = u.square()
+    fourth = squared.square()
+    return (u * c0 + (u * c1) * squared) + fourth * (u * c2 + (u * c3) * squared)

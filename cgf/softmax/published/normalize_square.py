@@ -1,0 +1,175 @@
+"""Normalize and square: softmax by repeated squaring of a softmax of smaller scores (Cho et al. 2024, THOR)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from cgf.approx import fit, series
+from cgf.approx.inverse import Goldschmidt, iterations_for
+from cgf.approx.polynomial import Polynomial
+from cgf.errors import UserError
+from cgf.softmax.published.base import Published, interval
+from cgf.softmax.published.standard import relative_error, scaled
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SMALL = 4  # keeps y of a row that one entry has all the weight of below 1, as a bootstrap needs it
+
+
+@dataclass(eq=False)
+class NormalizeSquare(Published):
+    """softmax(x / 2^(j-1)) = softmax(x / 2^j)^2 / sum of them, from x / 2^k down to x, scores in [high - bound, high].
+
+    Once high is subtracted from x: y = exp(x / 2^k) / sqrt(n); k rounds of L = sum y^2, z ~ 1 / sqrt(L),
+    y <- (y z)^2; then twice y <- y (2 - sum y).
+    An error of z only scales its row, which the next round and the last two steps repair. exp: degree 15 on
+    [-bound, 0] / 2^k; z: ``degrees``, one a round, minimax in the relative error on the interval that L can
+    reach. k None: ceil(log2 bound - log2 ln n). All public factors are folded: 4 levels for exp, 3 and those
+    of z a round, 2 at the end. Bootstraps where a round needs more levels than are left.
+    Source: Cho et al., CCS 2024; intervals and coefficients are fitted here.
+    """
+
+    name: ClassVar[str] = "cho"
+    maximum: ClassVar[str] = "fixed"
+    amplification: ClassVar[float] = 10.0  # bootstraps: results/bench/softmax.json has 1.0e-3 of it
+    source: ClassVar[str] = "Cho et al., CCS 2024"
+    bound: float = 128.0
+    high: float = 0.0
+    n: int = 256
+    k: int | None = None
+    degrees: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.bound > 0 and self.n >= 2):
+            raise UserError(f"{self.name} needs bound > 0 and n >= 2, and has {self.bound} and {self.n}")
+        if self.k is None:
+            self.k = max(1, math.ceil(math.log2(self.bound) - math.log2(math.log(self.n))))
+        if self.degrees is None:
+            self.degrees = (*(63, 31, *(15,) * self.k)[: self.k - 1], 31)
+        self.degrees = tuple(self.degrees)
+        if len(self.degrees) != self.k:
+            raise UserError(f"{self.name} needs one degree a round, {self.k}, and has {list(self.degrees)}")
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.high - self.bound, self.high
+
+    @cached_property
+    def roots(self) -> list[series.Series]:
+        """1 / sqrt on what L can reach: an error e of z scales y by (1 + e)^2, and the next L by its square."""
+        assert self.k is not None and self.degrees is not None
+        low, high, result = math.exp(-2 * self.bound / 2**self.k), 1.0, []
+        for degree in self.degrees:
+            result.append(series.inverse_sqrt(low, high, degree))
+            e = result[-1].max_error
+            low, high = (1 - e) ** 4 / self.n, (1 + e) ** 4
+        return result
+
+    @cached_property
+    def start(self) -> Polynomial:
+        assert self.k is not None
+        narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
+        root = math.sqrt(self.roots[0].a / self.n) / SMALL  # so that L enters its series without a level
+        return Polynomial(narrow.method, narrow.a / 2**self.k, narrow.b, tuple(c * root for c in narrow.coefficients))
+
+    def error_bound(self) -> float:
+        """Of exp, squared k times, and of the row's factor after the last two steps, e -> e^4."""
+        assert self.k is not None
+        last = (1 + self.roots[-1].max_error) ** 2 - 1
+        narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
+        return last**4 + 2**self.k * relative_error(narrow, 1.0, (-self.bound / 2**self.k, 0.0))
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        """Squared, as it enters the first 1 / sqrt."""
+        return self.start(value) ** 2
+
+    def public_scale(self, count: int | None) -> float:
+        return self.start.a
+
+    def formula(self, x: Value) -> Value:
+        y = self.start.core(x + (self.start.b - self.start.a * self.high)).at_invalid(0.0)
+        factors = [root.a for root in self.roots[1:]] + [1.0]
+        for i, (root, following) in enumerate(zip(self.roots, factors, strict=True)):
+            y = y.refresh(root.levels + 3 + (2 if i == len(factors) - 1 else 0))
+            # y carries sqrt(root.a) / SMALL; it leaves with sqrt(following) / SMALL, after the last round with 1
+            leave = following**0.25 * (math.sqrt(SMALL) if i < len(factors) - 1 else SMALL)
+            z = root.scaled(leave / math.sqrt(root.a)).core(y.square().row_sum() * SMALL**2 + root.b)
+            y = (y * z).square()
+        for _ in range(2):
+            y = y * (y.row_sum() * -1 + 2.0)
+        return y
+
+
+@dataclass(eq=False)
+class Thor(Published):
+    """y = exp((x - high) / temperature), y <- (y / sum y)^2 log2(temperature) times, y / sum y; scores in [low, high].
+
+    exp: degree 15 on [low, high] / temperature, squared ``squarings`` times. 1 / sum: recentred Goldschmidt down
+    to ``accuracy``; first on [n eps, n], then on [1 / n, 1]. The defaults are THOR's: temperature 2, eps 2^-11, 1 %.
+    That error scales the row; the last division leaves it. Bootstraps before each division where levels run out.
+    Source: THOR, Moon et al. 2024 (intervals and counts as in its published code).
+    """
+
+    name: ClassVar[str] = "thor"
+    maximum: ClassVar[str] = "fixed"
+    amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare
+    source: ClassVar[str] = "THOR, Moon et al. 2024"
+    low: float = -27.25
+    high: float = 21.73
+    temperature: int = 2
+    squarings: int = 1
+    n: int = 128
+    eps: float = 2.0**-11
+    accuracy: float = 0.01
+
+    def __post_init__(self) -> None:
+        interval(self.name, self.low, self.high)
+        if self.temperature < 2 or self.temperature & (self.temperature - 1):
+            raise UserError(f"thor needs a temperature that is a power of two from 2, and has {self.temperature}")
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @cached_property
+    def dividers(self) -> list[Goldschmidt]:
+        ends = [(self.n * self.eps, float(self.n))] + [(0.9 / self.n, 1.1)] * (self.temperature.bit_length() - 1)
+        return [Goldschmidt(*e, iterations_for(*e, self.accuracy)) for e in ends]
+
+    @cached_property
+    def numerator(self) -> Polynomial:
+        width = (self.high - self.low) / self.temperature
+        narrow = scaled(fit.chebyshev(-width, 0.0, 15, self.squarings), self.dividers[0].scale)
+        a = narrow.a / self.temperature
+        return Polynomial(narrow.method, a, narrow.b - a * self.high, narrow.coefficients, narrow.k)
+
+    def error_bound(self) -> float:
+        """Of exp over the least sum, squared, and of the row's factor: the last division's; earlier ones cancel."""
+        width = (self.high - self.low) / self.temperature
+        known = fit.chebyshev(-width, 0.0, 15, self.squarings).fit
+        assert known is not None
+        return self.temperature * known.max_error / (self.n * self.eps) + self.dividers[-1].max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
+
+    def public_scale(self, count: int | None) -> float:
+        return self.numerator.a
+
+    def formula(self, x: Value) -> Value:
+        y = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
+        for divider, following in zip(self.dividers, [*self.dividers[1:], None], strict=True):
+            y = y.refresh(divider.levels + 2)
+            if divider is not self.dividers[0]:
+                y = y * SMALL**2  # an integer: no level
+            total = y.row_sum()  # y carries divider.scale, and so does its sum
+            if following is None:
+                return divider.divide(y, total)
+            y = divider.divide(y, total)  # sums to 1
+            y = (y * (math.sqrt(following.scale) / SMALL)).square()
+        raise AssertionError("the last division returns")

@@ -1,0 +1,101 @@
+"""Attention without any row operation: a function of each score alone, over a power of the row's length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cgf.approx import series
+from cgf.approx.series import Series
+from cgf.errors import UserError
+from cgf.softmax.base import age
+from cgf.softmax.published.base import Published
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+@dataclass(eq=False)
+class ScaledReLU(Published):
+    """relu(x) / n^scale, scale = 1/2: scaled-sigma attention with ReLU.
+
+    Under CKKS a minimax polynomial of ``degree`` on [-bound, bound], least in absolute error; rows of one
+    length carry 1 / n^scale in its coefficients, others take a public vector. Levels: ceil(log2(degree + 1)), one
+    more where lengths differ. Keeps the order of the scores, weakly: below zero all weigh nothing. Rows do not
+    sum to one. Source: Zimerman et al. 2024, 'Converting transformers to polynomial form' (S(L) = sqrt(L)).
+    """
+
+    name: ClassVar[str] = "relu"
+    division: ClassVar[bool] = False
+    source: ClassVar[str] = "Zimerman et al. 2024, scaled-sigma attention"
+    scale: float = 0.5
+    bound: float = 8.0
+    degree: int = 30
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if age(cls, "activation") < age(cls, "polynomial"):
+            raise TypeError(
+                f"{cls.__name__} changes activation and keeps a polynomial, which an encrypted run "
+                "computes, of another: it must give polynomial too"
+            )
+
+    def __post_init__(self) -> None:
+        if self.bound <= 0 or self.scale < 0 or not isinstance(self.degree, int):
+            raise UserError(
+                f"{self.name} needs bound > 0, scale >= 0 and a whole degree, and has {self.bound}, "
+                f"{self.scale}, {self.degree!r}"
+            )
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    @cached_property
+    def polynomial(self) -> Series:
+        return series.relu(-self.bound, self.bound, self.degree)
+
+    def error_bound(self) -> float:
+        """Of rows of one entry; longer ones divide it by n^scale."""
+        return self.polynomial.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.polynomial(value)
+
+    def activation(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        from cgf.softmax.tensor import TensorRows
+
+        rows = TensorRows.of(scores, valid)
+        active = TensorRows(self.activation(rows.data), rows.valid, rows.counts)
+        return active.times_count(-self.scale).at_invalid(0.0).data
+
+    def public_scale(self, count: int | None) -> float:
+        return self.polynomial.a
+
+    def formula(self, x: Value) -> Value:
+        u = x + self.polynomial.b
+        if x.count is None:
+            return self.polynomial.core(u).times_count(-self.scale)
+        return self.polynomial.scaled(x.count**-self.scale).core(u)
+
+
+@dataclass(eq=False)
+class ScaledSigmoid(ScaledReLU):
+    """1 / (1 + exp(-x)) / n^scale: as ScaledReLU, with the logistic function. Order kept strictly, weights positive."""
+
+    name: ClassVar[str] = "sigmoid"
+    bound: float = 12.0
+    degree: int = 31
+
+    @cached_property
+    def polynomial(self) -> Series:
+        return series.sigmoid(-self.bound, self.bound, self.degree)
+
+    def activation(self, x: Tensor) -> Tensor:
+        return x.sigmoid()

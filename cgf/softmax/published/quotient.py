@@ -1,0 +1,119 @@
+"""Replacements of the exponential that keep the division: Power-softmax, its stable form, and 2Quad."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from cgf.approx.inverse import Goldschmidt
+from cgf.errors import UserError
+from cgf.softmax.bpmax import power
+from cgf.softmax.published.base import Published
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+@dataclass(eq=False)
+class Power(Published):
+    """(x + c)^p / (eps + sum (x + c)^p), p even: Power-softmax (c = 0) and 2Quad (p = 2, c = 5, eps = 0).
+
+    Division: Goldschmidt on [least, most], the interval of the denominators; its scale rides on the encoding.
+    Keeps neither the order of the scores (x and -2 c - x weigh alike) nor their shift; weights are positive and
+    sum to 1 (up to eps). Levels: ceil(log2 p) + iterations. Sources: Zimerman et al. 2024 (Power-softmax, p = 4,
+    eps about 1e-3); MPCFormer, Li et al. 2023, and SecFormer, Luo et al. 2024 (2Quad).
+    """
+
+    name: ClassVar[str] = "power"
+    source: ClassVar[str] = "Zimerman et al. 2024 (Power-softmax); Li et al. 2023 (2Quad)"
+    p: int = 4
+    c: float = 0.0
+    eps: float = 1e-3
+    least: float = 1.0
+    most: float = 4096.0
+    iterations: int = 10
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p, int) or self.p < 2 or self.p % 2 or self.eps < 0:
+            raise UserError(f"{self.name} needs a positive even power p and eps >= 0, and has {self.p} and {self.eps}")
+        self.divider  # noqa: B018
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Scores that alone reach the greatest denominator; the bound needs denominators in [least, most]."""
+        return -(self.most ** (1 / self.p)) - self.c, self.most ** (1 / self.p) - self.c
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(self.least, self.most, self.iterations)
+
+    def error_bound(self) -> float:
+        return self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return (value + self.c) ** self.p
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        e = power(TensorRows.of(scores, valid) + self.c, self.p).at_invalid(0.0)
+        weights = e * (e.row_sum() + self.eps).reciprocal()
+        return torch.where(torch.isfinite(weights.data), weights.data, weights.data.new_zeros(()))
+
+    def public_scale(self, count: int | None) -> float:
+        return self.divider.scale ** (1 / self.p)
+
+    def formula(self, x: Value) -> Value:
+        e = power(x + self.c * self.public_scale(None), self.p).at_invalid(0.0)
+        return self.divider.divide(e, e.row_sum() + self.eps * self.divider.scale)
+
+
+@dataclass(eq=False)
+class Quad(Power):
+    """2Quad: (x + 5)^2 / sum (x + 5)^2."""
+
+    name: ClassVar[str] = "quad"
+    p: int = 2
+    c: float = 5.0
+    eps: float = 0.0
+    least: float = 32.0
+    most: float = 16384.0
+
+
+@dataclass(eq=False)
+class StablePower(Power):
+    """z^p / (eps + sum z^p) with z = (x + c) / (max |x + c| + delta): Power-softmax as it is trained stably.
+
+    A row divided by its own largest entry cannot overflow in half precision, and the denominator lies in [1, n].
+    Power-softmax does not change when a row is scaled, so under CKKS the maximum is left out: the circuit is
+    that of Power with eps = 0, and eps is a relative error of at most about eps. Levels: as Power. Source:
+    Zimerman et al. 2024 (arXiv 2410.09457), stable form for training, length-agnostic form for encryption.
+    """
+
+    name: ClassVar[str] = "power_stable"
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta <= 0:
+            raise UserError(f"power_stable needs delta > 0, and has {self.delta}")
+
+    def error_bound(self) -> float:
+        return self.divider.max_error + self.eps * (1 + self.delta) ** self.p
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        from cgf.softmax.tensor import TensorRows
+
+        shifted = (TensorRows.of(scores, valid) + self.c).at_invalid(0.0)
+        peak = shifted.data.abs().amax(-1, keepdim=True) + self.delta
+        e = power(shifted * peak.reciprocal(), self.p)
+        return (e * (e.row_sum() + self.eps).reciprocal()).data  # type: ignore[attr-defined]
+
+    def formula(self, x: Value) -> Value:
+        e = power(x + self.c * self.public_scale(None), self.p).at_invalid(0.0)
+        return self.divider.divide(e, e.row_sum())

@@ -1,0 +1,150 @@
+"""The standard softmax as exponential and division, without a maximum, and with a fixed one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from cgf.approx import fit
+from cgf.approx.inverse import Goldschmidt
+from cgf.approx.polynomial import Polynomial
+from cgf.softmax.published.base import Published, interval
+from cgf.softmax.value import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(eq=False)
+class Standard(Published):
+    """exp(x) / sum exp(x): p(x)^(2^k) of least squares on [low, high], Goldschmidt for the division.
+
+    least, most: the interval of sum exp(x) (None: what rows of ``n`` entries in [low, high] can reach, which
+    is wide). Levels: ceil(log2(degree + 1)) + k + iterations; the paper counts one more for scaling, which
+    here rides on the encoding. Source: Goldschmidt 1964; CGF-softmax paper, appendix 'Noise Analysis'.
+    """
+
+    name: ClassVar[str] = "standard"
+    source: ClassVar[str] = "Goldschmidt 1964; CGF-softmax paper, appendix Noise Analysis"
+    low: float = -7.0
+    high: float = 1.0
+    n: int = 128
+    degree: int = 15
+    k: int = 1
+    iterations: int = 12
+    recentre: bool = True
+    least: float | None = None
+    most: float | None = None
+
+    def __post_init__(self) -> None:
+        interval(self.name, self.low, self.high)
+        self.divider  # noqa: B018  (bad numbers are refused when the softmax is built)
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def denominators(self) -> tuple[float, float]:
+        least = self.n * math.exp(self.low) if self.least is None else self.least
+        return least, self.n * math.exp(self.high) if self.most is None else self.most
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(*self.denominators, self.iterations, self.recentre)
+
+    @cached_property
+    def numerator(self) -> Polynomial:
+        """exp times the divider's public scale, on [low, high]."""
+        return scaled(fit.chebyshev(self.low, self.high, self.degree, self.k), self.divider.scale)
+
+    def error_bound(self) -> float:
+        return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return self.numerator(value)
+
+    def public_scale(self, count: int | None) -> float:
+        return self.numerator.a
+
+    def formula(self, x: Value) -> Value:
+        e = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
+        return self.divider.divide(e, e.row_sum())
+
+
+def scaled(polynomial: Polynomial, factor: float) -> Polynomial:
+    """factor * p(u)^(2^k), the factor inside the coefficients; no fit is attached."""
+    root = factor ** (2.0**-polynomial.k)
+    return Polynomial(
+        polynomial.method, polynomial.a, polynomial.b, tuple(c * root for c in polynomial.coefficients), polynomial.k
+    )
+
+
+def relative_error(polynomial: Polynomial, factor: float, domain: tuple[float, float]) -> float:
+    """Largest |p / (factor exp) - 1| on a grid of the domain."""
+    import numpy as np
+
+    y = np.linspace(*domain, 20_001)
+    return float(np.abs(polynomial(y) / (factor * np.exp(y)) - 1.0).max())
+
+
+@dataclass(eq=False)
+class FixedMax(Published):
+    """exp(x - c) by (1 + (x - c) / 2^r)^(2^r), a fixed c, Goldschmidt: a stand-in for EncryptedLLM.
+
+    c is the fixed maximum (a high quantile of calibrated row maxima); least: the smallest denominator to be
+    served. Levels: r + iterations. De Castro et al. 2025 fix the maximum from training data and report depths
+    of 22 to 30; their degrees, counts and intervals are not public, so these are ours.
+    """
+
+    name: ClassVar[str] = "fixed_max"
+    maximum: ClassVar[str] = "fixed"
+    source: ClassVar[str] = "EncryptedLLM, De Castro et al., ICML 2025"
+    stand_in: ClassVar[str] = "exponential, iterations and intervals are ours: the publication gives none"
+    shift: float = 8.0
+    low: float = -24.0
+    n: int = 128
+    r: int = 8
+    iterations: int = 14
+    least: float = 1e-3
+
+    def __post_init__(self) -> None:
+        interval(self.name, self.low, self.shift)
+        self.divider  # noqa: B018
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.low, self.shift
+
+    @cached_property
+    def divider(self) -> Goldschmidt:
+        return Goldschmidt(self.least, float(self.n), self.iterations)
+
+    def error_bound(self) -> float:
+        """Of rows of at most n entries, sum exp(x - shift) at least ``least``.
+
+        The limit keeps the share r(u) <= 1 of exp(u), less of it the farther u lies below 0. A row's sum loses most
+        where its entries are equal and it is the least, at u = ln(least / n); its weights grow by 1 / r(u) at most.
+        """
+        if self.shift - self.low > 2**self.r:  # beyond it (1 + u / 2^r)^(2^r) grows again
+            return math.inf
+        u = math.log(self.least / self.n)
+        return math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error
+
+    def first(self, value: np.ndarray) -> np.ndarray:
+        return (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
+
+    def public_scale(self, count: int | None) -> float:
+        return self._root() / 2**self.r
+
+    def _root(self) -> float:
+        return self.divider.scale ** (2.0**-self.r)
+
+    def formula(self, x: Value) -> Value:
+        e = x + self._root() * (1.0 - self.shift / 2**self.r)
+        for _ in range(self.r):
+            e = e.square()
+        e = e.at_invalid(0.0)
+        return self.divider.divide(e, e.row_sum())

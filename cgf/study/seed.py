@@ -1,0 +1,206 @@
+"""The runs of a study for one seed, each evaluated once; stopped and gone on with at will."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.lock import locked
+from cgf.results import append_line, read_json, read_lines
+from cgf.study.study import Run, Study
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = "scripts/plan.py"
+RED = 1  # exit code of an evaluation that says why it is not to be believed
+
+
+@dataclass
+class Seed:
+    """The runs of a study for one seed, in a folder of its own; done steps are lines of steps.jsonl there.
+
+    decides      the folder of the seed on which choices are made; None: this one
+    known        choices that were made where the folder of the seed that decides is not at hand, by name of the run
+    more         further arguments of every evaluation
+    evaluations  the folder's own folder of evaluations, so that two sets of arguments share the trainings
+    execute      runs a script with arguments, in the repository; the default is a process of its own
+    """
+
+    study: Study
+    seed: int
+    folder: Path
+    decides: Path | None = None
+    root: str | None = None
+    known: Mapping[str, int] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+    evaluations: str = "eval"
+    execute: Callable[[str, list[str]], None] | None = None
+    _held: Any = field(default=None, init=False, repr=False)
+
+    def carry_out(self, only: list[str] | None = None) -> None:
+        """Trains and evaluates every run that is not done yet; a red evaluation is a result, and its step says so.
+
+        UserError where a step fails, where another process is at work here, and where the seed that decides
+        has not been run.
+        """
+        # processes that are started hold the lock too: a step outlives whoever started it
+        refusal = f"another process is at work in {self.folder}: wait for it or stop it"
+        with locked(self.folder / ".lock", refusal) as self._held:
+            for run in self.study.runs:
+                if only is None or run.name in only:
+                    self._train(run)
+                    self._link(run)
+                    self._evaluate(run)
+
+    def _train(self, run: Run) -> None:
+        wanted = range(len(run.choices))
+        if len(run.choices) > 1 and self.decides is not None:
+            wanted = range(self.choice(run), self.choice(run) + 1)
+        for i in wanted:
+            own = i if run.like is None else self.choice(self.study.run(run.like))
+            start = []
+            if run.after is not None:
+                start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen(run.teacher or 'teacher')}"]
+            self._step(
+                "train.py",
+                [
+                    *self.study.arguments(run, own),
+                    *start,
+                    f"seed={self.seed}",
+                    f"outputs={self.folder}",
+                    f"run={run.tries()[i]}",
+                ],
+            )
+
+    def _link(self, run: Run) -> None:
+        """The name of a run with several tries leads to the best of them, for whoever goes on with it by hand."""
+        if len(run.choices) > 1:
+            link = self.folder / run.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.chosen(run.name).name)
+
+    def _evaluate(self, run: Run) -> None:
+        folder = f"ckpt={self.chosen(run.name)}"
+        watch = [] if run.watch is None else [f"domain=[{run.watch[0]},{run.watch[1]}]"]
+        self._step("eval_plain.py", [folder, *watch, *self.more, f"out={self.result(run.name)}"])
+        if run.chain is not None:
+            self._step(PLAN, [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
+            out = self.result(run.name, run.chain)
+        elif run.plan is not None:
+            self._step(PLAN, [folder, "pareto=false", *run.plan])
+            out = self.planned(run.name)
+        else:
+            return
+        self._step("eval_plain.py", [folder, "approx=plan", *self.more, f"out={out}"])
+
+    def chosen(self, name: str) -> Path:
+        """Folder of a run, of its best try where there are several."""
+        run = self.study.run(name)
+        return self.folder / run.tries()[self.choice(run)]
+
+    def choice(self, run: Run) -> int:
+        """Which of a run's choices is taken: the best of the seed that decides, or what is known of it."""
+        if self.decides is not None and run.name in self.known and not _tried(run, self.decides):
+            return self.known[run.name]
+        return choice(run, self.decides or self.folder)
+
+    def result(self, name: str, chain: int | None = None) -> Path:
+        return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
+
+    def planned(self, name: str) -> Path:
+        return self.folder / self.evaluations / f"{name}-plan.json"
+
+    def _step(self, script: str, arguments: list[str]) -> None:
+        if self.root is not None:
+            arguments = [*arguments, f"data.root={self.root}"]
+        log = self.folder / "steps.jsonl"
+        if _done(read_lines(log), script, arguments):
+            return
+        print(f"{script} {' '.join(arguments)}", flush=True)
+        if script == "eval_plain.py":  # the study's own result, of a run that may have been trained anew since
+            Path(_options(arguments)["out"]).unlink(missing_ok=True)
+        start = time.perf_counter()
+        (self.execute or self._process)(script, arguments)
+        append_line(
+            log,
+            {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start, **_judged(arguments)},
+        )
+
+    def _process(self, script: str, arguments: list[str]) -> None:
+        before = _written(arguments)
+        code = subprocess.run(
+            [sys.executable, str(ROOT / script), *arguments], pass_fds=(self._held.fileno(),), check=False
+        ).returncode
+        # a red evaluation is a result: it ends with code 1, and so does a crash, which writes none
+        if code and not (code == RED and _written(arguments) != before and _judged(arguments).get("red")):
+            raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+
+def _written(arguments: list[str]) -> int | None:
+    """When the result file that the arguments name was written, in nanoseconds; None: there is none, or it is not."""
+    out = _options(arguments).get("out")
+    return None if out is None or not Path(out).is_file() else Path(out).stat().st_mtime_ns
+
+
+def _judged(arguments: list[str]) -> dict[str, Any]:
+    """The reasons of a red result that the arguments name, for the log; nothing of a green one, or where is none."""
+    red = read_json(_options(arguments)["out"]).get("red") if _written(arguments) is not None else None
+    return {"red": red} if red else {}
+
+
+def _done(log: list[dict[str, Any]], script: str, arguments: list[str]) -> bool:
+    """Whether a step is in the log, what it trained is still there and what it read was not trained or, where it
+    reads a plan or makes one, planned anew since."""
+    done, given = False, _options(arguments)
+    read = {given.get("ckpt"), given.get("distill.teacher")} - {None}
+    for row in log:
+        if row["script"] == script and row["arguments"] == arguments:
+            done = True
+        elif row["script"] == "train.py" and _trains(row["arguments"]) in read:
+            done = False
+        elif row["script"] == PLAN and (script == PLAN or given.get("approx") == "plan"):
+            done = done and _options(row["arguments"])["ckpt"] != given["ckpt"]
+    return done and (script != "train.py" or Path(_trains(arguments), "best.json").is_file())
+
+
+def _trains(arguments: list[str]) -> str:
+    """The run folder of a training."""
+    given = _options(arguments)
+    return str(Path(given["outputs"]) / given["run"])
+
+
+def _options(arguments: list[str]) -> dict[str, str]:
+    return dict(argument.split("=", 1) for argument in arguments)
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds of a study; UserError unless they are whole numbers that differ."""
+    if not seeds or len(set(seeds)) != len(seeds) or not all(type(s) is int for s in seeds):
+        raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")
+    return list(seeds)
+
+
+def choice(run: Run, folder: Path) -> int:
+    """Which of a run's choices is the best on validation in this folder; the first of equals.
+
+    UserError where a try is missing.
+    """
+    if len(run.choices) == 1:
+        return 0
+    if not _tried(run, folder):
+        missing = next(name for name in run.tries() if not (folder / name / "best.json").is_file())
+        raise UserError(
+            f"the choice of {run.name} needs {folder / missing}, and it is not trained: the first of the "
+            "seeds has to be run before the others"
+        )
+    scores = [read_json(folder / name / "best.json")["val_accuracy"] for name in run.tries()]
+    return scores.index(max(scores))
+
+
+def _tried(run: Run, folder: Path) -> bool:
+    return all((folder / name / "best.json").is_file() for name in run.tries())

@@ -1,0 +1,120 @@
+"""A study: runs of train.py that build on each other, with what they have in common and their choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cgf.errors import UserError
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a study.
+
+    schedule   which of the study's schedules it follows
+    after      the run whose weights it starts from; None: the model's own
+    teacher    the run that it learns from, where it starts from another; None: the run 'teacher'
+    against    the run that it is compared with
+    options    overrides of train.py
+    choices    further overrides, of which the best on validation are kept; one empty choice: nothing to choose
+    like       the run whose choice it takes over
+    watch      [lo, hi] of y, outside of which the evaluation counts
+    chain      squarings of a chain with which it is evaluated too, planned on training data
+    plan       options of plan.py, where it is evaluated too with the exponential of least levels; None: it is not
+    """
+
+    name: str
+    schedule: str
+    options: tuple[str, ...]
+    after: str | None = None
+    teacher: str | None = None
+    against: str | None = None
+    choices: tuple[tuple[str, ...], ...] = ((),)
+    like: str | None = None
+    watch: tuple[float, float] | None = None
+    chain: int | None = None
+    plan: tuple[str, ...] | None = None
+
+    def tries(self) -> list[str]:
+        """Names of the trainings among which is chosen; the run's own name where there is one alone."""
+        count = len(self.choices)
+        return [self.name] if count == 1 else [f"{self.name}-{i}" for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name).
+
+    What they have in common is the host's and, where the configuration has options of its task, those.
+    """
+
+    name: str
+    common: tuple[str, ...]
+    schedules: Mapping[str, tuple[str, ...]]
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Study:
+        """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
+
+        UserError where a run refers to one that is not there, or to itself by way of others.
+        """
+        node, runs = config["study"], list[Run]()
+        for name, facts in config["runs"].items():
+            facts = dict(facts)
+            choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
+            watch, plan = facts.pop("watch", None), facts.pop("plan", None)
+            run = Run(
+                name,
+                options=tuple(facts.pop("options")),
+                choices=choices,
+                watch=None if watch is None else (watch[0], watch[1]),
+                plan=None if plan is None else tuple(plan),
+                **facts,
+            )
+            if run.schedule not in node["schedules"]:
+                raise UserError(
+                    f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
+                    f"{', '.join(node['schedules'])}"
+                )
+            runs.append(run)
+        schedules = {k: tuple(v) for k, v in node["schedules"].items()}
+        common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]
+        return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)))
+
+    def run(self, name: str) -> Run:
+        return next(run for run in self.runs if run.name == name)
+
+    def chooser(self, run: Run) -> Run:
+        """The run whose choices a run has: its own, or of the one whose choice it takes over."""
+        return run if run.like is None else self.run(run.like)
+
+    def lineage(self, run: Run) -> list[Run]:
+        """A run, the one whose weights it starts from, a teacher of its own, and so on for both."""
+        before = [self.run(name) for name in (run.after, run.teacher) if name is not None]
+        return [run, *(ancestor for other in before for ancestor in self.lineage(other))]
+
+    def arguments(self, run: Run, taken: int) -> list[str]:
+        """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
+        return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
+
+
+def _ordered(runs: list[Run]) -> list[Run]:
+    """As given, except that each stands after the runs it refers to."""
+    left, found = list(runs), list[Run]()
+    while left:
+        done = {run.name for run in found}
+        ready = next((r for r in left if {r.after, r.teacher, r.like} <= done | {None}), None)
+        if ready is None:
+            missing = sorted(
+                {str(o) for r in left for o in (r.after, r.teacher, r.like) if o is not None and o not in done}
+            )
+            raise UserError(
+                f"run {left[0].name} needs {', '.join(missing)} to be done before it, and of the runs "
+                f"{', '.join(sorted(done)) or 'none'} can be"
+            )
+        left.remove(ready)
+        found.append(ready)
+    return found

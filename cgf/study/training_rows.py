@@ -1,0 +1,230 @@
+"""Result rows of training: one file a host, softmax and seed, beside an exact student of the same schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.checkpoint import complete_checkpoints, read
+from cgf.errors import UserError
+from cgf.he.dryrun import depth
+from cgf.plan.cost import mask_rows
+from cgf.plan.load import read_plan
+from cgf.results import read_json, read_lines, write_json
+from cgf.study.range_rows import epochs
+from cgf.study.seed import Seed
+from cgf.study.study import Run, Study
+
+TEACHER, EXACT = "teacher", "exact"
+MEASURED = (
+    "samples",
+    "correct",
+    "accuracy",
+    "loss",
+    "range",
+    "row_sum",
+    "outside_domain",
+    "beyond_guard",
+    "max_error_exponential",
+)
+SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, rows, columns of the counted circuit
+
+
+def wanted(study: Study, softmaxes: list[str]) -> list[str]:
+    """The runs whose rows are asked for, in the order of the study; UserError for a name that is none of them."""
+    known = [run.name for run in study.runs if run.name != TEACHER]
+    if not softmaxes or not set(softmaxes) <= set(known):
+        raise UserError(f"softmaxes names runs ({', '.join(known)}), and {softmaxes} was given")
+    return [name for name in known if name in softmaxes]
+
+
+def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
+    return out / f"{study.name}-{task}-{name}-{seed}.json"
+
+
+def needed(study: Study, names: list[str], decides: bool) -> list[str]:
+    """Runs to carry out for the rows of ``names``: those, what they start from, the exact student they compare with.
+
+    decides: choices are made on this seed, so that runs whose choice another takes over are needed too.
+    """
+    found, left = set[str](), [EXACT, TEACHER, *names] if names else []
+    while left:
+        run = study.run(left.pop())
+        found.add(run.name)
+        others = (run.after, run.teacher, run.against, run.like if decides else None)
+        left += [other for other in others if other and other not in found]
+    return [run.name for run in study.runs if run.name in found]
+
+
+def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
+    """Writes the rows of ``names`` that are trained and not there yet; returns their files."""
+    written = []
+    before = recorded(seed.study, task, out, _decides(seed))
+    for name in names:
+        path = path_of(out, seed.study, task, name, seed.seed)
+        if not path.exists() and done(seed, name):
+            write_json(path, row(seed, seed.study.run(name), task, before))
+            written.append(path)
+    return written
+
+
+def recorded(study: Study, task: str, out: Path, decides: int) -> dict[str, list[dict[str, Any]]]:
+    """Trials of each run in the row of the seed that decides, of those alone whose choices are the study's of now."""
+    found = {}
+    for run in study.runs:
+        path = path_of(out, study, task, run.name, decides)
+        if len(run.choices) > 1 and path.is_file():
+            told = read_json(path)["trials"]
+            if [tuple(t["options"]) for t in told] == list(run.choices):
+                found[run.name] = told
+    return found
+
+
+def known(before: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
+    """Which of its trials was taken, by name of the run: for a Seed that has no folder of the seed that decides."""
+    return {name: [t["chosen"] for t in told].index(True) for name, told in before.items()}
+
+
+def done(seed: Seed, name: str) -> bool:
+    """Whether a run (its plan too, if it has one), the teacher and the exact student are evaluated."""
+    run = seed.study.run(name)
+    files = [seed.result(n) for n in (name, run.against or EXACT, TEACHER)]
+    if run.plan is not None:
+        files.append(seed.planned(name))
+    return all(path.is_file() for path in files)
+
+
+def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]] | None = None) -> dict[str, Any]:
+    """The row of a run that is trained and evaluated; before: trials that are recorded elsewhere (``recorded``).
+
+    accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
+    which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
+    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, train_s the
+    seconds of this training alone: trials_s of all that the choice was made from.
+    """
+    result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, run.against or EXACT, TEACHER))
+    folder, has_plan = seed.chosen(run.name), run.plan is not None
+    planned = read_json(seed.planned(run.name)) if has_plan else None
+    best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
+    trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
+    git = [trained["git"], result["run"]["git"]]
+    return {
+        "host": seed.study.name,
+        "task": task,
+        "softmax": run.name,
+        "seed": seed.seed,
+        "model": result["model"],
+        "accuracy": result["accuracy"],
+        "accuracy_exact": exact["accuracy"],
+        "accuracy_planned": planned and planned["accuracy"],
+        "accuracy_teacher": teacher["accuracy"],
+        "paired": paired(result, exact),
+        "paired_planned": planned and paired(planned, exact),
+        "validation": best["val_accuracy"],
+        "val_samples": best["val_samples"],
+        "epochs": epochs(seed, run),
+        "best_epoch": best_epoch(folder, best["step"]),
+        "train_s": trained["progress"]["seconds"],
+        "total_levels": total_levels(folder, result["rows"], has_plan),
+        "rows": result["rows"],
+        "approx": (planned or result)["approx"],
+        "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
+        f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]",
+        "commit": git[0]["commit"],
+        "dirty": any(g["dirty"] is not False for g in git),
+        "commit_evaluated": git[1]["commit"],
+        "commit_teacher": _commit(seed, TEACHER),
+        "trials": tried,
+        "trials_s": sum(t["train_s"] for t in tried) or None,
+        "evaluation": _measured(result),
+        "evaluation_planned": planned and _measured(planned),
+        "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _measured(result: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of an evaluation, and the reasons where it is red."""
+    return {**{k: result[k] for k in MEASURED}, **({"red": result["red"]} if result.get("red") else {})}
+
+
+def _seeds(seed: Seed, chosen: bool) -> list[int]:
+    """The seeds that a command has to name for this one's row: with a choice to be made, the deciding one first."""
+    if not chosen or seed.decides is None:
+        return [seed.seed]
+    return [_decides(seed), seed.seed]
+
+
+def _decides(seed: Seed) -> int:
+    """The seed on which choices are made."""
+    return seed.seed if seed.decides is None else int(seed.decides.name.rpartition("-")[2])
+
+
+def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:
+    """Samples by who is right: both, neither, this softmax alone, the exact one alone.
+
+    UserError where two results were not measured on the same samples.
+    """
+    if result["labels"] != exact["labels"]:
+        raise UserError("paired counts need results on the same samples in the same order, and these differ")
+    pairs = [
+        (a == truth, b == truth)
+        for a, b, truth in zip(result["predictions"], exact["predictions"], exact["labels"], strict=True)
+    ]
+    return {
+        "both": pairs.count((True, True)),
+        "neither": pairs.count((False, False)),
+        "this_alone": pairs.count((True, False)),
+        "exact_alone": pairs.count((False, True)),
+    }
+
+
+def best_epoch(folder: Path, step: int) -> float:
+    """Epochs after which the weights that are kept were saved."""
+    return next(r["epoch"] for r in read_lines(folder / "metrics.jsonl") if r["step"] == step and "val_accuracy" in r)
+
+
+def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What the choice of a run was made from, on the seed that decides; none where there was nothing to choose.
+
+    As recorded before where the trainings of that seed are not at hand.
+    """
+    origin = seed.study.chooser(run)
+    names, folder = origin.tries(), seed.decides or seed.folder
+    if len(names) == 1:
+        return []
+    if origin.name in before and not (folder / names[0] / "best.json").is_file():
+        return before[origin.name]
+    taken, found = seed.choice(origin), []
+    for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
+        progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
+        found.append(
+            {
+                "options": list(options),
+                "chosen": i == taken,
+                "train_s": progress["seconds"],
+                "validation": read_json(folder / name / "best.json")["val_accuracy"],
+            }
+        )
+    return found
+
+
+def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
+    """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit, or
+    none without a plan.
+
+    rows 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
+    """
+    checkpoint = read(folder)
+    softmax = checkpoint.softmax
+    if planned:
+        plan = read_plan(checkpoint.path, checkpoint.digest, rows)
+        assert plan is not None
+        softmax.exponential = plan.exponential
+    if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):
+        return None
+    mask, count, columns = SHAPE[rows]
+    return depth(softmax, mask_rows(mask, count, columns), columns).levels
+
+
+def _commit(seed: Seed, name: str) -> str | None:
+    return read_json(complete_checkpoints(seed.chosen(name))[-1] / "run.json")["git"]["commit"]

@@ -1,0 +1,45 @@
+"""Every softmax that there is in one table and one plot: python scripts/bench/alternatives.py
+
+CKKS levels and multiplications (counted off the circuits), order, positivity and shift invariance (by trial),
+accuracy where a training result has it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from cgf.config import CONFIGS, build, entry, resolved
+
+
+@entry("alternatives")
+def main(cfg: DictConfig) -> None:
+    from cgf.approx import fit
+    from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+    from cgf.errors import UserError
+    from cgf.results import run_info, write_json
+    from cgf.target import result_file
+
+    out = result_file(cfg.out)
+    known = {p.stem: p for p in sorted((CONFIGS / "softmax").glob("*.yaml"))}
+    names = list(known) if cfg.names is None else list(cfg.names)
+    if unknown := sorted(set(names) - set(known)):
+        raise UserError(f"unknown softmax '{unknown[0]}': there are {', '.join(known)}")
+    softmaxes = {name: build(OmegaConf.load(known[name])) for name in names}  # type: ignore[arg-type]
+    chain = fit.chain(cfg.range[0], cfg.range[1], cfg.k)
+    result = {
+        "table": table(softmaxes, chain, cfg.rows, cfg.columns, training_results(Path(cfg.train).expanduser())),
+        "rows": cfg.rows,
+        "columns": cfg.columns,
+        "exponential": f"a chain of {cfg.k} squarings on {list(cfg.range)}",
+        "run": run_info(resolved(cfg)),
+    }
+    write_json(out, result)
+    print_alternatives(result)
+    draw_alternatives(result, out.with_suffix(".png"))
+    print(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Tokens a second and memory of a training step, exact softmax beside its replacements: scripts/bench/train_speed.py"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from statistics import median
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from cgf.config import CONFIGS, build, entry, resolved
+
+
+@entry("train_speed")
+def main(cfg: DictConfig) -> None:
+    from cgf.results import run_info, write_json
+    from cgf.target import result_file
+
+    out = result_file(cfg.out)
+    names = ["fused", *cfg.softmaxes]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    shape = {**resolved(cfg)["model"], "tokens": cfg.tokens}
+    for _ in range(cfg.rounds):
+        for name in names:
+            seconds[name] += _steps(name, shape, cfg.batch, cfg.steps, cfg.precision)["seconds"]
+    base, rows = cfg.softmaxes[0], []
+    for name in names:
+        long = apart(name, cfg)
+        rows.append(
+            {
+                "softmax": name,
+                "step_s": median(seconds[name]),
+                "steps_s": seconds[name],
+                "tokens_per_s": cfg.batch * cfg.tokens / median(seconds[name]),
+                "peak_mib": long["peak_mib"],
+                "device": long["device"],
+            }
+        )
+    yard = next(row for row in rows if row["softmax"] == base)
+    for row in rows:
+        row["step_ratio"] = row["step_s"] / yard["step_s"]
+        row["peak_ratio"] = row["peak_mib"] / max(yard["peak_mib"], 1e-3)  # tiny rows may not reach beyond the start
+        print(
+            f"{row['softmax']:>18}  {row['tokens_per_s']:>9,.0f} tokens/s  step {row['step_ratio']:.2f} x {base}  "
+            f"peak at {cfg.memory_tokens} tokens {row['peak_mib']:,.0f} MiB, {row['peak_ratio']:.2f} x {base}"
+        )
+    write_json(out, {"rows": rows, "run": run_info(resolved(cfg))})
+    print(out)
+
+
+def apart(name: str, cfg: DictConfig) -> dict[str, Any]:
+    """One step of the long rows in a process of its own, whose peak of memory is this step's."""
+    shape = {**resolved(cfg)["model"], "tokens": cfg.memory_tokens}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_steps, name, shape, cfg.memory_batch, 1, cfg.precision).result()
+
+
+def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
+    from cgf.bench.train_speed import steps
+    from cgf.memory import keep_freed_memory
+
+    keep_freed_memory(2**30)  # as train.py does
+    softmax = None if name == "fused" else build(OmegaConf.load(CONFIGS / "softmax" / f"{name}.yaml"))  # type: ignore
+    return steps(softmax, shape, batch, count, precision)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Gathers the evaluations of a host's runs into one file below results/ (scripts/repo/tables.py makes the table of it).
+
+python scripts/repo/collect.py outputs/results digits results/digits.json
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cgf.errors import UserError
+from cgf.results import find_results, write_json
+
+
+def gather(outputs: Path, host: str) -> list[dict]:
+    """Every evaluation of the runs '<host>-*', each named by its run."""
+    found = []
+    for run in sorted(outputs.glob(f"{host}-*")):
+        for result in find_results(run):
+            result.pop("_path")
+            found.append({"name": run.name, **result})
+    if not found:
+        raise UserError(f"{outputs} holds no evaluation of a run named {host}-*: bash scripts/results.sh {host}")
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 3:
+        raise UserError(f"usage: {__doc__.splitlines()[2]}")
+    outputs, host, target = arguments
+    write_json(Path(target), {"evaluations": gather(Path(outputs), host)})
+    print(target)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

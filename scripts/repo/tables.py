@@ -1,0 +1,64 @@
+"""Writes README's tables and two plots from results/: scripts/repo/tables.py (--check: are they stale)"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cgf.errors import UserError
+from cgf.report import whole
+from cgf.report.blocks import filled
+from cgf.report.training import read_rows
+from cgf.report.training_plot import PLOT, is_current, plot
+from cgf.results import write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is stale")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("documents", nargs="*", type=Path, default=[ROOT / "README.md"])
+    arguments = parser.parse_args()
+    for path in arguments.documents:
+        if not path.is_file():
+            raise UserError(f"a document with tables is needed, and {path} is not there")
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, arguments.results)
+        if arguments.check and new != text:
+            raise UserError(f"{path.name} has stale tables: python scripts/repo/tables.py")
+        if new != text:
+            write_text(path, new)
+        print(path)
+    if any((arguments.results / "train").glob("*.json")):
+        draw(arguments.results, arguments.check)
+    if (arguments.results / "he").is_dir():
+        figure = arguments.results / "he" / "cost_accuracy.png"
+        if not whole.is_current(figure, arguments.results):
+            write(figure, lambda: whole.draw(arguments.results), arguments.check)
+
+
+def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
+    """Writes a figure; UserError instead where only ``check`` is asked for."""
+    if check:
+        raise UserError(f"{path.name} is stale: python scripts/repo/tables.py")
+    path.write_bytes(made())
+    print(path)
+
+
+def draw(results: Path, check: bool) -> None:
+    """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
+    rows, path = read_rows(results), results / PLOT
+    if not is_current(path, rows):
+        write(path, lambda: plot(rows), check)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
