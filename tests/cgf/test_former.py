@@ -3,7 +3,7 @@
 import pytest
 
 from cgf.data.tasks import TASKS
-from cgf.distill.run_folder import RunFolder
+from cgf.distill.run_folder import MARK, RunFolder
 from cgf.distill.teacher import LOADERS
 from cgf.former import MOVED, current_name, current_names
 from cgf.softmax.load import TARGETS, softmax_from_json
@@ -52,6 +52,6 @@ def test_a_run_of_before_is_gone_on_with(tmp_path):
     assert current_names(before) == now == current_names(now)
     folder = tmp_path / "run" / "ckpt-3"
     (folder / "state").mkdir(parents=True)
-    (folder.parent / "run.txt").write_text("a run")
+    (folder.parent / "run.txt").write_text(MARK)
     (folder / "run.json").write_text(json.dumps({"config": before, "progress": {"finished": False}}))
     assert RunFolder.claim(str(tmp_path), "run", now, resume=True, overwrite=False).newest == folder
