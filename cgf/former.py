@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-PUBLISHED = "comparison gaussian normalize_square pointwise quotient standard statistical the_x two_relu".split()
+PUBLISHED = [
+    "comparison",
+    "gaussian",
+    "normalize_square",
+    "pointwise",
+    "quotient",
+    "standard",
+    "statistical",
+    "the_x",
+    "two_relu",
+]
 ENGINES = ("desilo", "lanes", "openfhe", "sim")
 MOVED = {  # module in files of schema 1 and 2 -> module today
     **{f"cgf.softmax.{name}": f"cgf.softmax.published.{name}" for name in PUBLISHED},
