@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-PUBLISHED = [
+PUBLISHED = (
     "comparison",
     "gaussian",
     "normalize_square",
@@ -18,7 +18,7 @@ PUBLISHED = [
     "statistical",
     "the_x",
     "two_relu",
-]
+)
 ENGINES = ("desilo", "lanes", "openfhe", "sim")
 MOVED = {  # module in files of schema 1 and 2 -> module today
     **{f"cgf.softmax.{name}": f"cgf.softmax.published.{name}" for name in PUBLISHED},
