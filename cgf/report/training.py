@@ -43,10 +43,10 @@ WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
     ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_TASK_{exact,cgf,cgf_low,bpmax,lora}"),
-    ("ViT-Base", "imagenet1k", "vit_base_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
-    ("DeiT-Base", "imagenet1k", "deit_base_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
-    ("ViT-Tiny", "imagenet1k", "vit_tiny_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
-    ("DeiT-Tiny", "imagenet1k", "deit_tiny_imagenet1k_{exact,cgf,cgf_low,bpmax}"),
+    ("ViT-Base", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=vit_base"),
+    ("DeiT-Base", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=deit_base"),
+    ("ViT-Tiny", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=vit_tiny"),
+    ("DeiT-Tiny", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=deit_tiny"),
 )  # the paper's own rows and their configurations under configs/experiment
 
 

@@ -36,9 +36,13 @@ VIT = {
     "cgf_low": (15, {**VIT_GRID, "softmax.degree": "3,5"}),
     "bpmax": (20, {**VIT_GRID, "softmax.p": "1,3,5,7,9", "softmax.c": "1.0,3.0,5.0,7.0,9.0,20.0,40.0,60.0"}),
 }
-PAPER = {f"llama_{task}_{row}": facts for task in ("clinc150", "banking77", "sst2") for row, facts in LLAMA.items()}
+PAPER = {
+    (f"llama_{row}", f"task={task}"): facts
+    for task in ("clinc150", "banking77", "sst2")
+    for row, facts in LLAMA.items()
+}
 PAPER |= {
-    f"{model}_imagenet1k_{row}": facts
+    (f"vit_{row}", f"model={model}"): facts
     for model in ("vit_base", "vit_tiny", "deit_base", "deit_tiny")
     for row, facts in VIT.items()
 }
@@ -66,24 +70,26 @@ def test_an_experiment_composes_and_says_its_command(path):
         assert len(runs) == min(2, len(values))
 
 
-@pytest.mark.parametrize("name", PAPER)
-def test_rows_of_the_paper(name):
-    epochs, wanted = PAPER[name]
-    cfg = compose("train", [f"experiment={name}"])
+@pytest.mark.parametrize(("name", "choice"), PAPER)
+def test_rows_of_the_paper(name, choice):
+    epochs, wanted = PAPER[name, choice]
+    cfg = compose("train", [f"experiment={name}", choice])
+    group, chosen = choice.split("=")
+    assert cfg[group].name == chosen and chosen in cfg.run  # models, or tasks, have runs of their own
     assert cfg.train.epochs == epochs and grid(CONFIGS / "experiment" / f"{name}.yaml") == wanted
     assert (cfg.seed, cfg.distill.tau, cfg.distill.alpha) == (42, 2.0, 0.5)
     assert epochs == 0 or cfg.train.patience == 3
     assert cfg.task.get("max_length", 128) == 128
     if name.endswith("_low"):
         assert (cfg.softmax.degree, cfg.softmax.x0) == ((1, -3.0) if name.startswith("llama") else (3, -10.0))
-    if "imagenet1k" in name and epochs:  # the head of the published weights stays as it is
+    if name.startswith("vit") and epochs:  # the head of the published weights stays as it is
         assert (cfg.tune.mode, cfg.tune.head) == ("attention", False)
     if name.endswith("_lora"):
         assert (cfg.tune.mode, cfg.tune.rank, cfg.tune.scale, cfg.distill.teacher) == ("lora", 16, 32, None)
 
 
 def test_the_large_teacher_is_a_model_of_the_hub():
-    node = compose("train", ["experiment=deit_tiny_imagenet1k_cgf", "distill=kd_vit_large"]).distill.teacher
+    node = compose("train", ["experiment=vit_cgf", "model=deit_tiny", "distill=kd_vit_large"]).distill.teacher
     assert node._target_ == "cgf.models.vit.load" and node.timm_name.startswith("vit_large_patch16_224.")
 
 
@@ -116,7 +122,7 @@ def test_a_cluster_takes_the_same_sweep():
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         cfg = hydra.compose(
             "train",
-            ["experiment=llama_sst2_bpmax", "hydra/launcher=slurm", "hydra.launcher.partition=gpu"],
+            ["experiment=llama_bpmax", "task=sst2", "hydra/launcher=slurm", "hydra.launcher.partition=gpu"],
             return_hydra_config=True,
         )
     launcher, sweeper = cfg.hydra.launcher, cfg.hydra.sweeper

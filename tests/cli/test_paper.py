@@ -41,6 +41,16 @@ def values(command, key):
     return [o.partition("=")[2] for o in parsed(command)[1] if o.partition("=")[0] == key]
 
 
+def experiments():
+    """(experiment, model=... or task=...) of every training in the map."""
+    trainings = {
+        tuple(o for o in parsed(command)[1] if o.split("=")[0] in ("experiment", "model", "task"))
+        for _, command in ROWS
+        if values(command, "experiment")
+    }
+    return {(first.partition("=")[2], choice) for first, choice in trainings}
+
+
 def test_every_table_and_figure_has_its_rows():
     assert {label: len(rows) for label, rows in MAP.items()} == WANTED
 
@@ -61,18 +71,17 @@ def test_a_command_composes(command):
 
 
 def test_every_checkpoint_is_that_of_an_experiment_in_the_map():
-    experiments = {e for _, command in ROWS for e in values(command, "experiment")}
-    runs = {f"outputs/{compose('train', [f'experiment={e}']).run}" for e in experiments}
+    runs = {f"outputs/{compose('train', [f'experiment={e}', choice]).run}" for e, choice in experiments()}
     needed = {path for _, command in ROWS for key in ("ckpt", "compare") for path in values(command, key)}
     assert needed and needed <= runs
 
 
 def test_every_experiment_of_the_paper_is_a_row():
-    assert {e for _, command in ROWS for e in values(command, "experiment")} == set(PAPER)
+    assert experiments() == set(PAPER)
 
 
 def test_k_are_those_of_the_paper():
-    spec = importlib.util.spec_from_file_location("paper_k", ROOT / "scripts" / "paper_k.py")
+    spec = importlib.util.spec_from_file_location("paper_k", ROOT / "scripts" / "bench" / "paper_k.py")
     paper_k = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(paper_k)
     rows = [compose("eval_plain", parsed(command)[1]).approx for command in MAP["table k_values"].values()]
