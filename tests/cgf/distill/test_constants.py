@@ -245,9 +245,7 @@ def test_a_fixed_polynomial_in_the_loop(teacher, tmp_path):
     told = json.loads(described.read_text())
     told["exponential"]["coefficients"][0] += 0.125  # what was trained with counts, not a new fit
     changed = exponential_from_json(told["exponential"])
-    told["exponential"] = with_fit(
-        changed, changed.fit.domain
-    ).to_json()  # its error and guard are those of its numbers
+    told["exponential"] = with_fit(changed, changed.fit.domain).to_json()  # with its error
     described.write_text(json.dumps(told))
     reseal(described.parent)
     _, softmaxes = from_checkpoint(read(run))
