@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from resealed import reseal
 from safetensors.torch import load_file, save_file
 from test_evaluate_he import call, checkpoint_fixture, evaluate, trained_run_fixture  # noqa: F401
 
@@ -20,6 +21,7 @@ def widened(checkpoint):
     grown = {k: v * (2.0 if "qkv.weight" in k else 1.0) for k, v in tensors.items()}
     assert any("qkv.weight" in k for k in tensors)
     save_file(grown, path)
+    reseal(checkpoint)
 
 
 @pytest.mark.parametrize("softmax", ["relu", "sigmoid"])
@@ -61,15 +63,23 @@ def test_lines_of_other_weights_are_not_handed_on(checkpoint):
     tensors = load_file(path)
     swapped = {k: torch.flip(v, [0]) if k.endswith("head.weight") else v for k, v in tensors.items()}
     save_file(swapped, path)
-    result, after = evaluate(checkpoint, *SIM)
+    told = call("eval_he", f"ckpt={checkpoint}", f"out={checkpoint}/eval/result.json", *SIM)
+    assert told.returncode == 2 and "model.safetensors was changed or damaged after the checkpoint" in told.stderr
+    reseal(checkpoint)
+    told = call("eval_he", f"ckpt={checkpoint}", f"out={checkpoint}/eval/result.json", *SIM)
+    assert told.returncode == 2 and "result.json holds another result" in told.stderr
+    result, after = evaluate(checkpoint, *SIM, name="swapped")
     digests.add(after[0]["digest"])
     assert {row["logits"] is None for row in after if "index" in row} == {False}
     assert after[0]["logits"] != before[0]["logits"] and len(digests) == 2
     assert result["checkpoint_sha256"] == read(checkpoint).digest != first
-    for name in ("softmax.json", "run.json"):
-        old = read(checkpoint).digest
-        (checkpoint / name).write_text((checkpoint / name).read_text() + "\n")
-        assert read(checkpoint).digest != old
+    old = read(checkpoint).digest
+    (checkpoint / "softmax.json").write_text((checkpoint / "softmax.json").read_text() + "\n")
+    reseal(checkpoint)
+    assert read(checkpoint).digest != old
+    old = read(checkpoint).digest
+    reseal(checkpoint, time_utc="another")
+    assert read(checkpoint).digest != old
 
 
 def test_a_line_that_was_edited_is_refused_by_its_number(checkpoint):
@@ -92,15 +102,17 @@ def test_a_checkpoints_own_exponential_is_held_against_its_coefficients(tmp_path
     from cgf.errors import UserError
     from cgf.softmax.chain_cgf import ChainCGF
 
-    run = dict.fromkeys(("model", "task", "num_classes", "family", "source", "config"))
+    run = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": {}}
     folder = save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [ChainCGF(k=3, trainable="none")], run)
     read(folder)
     data = json.loads((folder / "softmax.json").read_text())
     data["exponential"][field] = value
     (folder / "softmax.json").write_text(json.dumps(data))
+    reseal(folder)
     with pytest.raises(UserError, match=rf"softmax\.json {says}"):
         read(folder)
     del data["exponential"]["domain"]
     (folder / "softmax.json").write_text(json.dumps(data))
+    reseal(folder)
     with pytest.raises(UserError, match=r"softmax\.json needs the domain and the guard of its chain, and has none"):
         read(folder)
