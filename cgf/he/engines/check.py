@@ -52,6 +52,11 @@ class Checking(Wrapper):
     def decrypt_pair(self, ct: Pair) -> tuple[np.ndarray, np.ndarray]:
         return self.second_owner.decrypt_pair(ct.second)
 
+    @property
+    def beyond(self) -> int:
+        """Slots that the second engine saw beyond what a ciphertext holds, where it counts them."""
+        return getattr(self.second, "beyond", 0)
+
     def level(self, ct: Pair) -> int:
         return self.first.level(ct.first)
 
