@@ -39,10 +39,13 @@ def main(cfg: DictConfig) -> None:
         part,
         changed("eval_he", cfg, settings, NAMED),
     )
-    digest = opened.digest(plan, resolved(cfg), indices)
+    asked = resolved(cfg)
+    if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together
+        del asked["he"]["check"]
+    digest = opened.digest(plan, asked, indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
-    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers)
+    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check)
     evaluation = EncryptedEvaluation(
         opened.host,
         opened.softmaxes,
@@ -79,6 +82,8 @@ def main(cfg: DictConfig) -> None:
         "split_by": {key: cfg.he[key] for key in SPLIT_BY},
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }
+    if cfg.he.check:
+        result["checked"] = "every operation, against the simulator"
     if cfg.he.shard is not None:
         result |= {"shard": str(cfg.he.shard), "samples_of_all_shards": len(indices)}
     whose = "plan" if plan else "polynomial"

@@ -9,7 +9,8 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, OutOfLevels, Ring
+from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, Ring
+from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows

@@ -1,78 +1,54 @@
-"""Engines, keys and dry runs of one evaluation: scores in, decrypted weights out, without torch."""
+"""One evaluation under CKKS: rows of scores shared out over sets of ciphertexts and processes, without torch."""
 
 from __future__ import annotations
 
 import functools
-import threading
-import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cgf.errors import UserError
-from cgf.he.delivery import handed_over, opened
-from cgf.he.dryrun import CircuitCost, dry_run
-from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import BOOTSTRAPPABLE, Owner, encrypt_all, finish, library_of, rings_of
+from cgf.he.dryrun import CircuitCost
+from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Rows
+from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
-from cgf.memory import keep_freed_memory, peak_mib
-
-NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
-KEPT = 64  # dry runs that a session remembers
+from cgf.memory import peak_mib
 
 
 class Session:
-    """Engines, keys and dry runs of one evaluation, made when first needed and kept.
+    """Shares the rows of one evaluation out: over sets of ciphertexts, and those over processes.
 
     make_owner  max_level -> Owner, the party with the secret key; its library's rings are those it states
     max_level   fixes the engine's levels; None: as many as each circuit needs
     style       'folded' or 'paper', see cgf.he.circuits
-    workers     above 1: so many processes share the rows, each with a session like this one
+    workers     above 1: so many processes share the rows, each a Party with keys of its own
+    check       every operation is compared with the simulator's, slot by slot. UserError at the first that is off by
+                more than ten times the noise that the library states. The one that evaluates then holds the secret
+                key too: for finding faults
 
     Several threads may call ``evaluate``: with workers their sets of ciphertexts run side by side. ``parts``: into
     how many sets the rows of one call are split at least, the workers' number unless many calls keep them busy.
     """
 
     def __init__(
-        self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded", workers: int = 1
+        self,
+        make_owner: Callable[..., Owner],
+        max_level: int | None = None,
+        style: str = "folded",
+        workers: int = 1,
+        check: bool = False,
     ) -> None:
-        if max_level is not None and not isinstance(max_level, int):
-            raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
-        self._make_owner, self.max_level, self.style, self.workers = make_owner, max_level, style, workers
-        alone = functools.partial(Session, make_owner, max_level, style)
-        self._workers = Workers(alone, workers) if workers > 1 else None
-        self.rings, library = rings_of(make_owner), library_of(make_owner)
-        self.noise = NOISE if library is None else library.noise  # as the library states it
-        self._owners: dict[int, Owner] = {}
-        self._rotations: dict[int, frozenset[int]] = {}
-        self._needs: dict[Any, CircuitCost] = {}
-        self._lock = threading.Lock()
-        self.parts = workers
+        make_party = functools.partial(Party, make_owner, max_level, style, check)
+        self.party = make_party()  # with workers it makes no keys
+        self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
+        self._workers = Workers(make_party, workers) if workers > 1 else None
 
     def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
-        # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
-        # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
-        # an id comes back once its object is gone)
-        masks = None if rows.valid is None else rows.valid.tobytes()
-        place = rows.first if isinstance(rows.first, int) else rows.first.tobytes()
-        key = (softmax, softmax.exponential, columns, rows.shape, place, masks, rows.counts.tobytes())
-        with self._lock:
-            if key not in self._needs:
-                while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each
-                    self._needs.pop(next(iter(self._needs)))
-                self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level, self.rings)
-            return self._needs[key]
-
-    def owner(self, max_level: int) -> Owner:
-        if max_level not in self._owners:
-            keep_freed_memory()
-            self._owners[max_level] = self._make_owner(max_level=max_level)
-        return self._owners[max_level]
+        """What the circuit of such rows needs, from a dry run that is remembered."""
+        return self.party.needs(softmax, rows, columns)
 
     def make(self, sizes: dict[int, frozenset[int]]) -> Callable[[], None]:
         """Engines of these max_levels, with keys for these rotation steps; by workers, while the caller goes on.
@@ -81,19 +57,13 @@ class Session:
         """
         under_way = [] if self._workers is None else self._workers.make(sizes)
         if self._workers is None:
-            for max_level, rotations in sizes.items():
-                self._evaluator(max_level, rotations)
+            self.party.make(sizes)
 
         def wait() -> None:
             for future in under_way:
                 future.result()
 
         return wait
-
-    def _evaluator(self, max_level: int, rotations: frozenset[int]) -> Any:
-        """One with the keys asked for so far."""
-        self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
-        return self.owner(max_level).evaluator(self._rotations[max_level])
 
     def evaluate(
         self,
@@ -117,7 +87,7 @@ class Session:
             for block, place in zip(blocks, places, strict=True)
         ]
         if self._workers is None:
-            done = [self.one(softmax, *task) for task in tasks]
+            done = [self.party.run(softmax, *task) for task in tasks]
         else:
             done = self._workers.evaluate(softmax, tasks)
         result = np.zeros_like(matrix)
@@ -141,48 +111,3 @@ class Session:
         """Ends the workers, if there are any."""
         if self._workers is not None:
             self._workers.close()
-
-    def one(self, softmax: Any, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
-        """Weights (R, N) of one set of ciphertexts, in this process, and its levels, ops and seconds."""
-        needs = self.needs(softmax, rows, matrix.shape[1])
-        layout = needs.layout
-        if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
-            raise UserError(
-                f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
-                "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1"
-            )
-        owner = self.owner(needs.max_level)
-        if owner.slots != layout.slots:
-            raise UserError(f"the plan needs {layout.slots} slots, and the engine has {owner.slots}")
-        evaluator = self._evaluator(needs.max_level, needs.rotations)
-        engine = Counting(evaluator)
-        start = time.perf_counter()
-        vectors = layout.pack(matrix * needs.circuit.input_scale)
-        packed = time.perf_counter()
-        cts = tuple(encrypt_all(owner, vectors, needs.max_level))
-        encrypted = time.perf_counter()
-        result = needs.circuit.run(Packed(engine, layout, rows, cts))
-        answers = handed_over(engine, result.cts)
-        spent = finish(evaluator, answers) or engine.seconds
-        computed = time.perf_counter()
-        answered = opened(owner, answers, len(result.cts))
-        decrypted = time.perf_counter()
-        weights = needs.circuit.opened(layout.unpack(answered))
-        unpacked = time.perf_counter()
-        seconds = {
-            **spent,
-            "pack": packed - start + unpacked - decrypted,
-            "encrypt": encrypted - packed,
-            "circuit": computed - encrypted,
-            "decrypt": decrypted - computed,
-        }
-        ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
-        return weights, LayerRecord(
-            levels=needs.max_level - result.level,
-            levels_counted=needs.levels,
-            slots={layout.slots},
-            ops=Counter(engine.ops),
-            seconds=Counter(seconds),
-            circuits=Counter(ran),
-            overflow=getattr(evaluator, "beyond", 0),
-        )

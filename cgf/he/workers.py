@@ -1,4 +1,4 @@
-"""Worker processes of an encrypted evaluation: each with a session, engines and keys of its own."""
+"""Worker processes of an encrypted evaluation: each a party with engines and keys of its own."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ KEPT = 64  # softmaxes that a worker remembers: one a layer
 
 
 class Workers:
-    """``count`` processes that each make a session by ``make_session`` and keep it.
+    """``count`` processes that each make a Party by ``make_party`` and keep it.
 
     Processes are started anew, not forked: threads of torch do not survive a fork. Softmaxes travel as bytes and are
     recognised by them, so that a worker's dry runs are made once. Nothing secret travels: a worker encrypts,
     evaluates and decrypts under keys that it made. Raises UserError where a process ends before its work is done.
     """
 
-    def __init__(self, make_session: Callable[[], Any], count: int) -> None:
+    def __init__(self, make_party: Callable[[], Any], count: int) -> None:
         self.count = count
         self._peaks: dict[int, float] = {}  # process -> MiB
-        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_session),))
+        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_party),))
         with huge_pages():  # read when a process starts: the pool starts one a call while none is idle
             for _ in range(count):
                 self._pool.submit(os.getpid)
@@ -91,14 +91,14 @@ def owner_settings(he: Any) -> Any:
     return owner
 
 
-_session: Any = None  # of a worker process
+_party: Any = None  # of a worker process
 
 
-def _start(make_session: bytes) -> None:
-    global _session
+def _start(make_party: bytes) -> None:
+    global _party
     keep_freed_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _session = pickle.loads(make_session)()
+    _party = pickle.loads(make_party)()
 
 
 def _end_with_parent() -> None:
@@ -115,8 +115,8 @@ def _unpacked(softmax: bytes) -> Any:
 
 
 def _make(sizes: dict[int, frozenset[int]]) -> None:
-    _session.make(sizes)
+    _party.make(sizes)
 
 
 def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[tuple[np.ndarray, Any], int, float]:
-    return _session.one(_unpacked(softmax), scores, rows), os.getpid(), peak_mib()
+    return _party.run(_unpacked(softmax), scores, rows), os.getpid(), peak_mib()

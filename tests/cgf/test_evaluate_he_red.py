@@ -1,13 +1,15 @@
 """What an encrypted evaluation tells of itself: ruined samples, overflows, circuits, who made its lines."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from test_evaluate_he import call, checkpoint_fixture, evaluate, logits, trained_run_fixture  # noqa: F401
 
 from cgf.evaluate.he_lines import checksum
-from cgf.he.engines.sim import SimOwner
+from cgf.he import party
+from cgf.he.engines.sim import SimCiphertext, SimEngine, SimOwner
 from cgf.results import read_lines
 
 HEADS, QUERIES, ENTRIES = 4, 16, 4 * 4 * 16 * 16  # of a layer; entries of a sample, all layers
@@ -108,3 +110,35 @@ def test_lines_of_several_commits_and_of_before_all_this(checkpoint):
     for key in ("accuracy", "agreement", "ops", "levels", "entries", "ruined", "overflow"):
         assert again[key] == whole[key]
     assert again["mean_error"] == pytest.approx(whole["mean_error"])
+
+
+class Faulty(SimEngine):
+    """A simulator whose squares are off by one part in ten thousand."""
+
+    def _square(self, a):
+        right = super()._square(a)
+        return SimCiphertext(1.0001 * right.values, right.level, right.polynomials)
+
+
+def test_a_checked_evaluation_is_green_and_a_fault_in_the_engine_is_named(checkpoint, monkeypatch):
+    """The same lines as unchecked, each operation compared; a square that is off ends it with its place."""
+    arguments = ["he=sim", "he.samples=2"]
+    plain, lines = evaluate(checkpoint, *arguments, name="unchecked")
+    result, same = evaluate(checkpoint, *arguments, "he.check=true", name="checked")
+    assert logits(same) == logits(lines) and result["ops"] == plain["ops"] and result["levels"] == plain["levels"]
+    assert result["checked"] == "every operation, against the simulator" and "checked" not in plain
+    out = checkpoint / "eval" / "unchecked.json"
+    mixed = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments, "he.check=true")
+    assert (
+        mixed.returncode == 2 and "unchecked.json" in mixed.stderr
+    )  # lines that were not checked are not gone on with
+    monkeypatch.setattr(party, "SimOwner", type("Reference", (SimOwner,), {"evaluator": SimOwner.evaluator}))
+    monkeypatch.setattr(SimOwner, "evaluator", lambda self, rotations: Faulty(self.max_level, rotations=rotations))
+    out = checkpoint / "eval" / "faulty.json"
+    done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments, "he.check=true")
+    assert done.returncode == 2 and not out.exists() and len(done.stderr.splitlines()) == 1
+    assert re.search(
+        r"error: he\.check: the simulator and the engine sim part in softmax 'cgf' of layer 0 at operation \d+ "
+        r"\(square\): slot \d+ holds \S+ and \S+ at level \d+, \S+ apart where \S+ is allowed$",
+        done.stderr.strip(),
+    )

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cgf.he.engines.engine import Engine, Owner
+from cgf.errors import UserError
+from cgf.he.engines.engine import Ciphertext, Engine, Owner
+from cgf.he.engines.rules import Wrapper
 
 
 @dataclass(frozen=True)
 class Pair:
     """The same value as two engines hold it."""
 
-    first: Any
-    second: Any
+    first: Ciphertext
+    second: Ciphertext
 
 
-class Divergence(AssertionError):
+class Divergence(UserError):
     """Two engines gave different values or levels for one operation."""
 
 
-class Checking:
+class Checking(Wrapper):
     """An engine over two others; every result is decrypted on both sides and compared.
 
-    A tool for finding faults: it holds both owners, so it is never used in an evaluation. tolerance is
+    A tool for finding faults: it holds both owners, so an evaluation uses it only where asked to (he.check=true).
+    It is an owner of its pairs too: it encrypts on both sides, and decrypts what the second one holds. tolerance is
     the largest absolute difference of a slot, relative to the largest slot value where that exceeds 1.
+    Raises Divergence: the number and name of the first operation that differs, its level, the slot and how far off.
     """
 
     def __init__(self, first: tuple[Owner, Engine], second: tuple[Owner, Engine], tolerance: float) -> None:
@@ -37,34 +40,22 @@ class Checking:
         self.slots = self.first.slots
         self.max_level = min(self.first.max_level, self.second.max_level)
         self.refreshed, self.pairs = self.first.refreshed, self.first.pairs and self.second.pairs
+        self.library = self.second_owner.library
         self.tolerance, self.operations = tolerance, 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Pair:
         return self._same("encrypt", self.first_owner.encrypt(values, level), self.second_owner.encrypt(values, level))
 
-    def _same(self, name: str, first: Any, second: Any) -> Pair:
-        self.operations += 1
-        levels = self.first.level(first), self.second.level(second)
-        if levels[0] != levels[1]:
-            raise Divergence(f"operation {self.operations} ({name}): levels {levels[0]} and {levels[1]}")
-        a, b = self._slots(self.first_owner, first), self._slots(self.second_owner, second)
-        worst = float(np.abs(a - b).max())
-        if not worst <= self.tolerance * max(1.0, float(np.abs(a).max())):
-            slot = int(np.abs(a - b).argmax())
-            raise Divergence(f"operation {self.operations} ({name}): slot {slot} holds {a[slot]:.6g} and {b[slot]:.6g}")
-        return Pair(first, second)
+    def decrypt(self, ct: Pair) -> np.ndarray:
+        return self.second_owner.decrypt(ct.second)
 
-    def _slots(self, owner: Owner, ct: Any) -> np.ndarray:
-        if not self.pairs:
-            return owner.decrypt(ct)
-        real, imaginary = owner.decrypt_pair(ct)
-        return real + 1j * imaginary
+    def decrypt_pair(self, ct: Pair) -> tuple[np.ndarray, np.ndarray]:
+        return self.second_owner.decrypt_pair(ct.second)
 
-    def _both(self, name: str, a: Pair, *rest: Any) -> Pair:
-        left = [r.first if isinstance(r, Pair) else r for r in rest]
-        right = [r.second if isinstance(r, Pair) else r for r in rest]
-        first = getattr(self.first, name)(a.first, *left)
-        return self._same(name, first, getattr(self.second, name)(a.second, *right))
+    @property
+    def beyond(self) -> int:
+        """Slots that the second engine saw beyond what a ciphertext holds, where it counts them."""
+        return getattr(self.second, "beyond", 0)
 
     def level(self, ct: Pair) -> int:
         return self.first.level(ct.first)
@@ -72,28 +63,38 @@ class Checking:
     def polynomials(self, ct: Pair) -> int:
         return self.first.polynomials(ct.first)
 
-    def add(self, a: Pair, b: Any) -> Pair:
-        return self._both("add", a, b)
+    def _apply(self, name: str, *operands: Any) -> Any:
+        first = getattr(self.first, name)(*(_side(x, "first") for x in operands))
+        second = getattr(self.second, name)(*(_side(x, "second") for x in operands))
+        if name == "bootstrap":
+            return [self._same(name, a, b) for a, b in zip(first, second, strict=True)]
+        return self._same(name, first, second)
 
-    def sub(self, a: Pair, b: Any) -> Pair:
-        return self._both("sub", a, b)
+    def _same(self, name: str, first: Ciphertext, second: Ciphertext) -> Pair:
+        self.operations += 1
+        level, other = self.first.level(first), self.second.level(second)
+        if level != other:
+            raise Divergence(f"operation {self.operations} ({name}): levels {level} and {other}")
+        a, b = self._slots(self.first_owner, first), self._slots(self.second_owner, second)
+        apart = np.nan_to_num(np.abs(a - b), nan=np.inf)
+        allowed = self.tolerance * max(1.0, float(np.abs(a).max()))
+        slot = int(apart.argmax())
+        if not apart[slot] <= allowed:
+            raise Divergence(
+                f"operation {self.operations} ({name}): slot {slot} holds {a[slot]:.6g} and {b[slot]:.6g} at level "
+                f"{level}, {apart[slot]:.3g} apart where {allowed:.3g} is allowed"
+            )
+        return Pair(first, second)
 
-    def mul(self, a: Pair, b: Any) -> Pair:
-        return self._both("mul", a, b)
+    def _slots(self, owner: Owner, ct: Ciphertext) -> np.ndarray:
+        if not self.pairs:
+            return owner.decrypt(ct)
+        real, imaginary = owner.decrypt_pair(ct)
+        return real + 1j * imaginary
 
-    def square(self, a: Pair) -> Pair:
-        return self._both("square", a)
 
-    def relinearize(self, a: Pair) -> Pair:
-        return self._both("relinearize", a)
-
-    def rotate(self, a: Pair, step: int) -> Pair:
-        return self._both("rotate", a, step)
-
-    def times_i(self, a: Pair) -> Pair:
-        return self._both("times_i", a)
-
-    def bootstrap(self, cts: Sequence[Pair]) -> list[Pair]:
-        first = self.first.bootstrap([ct.first for ct in cts])
-        second = self.second.bootstrap([ct.second for ct in cts])
-        return [self._same("bootstrap", a, b) for a, b in zip(first, second, strict=True)]
+def _side(operand: Any, side: str) -> Any:
+    """What one of the two engines takes: its own ciphertexts of pairs, alone or in a list, else the same."""
+    if isinstance(operand, list | tuple):
+        return [getattr(pair, side) for pair in operand]
+    return getattr(operand, side) if isinstance(operand, Pair) else operand

@@ -9,12 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from cgf.he.engines.engine import is_public
+from cgf.he.engines.engine import Ciphertext, Engine, is_public
+from cgf.he.engines.rules import Wrapper
 
 KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
+# of the operations of one kind each; a product's is its operand's
+KIND = {
+    "add": "add",
+    "sub": "add",
+    "square": "cmult",
+    "relinearize": "relinearize",
+    "rotate": "rotate",
+    "times_i": "imult",
+}
 
 
-class Counting:
+class Counting(Wrapper):
     """An engine around another one: operations and seconds by kind, rotation steps, lowest level met.
 
     add          sums and differences, with ciphertexts and with public numbers
@@ -25,7 +35,7 @@ class Counting:
     by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
     """
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine, self.slots, self.max_level = engine, engine.slots, engine.max_level
         self.refreshed, self.pairs = engine.refreshed, engine.pairs
         self.ops: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
@@ -34,7 +44,19 @@ class Counting:
         self.rotations: set[int] = set()
         self.lowest = engine.max_level
 
-    def _run(self, kind: str, operation: Any, *operands: Any) -> Any:
+    def level(self, ct: Ciphertext) -> int:
+        return self.engine.level(ct)
+
+    def polynomials(self, ct: Ciphertext) -> int:
+        return self.engine.polynomials(ct)
+
+    def _apply(self, name: str, *operands: Any) -> Any:
+        if name == "bootstrap":
+            return self._bootstrap(*operands)
+        if name == "rotate":
+            self.rotations.add(operands[1] % self.slots)
+        kind = KIND.get(name) or _kind_of_product(operands[1])
+        operation = getattr(self.engine, name)
         levels = [self.engine.level(x) for x in operands if not is_public(x)]
         self.by_level[detail(kind, operands, levels), min(levels)] += 1
         start = time.perf_counter()
@@ -44,44 +66,18 @@ class Counting:
         self.lowest = min(self.lowest, self.engine.level(result))
         return result
 
-    def level(self, ct: Any) -> int:
-        return self.engine.level(ct)
-
-    def polynomials(self, ct: Any) -> int:
-        return self.engine.polynomials(ct)
-
-    def add(self, a: Any, b: Any) -> Any:
-        return self._run("add", self.engine.add, a, b)
-
-    def sub(self, a: Any, b: Any) -> Any:
-        return self._run("add", self.engine.sub, a, b)
-
-    def mul(self, a: Any, b: Any) -> Any:
-        if isinstance(b, int):
-            kind = "imult"
-        else:
-            kind = "pmult" if isinstance(b, float | np.ndarray | np.floating) else "cmult"
-        return self._run(kind, self.engine.mul, a, b)
-
-    def square(self, a: Any) -> Any:
-        return self._run("cmult", self.engine.square, a)
-
-    def relinearize(self, a: Any) -> Any:
-        return self._run("relinearize", self.engine.relinearize, a)
-
-    def rotate(self, a: Any, step: int) -> Any:
-        self.rotations.add(step % self.slots)
-        return self._run("rotate", self.engine.rotate, a, step)
-
-    def times_i(self, a: Any) -> Any:
-        return self._run("imult", self.engine.times_i, a)
-
-    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+    def _bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         start = time.perf_counter()
         fresh = self.engine.bootstrap(cts)
         self.seconds["boot"] += time.perf_counter() - start  # type: ignore[assignment]
         self.ops["boot"] += -(-len(cts) // 2)
         return fresh
+
+
+def _kind_of_product(b: Any) -> str:
+    if isinstance(b, int):
+        return "imult"
+    return "pmult" if isinstance(b, float | np.ndarray | np.floating) else "cmult"
 
 
 def detail(kind: str, operands: tuple[Any, ...], levels: list[int]) -> str:

@@ -13,19 +13,16 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import (
-    BOOTSTRAPPABLE,
-    Library,
-    Ring,
-    check_fits,
-    is_public,
-    need_bootstrap,
-    need_level,
-    need_polynomials,
-    need_size,
-    ring_for,
-)
+from cgf.he.engines.engine import BOOTSTRAPPABLE, Library, Ring, is_public, ring_for
+from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_size
 from cgf.memory import need_memory
+
+# desilofhe's own objects, which state no types
+Module = Any  # the package
+Vendor = Any  # desilofhe.Engine: parameters, no keys
+Ct = Any  # desilofhe.Ciphertext
+Plaintext = Any  # desilofhe.Plaintext
+Key = Any  # desilofhe.SecretKey, PublicKey, RelinearizationKey, FixedRotationKey, ...
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
 # the largest size of a number that is encrypted, or added, at level 0 and above it: all slots alike, 2^18.75 and 2^59
@@ -45,7 +42,7 @@ def _installed() -> tuple[str, str]:
     return "", ""
 
 
-def _library(version: str = VERSION) -> Any:
+def _library(version: str = VERSION) -> Module:
     try:
         import desilofhe
     except ModuleNotFoundError:
@@ -69,7 +66,7 @@ def holds(level: int) -> float:
 
 def build_engine(
     max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0, bootstrap: bool = False
-) -> Any:
+) -> Vendor:
     """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'; bootstrap: the one that can refresh."""
     if bootstrap and max_level != BOOTSTRAPPABLE.max_level:
         raise UserError(f"the engine that bootstraps has {BOOTSTRAPPABLE.max_level} levels, and max_level={max_level}")
@@ -94,7 +91,7 @@ def build_engine(
         raise UserError(f"desilofhe could not build an engine of {max_level} levels in mode {mode}: {error}") from None
 
 
-class DesiloOwner:
+class DesiloOwner(CheckedOwner):
     """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys.
 
     bootstrap  None; 'plain': the engine that could bootstrap, without the keys; 'small' (26 s for the keys,
@@ -106,7 +103,7 @@ class DesiloOwner:
     # a square of [-1, 1] is off by 2e-8 to 1e-7; whole test sets end at 3.5e-7 to 9.5e-5 (results/he/*.json)
     library = Library("desilo", encrypts=True, noise=1e-4)
     _left = 1  # sign of the step that moves slot 1 to slot 0
-    _bootstrap: tuple[Any, ...] | None
+    _bootstrap: tuple[Key, ...] | None
 
     def __init__(
         self,
@@ -125,16 +122,16 @@ class DesiloOwner:
         if bootstrap in BOOTSTRAP_GIB:
             self._bootstrap = self._bootstrap_keys(bootstrap)
 
-    def _make_keys(self, engine: Any, max_level: int, secret: bytes | None = None) -> None:
+    def _make_keys(self, engine: Vendor, max_level: int, secret: bytes | None = None) -> None:
         self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
         self._secret = engine.create_secret_key() if secret is None else engine.deserialize_secret_key(secret)
         self._public = self._engine.create_public_key(self._secret)
         self._relinearization = self._engine.create_relinearization_key(self._secret)
-        self._rotations: dict[int, Any] = {}
+        self._rotations: dict[int, Key] = {}
         self._bootstrap = None
         self._check_rotation_sign()
 
-    def _bootstrap_keys(self, size: str) -> tuple[Any, ...]:
+    def _bootstrap_keys(self, size: str) -> tuple[Key, ...]:
         """What bootstrap() takes after the ciphertexts."""
         conjugation = self._engine.create_conjugation_key(self._secret)
         if size == "medium":
@@ -145,20 +142,20 @@ class DesiloOwner:
     def dump_secret(self) -> bytes:
         return bytes(self._engine.serialize_secret_key(self._secret))
 
-    def encrypt(self, values: np.ndarray, level: int) -> Any:
-        if not 0 <= level <= self.max_level:
-            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
-        check_fits(values, self.slots, holds(level))
+    def _holds(self, level: int) -> float:
+        return holds(level)
+
+    def _encrypt(self, values: np.ndarray, level: int) -> Ct:
         return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
 
-    def decrypt(self, ct: Any) -> np.ndarray:
+    def decrypt(self, ct: Ct) -> np.ndarray:
         return np.real(self._slots(ct))
 
-    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+    def decrypt_pair(self, ct: Ct) -> tuple[np.ndarray, np.ndarray]:
         slots = self._slots(ct)
         return np.real(slots), np.imag(slots)
 
-    def _slots(self, ct: Any) -> np.ndarray:
+    def _slots(self, ct: Ct) -> np.ndarray:
         if ct.polynomial_count != 2:  # decrypting three polynomials ruins them for a later relinearization
             ct = self._engine.clone(ct)
         return np.asarray(self._engine.decrypt(ct, self._secret))
@@ -175,7 +172,7 @@ class DesiloOwner:
             "public": int(self._public.serialized_nbytes),
         }
 
-    def _rotation_key(self, step: int) -> Any:
+    def _rotation_key(self, step: int) -> Key:
         if step not in self._rotations:
             signed = step if step <= self.slots // 2 else step - self.slots
             self._rotations[step] = self._engine.create_fixed_rotation_key(self._secret, self._left * signed)
@@ -205,41 +202,42 @@ class Desilo1Owner(DesiloOwner):
         self._make_keys(_library("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
 
 
-class DesiloEngine:
+class DesiloEngine(CheckedEngine):
     """Engine over desilofhe; holds evaluation keys only."""
 
     pairs = True
 
     def __init__(
         self,
-        engine: Any,
+        engine: Vendor,
         max_level: int,
-        relinearization: Any,
-        rotations: dict[int, Any],
-        bootstrap: tuple[Any, ...] | None = None,
+        relinearization: Key,
+        rotations: dict[int, Key],
+        bootstrap: tuple[Key, ...] | None = None,
     ) -> None:
         self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
-        self._relinearization, self._rotations, self._bootstrap = relinearization, rotations, bootstrap
+        self._relinearization, self._refresh_keys = relinearization, bootstrap
+        self.rotations: dict[int, Key] = rotations
         self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
-        self._terms: dict[tuple[int, bytes], Any] = {}
+        self._terms: dict[tuple[int, bytes], Plaintext] = {}
 
-    def level(self, ct: Any) -> int:
+    def level(self, ct: Ct) -> int:
         return int(ct.level)
 
-    def polynomials(self, ct: Any) -> int:
+    def polynomials(self, ct: Ct) -> int:
         return int(ct.polynomial_count)
 
-    def add(self, a: Any, b: Any) -> Any:
+    def _add(self, a: Ct, b: Any) -> Ct:
         if is_public(b):
             need_size(b, holds(self.level(a)), f"a sum at level {self.level(a)}")
         return self._engine.add(a, self._term(b, a))
 
-    def sub(self, a: Any, b: Any) -> Any:
+    def _sub(self, a: Ct, b: Any) -> Ct:
         if is_public(b):
             need_size(b, holds(self.level(a)), f"a difference at level {self.level(a)}")
         return self._engine.subtract(a, self._term(b, a))
 
-    def _term(self, b: Any, a: Any) -> Any:
+    def _term(self, b: Any, a: Ct) -> Any:
         """What is added to a ciphertext: a public vector encoded at its level, anything else as it is.
 
         A circuit adds the same few vectors to every column, and to encode one takes 40 times as long as to add it.
@@ -256,53 +254,37 @@ class DesiloEngine:
         self._terms[key] = term  # the one used last comes last
         return term
 
-    def mul(self, a: Any, b: Any) -> Any:
+    def _mul(self, a: Ct, b: Any) -> Ct:
         if is_public(b):
             need_size(b, HOLDS_ABOVE, "a product")
-        if not isinstance(b, int):
-            need_level(self.level(a), self.max_level)
-            if isinstance(b, float | np.floating):
+            if isinstance(b, float | np.number):
                 b = float(b)
-            elif not isinstance(b, np.ndarray):
-                need_level(self.level(b), self.max_level)
-                need_polynomials(self.polynomials(a), 2, "a product")
-                need_polynomials(self.polynomials(b), 2, "a product")
         return self._engine.multiply(a, b)
 
-    def square(self, a: Any) -> Any:
-        need_polynomials(self.polynomials(a), 2, "a square")
-        need_level(self.level(a), self.max_level)
+    def _square(self, a: Ct) -> Ct:
         return self._engine.square(a)
 
-    def relinearize(self, a: Any) -> Any:
-        need_polynomials(self.polynomials(a), 3, "a relinearization")
+    def _relinearize(self, a: Ct) -> Ct:
         return self._engine.relinearize(a, self._relinearization)
 
-    def rotate(self, a: Any, step: int) -> Any:
-        need_polynomials(self.polynomials(a), 2, "a rotation")
-        key = self._rotations.get(step % self.slots)
-        if key is None:
-            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
-        return self._engine.rotate(a, key)
+    def _rotate(self, a: Ct, step: int) -> Ct:
+        return self._engine.rotate(a, self.rotations[step % self.slots])
 
-    def times_i(self, a: Any) -> Any:
+    def _times_i(self, a: Ct) -> Ct:
         return self._engine.multiply_imaginary_integer(a, 1)
 
-    def dump(self, ct: Any) -> bytes:
+    def dump(self, ct: Ct) -> bytes:
         return bytes(self._engine.serialize_ciphertext(ct))
 
-    def load(self, data: bytes) -> Any:
+    def load(self, data: bytes) -> Ct:
         return self._engine.deserialize_ciphertext(data)
 
-    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
-        need_bootstrap(self.refreshed)
-        assert self._bootstrap is not None
-        for ct in cts:
-            need_polynomials(self.polynomials(ct), 2, "a bootstrap")
-        fresh: list[Any] = []
+    def _bootstrap(self, cts: Sequence[Ct]) -> list[Ct]:
+        assert self._refresh_keys is not None
+        fresh: list[Ct] = []
         for first, *rest in (cts[i : i + 2] for i in range(0, len(cts), 2)):
             if rest:  # two real ciphertexts ride in one complex one
-                fresh += self._engine.merge_bootstrap(first, rest[0], *self._bootstrap)
+                fresh += self._engine.merge_bootstrap(first, rest[0], *self._refresh_keys)
             else:
-                fresh.append(self._engine.bootstrap(first, *self._bootstrap))
+                fresh.append(self._engine.bootstrap(first, *self._refresh_keys))
         return fresh

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,50 +86,11 @@ def named(engine: Any, make_owner: Any) -> Library:
     return library
 
 
-class OutOfLevels(UserError):
-    """A multiplication met a ciphertext at level 0."""
-
-
-def need_level(level: int, max_level: int) -> None:
-    if level < 1:
-        raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
-
-
-def need_polynomials(have: int, need: int, what: str) -> None:
-    if have != need:
-        raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
-
-
-def need_pairs(pairs: bool) -> None:
-    if not pairs:
-        raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
-
-
-def need_bootstrap(refreshed: int | None) -> None:
-    if refreshed is None:
-        raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
-
-
-def check_fits(values: np.ndarray, slots: int, most: float = sys.float_info.max) -> None:
-    """UserError for more values than slots, and for sizes as need_size says."""
-    if len(values) > slots:
-        raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
-    need_size(values, most, "encryption")
+PUBLIC = (int, float, np.ndarray, np.number)
 
 
 def is_public(operand: Any) -> bool:
-    return isinstance(operand, int | float | np.ndarray | np.number)
-
-
-def need_size(values: Any, most: float, what: str) -> None:
-    """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
-
-    An infinity makes desilofhe 2.0.0 take memory until there is none.
-    """
-    worst = np.max(np.abs(values), initial=0.0)
-    if not worst <= most:  # also where it is NaN
-        need = f"numbers of at most {most:.3g}" if most < sys.float_info.max else "finite numbers"
-        raise UserError(f"{what} needs {need}, and the largest is {worst:.3g}")
+    return isinstance(operand, PUBLIC)
 
 
 class Engine(Protocol):

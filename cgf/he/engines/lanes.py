@@ -19,7 +19,8 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import RINGS, Owner, Portable, Ring, need_bootstrap, rings_of
+from cgf.he.engines.engine import RINGS, Owner, Portable, Ring, rings_of
+from cgf.he.engines.rules import Wrapper, need_bootstrap
 from cgf.he.engines.schedule import ScheduledTask, list_schedule
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 
@@ -43,7 +44,7 @@ class DeferredOperation(ScheduledTask):
     done: threading.Event = field(default_factory=threading.Event, repr=False)
 
 
-class LanesEngine:
+class LanesEngine(Wrapper):
     """Engine over several equal engines, the lanes. Operations are noted; ``wait`` runs them, and so does decryption.
 
     Levels and polynomials are known at once, from the rules of the simulator for the same rings. Raises
@@ -53,7 +54,7 @@ class LanesEngine:
     def __init__(self, lanes: Sequence[Portable], rotations: frozenset[int], rings: tuple[Ring, ...] = RINGS) -> None:
         self._lanes = list(lanes)
         self.slots, self.max_level = lanes[0].slots, lanes[0].max_level
-        self.refreshed: int | None = None
+        self.refreshed = None
         self.pairs = all(lane.pairs for lane in lanes)
         self._shadow = OneSlot(self.max_level, rotations=rotations, rings=rings)
         self._lock = threading.Lock()
@@ -64,37 +65,16 @@ class LanesEngine:
     def polynomials(self, ct: DeferredOperation) -> int:
         return self._seen(ct).polynomials
 
-    def add(self, a: DeferredOperation, b: Any) -> DeferredOperation:
-        return self._note("add", a, b)
-
-    def sub(self, a: DeferredOperation, b: Any) -> DeferredOperation:
-        return self._note("sub", a, b)
-
-    def mul(self, a: DeferredOperation, b: Any) -> DeferredOperation:
-        return self._note("mul", a, b)
-
-    def square(self, a: DeferredOperation) -> DeferredOperation:
-        return self._note("square", a)
-
-    def relinearize(self, a: DeferredOperation) -> DeferredOperation:
-        return self._note("relinearize", a)
-
-    def rotate(self, a: DeferredOperation, step: int) -> DeferredOperation:
-        return self._note("rotate", a, step)
-
-    def times_i(self, a: DeferredOperation) -> DeferredOperation:
-        return self._note("times_i", a)
-
-    def bootstrap(self, cts: Sequence[DeferredOperation]) -> list[DeferredOperation]:
-        need_bootstrap(self.refreshed)
-        raise AssertionError("lanes have no bootstrap keys")
-
     @staticmethod
     def _seen(ct: DeferredOperation) -> SimCiphertext:
         assert ct.shadow is not None
         return ct.shadow
 
-    def _note(self, operation: str, *operands: Any) -> DeferredOperation:
+    def _apply(self, operation: str, *operands: Any) -> DeferredOperation:
+        """Notes an operation."""
+        if operation == "bootstrap":
+            need_bootstrap(self.refreshed)
+            raise AssertionError("lanes have no bootstrap keys")
         shadows = [x.shadow if isinstance(x, DeferredOperation) else x for x in operands]
         shadow = getattr(self._shadow, operation)(*shadows)
         needs = tuple(x for x in operands if isinstance(x, DeferredOperation))

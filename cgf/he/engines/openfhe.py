@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import (
-    Library,
-    Ring,
-    check_fits,
-    need_bootstrap,
-    need_level,
-    need_pairs,
-    need_polynomials,
-    ring_for,
-)
+from cgf.he.engines.engine import Library, Ring, is_public, ring_for
+from cgf.he.engines.rules import CheckedEngine, CheckedOwner, check_fits, need_pairs
+
+# OpenFHE's own objects, which state no types
+Module = Any  # the package
+Context = Any  # CryptoContext: parameters, and process-wide maps of keys
+Ct = Any  # Ciphertext
+Plaintext = Any  # Plaintext
+Key = Any  # EvalKey, or the map from an automorphism to one
 
 VERSION = "1.6.1.0.22.4"  # the wheel carries OpenFHE itself; what is measured below was measured with it
 
@@ -40,7 +38,7 @@ BASE_TOWERS = 1
 OPENFHE_RINGS = (Ring(8192, 4, 4), Ring(16384, 10, 10), Ring(32768, 23, 23), Ring(65536, 49, 49))
 
 
-def _library() -> Any:
+def _library() -> Module:
     have = f"this is {platform.python_implementation()} {platform.python_version()}"
     try:
         import openfhe
@@ -55,7 +53,7 @@ def _library() -> Any:
     return openfhe
 
 
-def build_context(max_level: int) -> Any:
+def build_context(max_level: int) -> Context:
     """A CKKS context whose ring the library chooses itself, by its security tables, for so many levels."""
     ring = ring_for(max_level, OPENFHE_RINGS)
     library = _library()
@@ -74,14 +72,14 @@ def build_context(max_level: int) -> Any:
     return context
 
 
-def _encode(context: Any, values: np.ndarray, dropped: int) -> Any:
+def _encode(context: Context, values: np.ndarray, dropped: int) -> Plaintext:
     """Values as a plaintext of all slots, ``dropped`` towers below the top."""
     slots = context.GetRingDimension() // 2
     check_fits(values, slots)
     return context.MakeCKKSPackedPlaintext(np.ascontiguousarray(values, dtype=np.float64), 1, dropped, None, slots)
 
 
-class OpenFHEOwner:
+class OpenFHEOwner(CheckedOwner):
     """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
 
     rings = OPENFHE_RINGS
@@ -94,19 +92,17 @@ class OpenFHEOwner:
         pair = self._context.KeyGen()
         self._secret, self._public = pair.secretKey, pair.publicKey
         self._relinearization = self._make_relinearization()
-        self._rotations: dict[int, tuple[int, Any]] = {}
+        self._rotations: dict[int, tuple[int, Key]] = {}
         self._check_rotation_sign()
 
-    def encrypt(self, values: np.ndarray, level: int) -> Any:
-        if not 0 <= level <= self.max_level:
-            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+    def _encrypt(self, values: np.ndarray, level: int) -> Ct:
         return self._context.Encrypt(self._public, _encode(self._context, values, self.max_level - level))
 
-    def decrypt_pair(self, ct: Any) -> tuple[np.ndarray, np.ndarray]:
+    def decrypt_pair(self, ct: Ct) -> tuple[np.ndarray, np.ndarray]:
         need_pairs(OpenFHEEngine.pairs)
         raise AssertionError("no imaginary parts")
 
-    def decrypt(self, ct: Any) -> np.ndarray:
+    def decrypt(self, ct: Ct) -> np.ndarray:
         """(slots,) float64; NaN where the library finds nothing but noise (values that wrapped around)."""
         try:
             plain = self._context.Decrypt(ct, self._secret)
@@ -121,13 +117,13 @@ class OpenFHEOwner:
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
         return OpenFHEEngine(self._context, self.max_level, self._relinearization, keys)
 
-    def _make_relinearization(self) -> Any:
+    def _make_relinearization(self) -> Key:
         self._context.EvalMultKeyGen(self._secret)
         key = self._context.GetEvalMultKeyVector(self._secret.GetKeyTag())[0]
         self._forget_globals()
         return key
 
-    def _rotation_key(self, step: int) -> tuple[int, Any]:
+    def _rotation_key(self, step: int) -> tuple[int, Key]:
         """The automorphism of a step and the map that holds its key alone."""
         if step not in self._rotations:
             signed = step if step <= self.slots // 2 else step - self.slots
@@ -159,66 +155,49 @@ class OpenFHEOwner:
             raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in openfhe {VERSION}, and it does not")
 
 
-class OpenFHEEngine:
+class OpenFHEEngine(CheckedEngine):
     """Engine over OpenFHE; holds evaluation keys only, and uses none but those. Bootstrapping is not built here."""
 
-    refreshed: int | None = None
     pairs = False  # the library takes imaginary parts for noise
 
     def __init__(
-        self, context: Any, max_level: int, relinearization: Any, rotations: dict[int, tuple[int, Any]]
+        self, context: Context, max_level: int, relinearization: Key, rotations: dict[int, tuple[int, Key]]
     ) -> None:
         self._context, self.max_level, self.slots = context, max_level, int(context.GetRingDimension()) // 2
-        self._relinearization, self._rotations = relinearization, rotations
+        self._relinearization = relinearization
+        self.rotations: dict[int, tuple[int, Key]] = rotations
 
-    def level(self, ct: Any) -> int:
+    def level(self, ct: Ct) -> int:
         return self.max_level - int(ct.GetLevel())
 
-    def polynomials(self, ct: Any) -> int:
+    def polynomials(self, ct: Ct) -> int:
         return int(ct.NumberCiphertextElements())
 
-    def _operand(self, a: Any, b: Any) -> Any:
+    def _operand(self, a: Ct, b: Any) -> Any:
         """What the library's sums and products take: a vector encoded at the level of a, a number as float."""
         if isinstance(b, np.ndarray):
             return _encode(self._context, b, int(a.GetLevel()))
         return float(b) if isinstance(b, int | float | np.number) else b
 
-    def add(self, a: Any, b: Any) -> Any:
+    def _add(self, a: Ct, b: Any) -> Ct:
         return self._context.EvalAdd(a, self._operand(a, b))
 
-    def sub(self, a: Any, b: Any) -> Any:
+    def _sub(self, a: Ct, b: Any) -> Ct:
         return self._context.EvalSub(a, self._operand(a, b))
 
-    def mul(self, a: Any, b: Any) -> Any:
+    def _mul(self, a: Ct, b: Any) -> Ct:
         if isinstance(b, int):
             product = self._context.EvalMultNoCheck(a, abs(b))  # by the number itself, not by its encoding
             return product if b >= 0 else self._context.EvalNegate(product)
-        need_level(self.level(a), self.max_level)
-        if isinstance(b, float | np.floating | np.ndarray):
+        if is_public(b):
             return self._context.Rescale(self._context.EvalMult(a, self._operand(a, b)))
-        need_level(self.level(b), self.max_level)
-        need_polynomials(self.polynomials(a), 2, "a product")
-        need_polynomials(self.polynomials(b), 2, "a product")
         return self._context.Rescale(self._context.EvalMultNoRelin(a, b))
 
-    def square(self, a: Any) -> Any:
-        return self.mul(a, a)
+    def _square(self, a: Ct) -> Ct:
+        return self._mul(a, a)
 
-    def relinearize(self, a: Any) -> Any:
-        need_polynomials(self.polynomials(a), 3, "a relinearization")
+    def _relinearize(self, a: Ct) -> Ct:
         return self._context.KeySwitch(a, self._relinearization)
 
-    def rotate(self, a: Any, step: int) -> Any:
-        need_polynomials(self.polynomials(a), 2, "a rotation")
-        key = self._rotations.get(step % self.slots)
-        if key is None:
-            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self._rotations)}")
-        return self._context.EvalAutomorphism(a, *key)
-
-    def times_i(self, a: Any) -> Any:
-        need_pairs(self.pairs)
-        raise AssertionError("no product with the imaginary unit")
-
-    def bootstrap(self, cts: Sequence[Any]) -> list[Any]:
-        need_bootstrap(self.refreshed)
-        raise AssertionError("no keys to bootstrap with")
+    def _rotate(self, a: Ct, step: int) -> Ct:
+        return self._context.EvalAutomorphism(a, *self.rotations[step % self.slots])

@@ -9,19 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import (
-    BOOTSTRAPPABLE,
-    RINGS,
-    Library,
-    Ring,
-    check_fits,
-    need_bootstrap,
-    need_level,
-    need_polynomials,
-    ring_for,
-)
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Library, Ring, ring_for
+from cgf.he.engines.rules import CheckedEngine, CheckedOwner
 
 ABOVE = 2.0**40  # a level is a prime of 40 bits more
+Public = int | float | np.ndarray | np.number  # an operand in the clear
 
 
 @dataclass(frozen=True)
@@ -31,7 +23,7 @@ class SimCiphertext:
     polynomials: int = 2
 
 
-class SimEngine:
+class SimEngine(CheckedEngine):
     """Engine on float64 slots, complex ones after a product with i.
 
     bound    largest absolute slot value that a real ciphertext survives at level 0; ABOVE times that above it
@@ -53,7 +45,8 @@ class SimEngine:
         ring = ring_for(max_level, rings)
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
         self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
-        self.bound, self.outside, self.rotations, self.beyond = bound, outside, rotations, 0
+        self.bound, self.outside, self.beyond = bound, outside, 0
+        self.rotations = rotations
 
     pairs = True
 
@@ -75,50 +68,41 @@ class SimEngine:
             raise UserError(f"{slots} slots reach {worst:.3g}, and {most}")
         self.beyond += slots
 
-    def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
+    def _plain(self, a: SimCiphertext, b: Public, sign: int) -> SimCiphertext:
         return self._result(a.values + sign * np.asarray(b, dtype=np.float64), a.level, a.polynomials)
 
-    def add(self, a, b):
+    def _add(self, a: SimCiphertext, b: SimCiphertext | Public) -> SimCiphertext:
         if not isinstance(b, SimCiphertext):
             return self._plain(a, b, 1)
         return self._result(a.values + b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
 
-    def sub(self, a, b):
+    def _sub(self, a: SimCiphertext, b: SimCiphertext | Public) -> SimCiphertext:
         if not isinstance(b, SimCiphertext):
             return self._plain(a, b, -1)
         return self._result(a.values - b.values, min(a.level, b.level), max(a.polynomials, b.polynomials))
 
-    def mul(self, a, b):
+    def _mul(self, a: SimCiphertext, b: SimCiphertext | Public) -> SimCiphertext:
         if isinstance(b, SimCiphertext):
-            need_polynomials(a.polynomials, 2, "a product")
-            need_polynomials(b.polynomials, 2, "a product")
-            return self._result(a.values * b.values, self._down(min(a.level, b.level)), 3)
-        if isinstance(b, int):  # a product with an integer is a sum of copies: no level
+            return self._result(a.values * b.values, min(a.level, b.level) - 1, 3)
+        if isinstance(b, int):
             return self._result(a.values * b, a.level, a.polynomials)
-        return self._result(a.values * np.asarray(b, dtype=np.float64), self._down(a.level), a.polynomials)
+        return self._result(a.values * np.asarray(b, dtype=np.float64), a.level - 1, a.polynomials)
 
-    def square(self, a):
-        need_polynomials(a.polynomials, 2, "a square")
-        return self._result(a.values * a.values, self._down(a.level), 3)
+    def _square(self, a: SimCiphertext) -> SimCiphertext:
+        return self._result(a.values * a.values, a.level - 1, 3)
 
-    def relinearize(self, a):
-        need_polynomials(a.polynomials, 3, "a relinearization")
+    def _relinearize(self, a: SimCiphertext) -> SimCiphertext:
         return SimCiphertext(a.values, min(a.level, self.key_switch_level), 2)
 
-    def rotate(self, a, step):
-        need_polynomials(a.polynomials, 2, "a rotation")
-        if self.rotations is not None and step % self.slots not in self.rotations:
-            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
+    def _rotate(self, a: SimCiphertext, step: int) -> SimCiphertext:
         return SimCiphertext(np.roll(a.values, -step), min(a.level, self.key_switch_level), 2)
 
-    def times_i(self, a):
+    def _times_i(self, a: SimCiphertext) -> SimCiphertext:
         return SimCiphertext(a.values * 1j, a.level, a.polynomials)
 
-    def bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
-        need_bootstrap(self.refreshed)
+    def _bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
         assert self.refreshed is not None
         for ct in cts:
-            need_polynomials(ct.polynomials, 2, "a bootstrap")
             if (worst := float(np.abs(ct.values).max())) > 1.0 + 1e-9:
                 self._beyond(int((np.abs(ct.values) > 1.0).sum()), worst, "a bootstrap takes slots of at most 1")
         return [SimCiphertext(ct.values, self.refreshed) for ct in cts]
@@ -129,10 +113,6 @@ class SimEngine:
     def load(self, data: bytes) -> SimCiphertext:
         return pickle.loads(data)
 
-    def _down(self, level: int) -> int:
-        need_level(level, self.max_level)
-        return level - 1
-
 
 class OneSlot(SimEngine):
     """The simulator on ciphertexts of one slot, which stands for them all; a public vector is zero there.
@@ -140,14 +120,14 @@ class OneSlot(SimEngine):
     For levels, polynomials and operations alone: they do not depend on the data.
     """
 
-    def _plain(self, a: SimCiphertext, b: object, sign: int) -> SimCiphertext:
+    def _plain(self, a: SimCiphertext, b: Public, sign: int) -> SimCiphertext:
         return super()._plain(a, 0.0 if isinstance(b, np.ndarray) else b, sign)
 
-    def mul(self, a, b):
-        return super().mul(a, 0.0 if isinstance(b, np.ndarray) else b)
+    def _mul(self, a: SimCiphertext, b: SimCiphertext | Public) -> SimCiphertext:
+        return super()._mul(a, 0.0 if isinstance(b, np.ndarray) else b)
 
 
-class SimOwner:
+class SimOwner(CheckedOwner):
     """Owner of the simulator: there is no secret, but the interface is the same.
 
     bootstrap   as of DesiloOwner: any but None simulates the one ring that can refresh its ciphertexts
@@ -172,10 +152,7 @@ class SimOwner:
     def dump_secret(self) -> bytes:
         return b""
 
-    def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
-        if not 0 <= level <= self.max_level:
-            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
-        check_fits(values, self.slots)
+    def _encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
         slots = np.zeros(self.slots)
         slots[: len(values)] = values
         return SimCiphertext(slots, level)

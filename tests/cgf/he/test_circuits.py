@@ -92,7 +92,7 @@ def run(owner_of, engine, softmax, x, valid=None, **options):
     session = Session(lambda max_level: owner_of(engine, max_level), **options)
     encrypted = Encrypted(softmax, session)
     weights = encrypted.weights(x, valid)
-    names = {needs.circuit.name for needs in session._needs.values()}
+    names = session.party.circuits()
     return weights, encrypted.record, names
 
 

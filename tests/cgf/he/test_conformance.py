@@ -13,7 +13,8 @@ from cgf.errors import UserError
 from cgf.he.delivery import handed_over, opened
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import OutOfLevels, ring_for, rings_of
+from cgf.he.engines.engine import ring_for, rings_of
+from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import SimEngine, SimOwner
 
 ENGINES = ("sim", "lanes_sim", "desilo", "lanes_desilo", "openfhe")

@@ -70,7 +70,7 @@ def run(owner_of, engine, softmax, x, valid, style="folded"):
     session = Session(lambda max_level: owner_of(engine, max_level), style=style)
     encrypted = Encrypted(softmax, session)
     weights = encrypted.weights(x, valid)
-    return weights, encrypted.record, {needs.circuit.name for needs in session._needs.values()}
+    return weights, encrypted.record, session.party.circuits()
 
 
 @pytest.mark.parametrize("trainable", ["layer", "head"])

@@ -1,0 +1,203 @@
+"""The rules that every engine and owner keeps, checked once: a new one is its bare operations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.engine import Ciphertext, is_public
+
+
+class OutOfLevels(UserError):
+    """A multiplication met a ciphertext at level 0."""
+
+
+def need_level(level: int, max_level: int) -> None:
+    if level < 1:
+        raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
+
+
+def need_polynomials(have: int, need: int, what: str) -> None:
+    if have != need:
+        raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
+
+
+def need_pairs(pairs: bool) -> None:
+    if not pairs:
+        raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
+
+
+def need_bootstrap(refreshed: int | None) -> None:
+    if refreshed is None:
+        raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
+
+
+def need_size(values: Any, most: float, what: str) -> None:
+    """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
+
+    An infinity makes desilofhe 2.0.0 take memory until there is none.
+    """
+    worst = np.max(np.abs(values), initial=0.0)
+    if not worst <= most:  # also where it is NaN
+        need = f"numbers of at most {most:.3g}" if most < sys.float_info.max else "finite numbers"
+        raise UserError(f"{what} needs {need}, and the largest is {worst:.3g}")
+
+
+def check_fits(values: np.ndarray, slots: int, most: float = sys.float_info.max) -> None:
+    """UserError for more values than slots, and for sizes as need_size says."""
+    if len(values) > slots:
+        raise UserError(f"a ciphertext takes at most {slots} values, and {len(values)} were given")
+    need_size(values, most, "encryption")
+
+
+class CheckedEngine:
+    """An Engine whose operations are checked here, and then done by the bare ones that a subclass gives.
+
+    A subclass gives ``level``, ``polynomials`` and the bare operations _add, _sub, _mul, _square, _relinearize and
+    _rotate. It gives _times_i where its slots are complex (``pairs``), and _bootstrap where it can refresh
+    (``refreshed``). A bare operation finds polynomials, levels and rotation keys in order. What a library alone
+    asks for, such as the size of a public number, is checked there.
+
+    rotations  the steps (modulo slots) whose keys it holds; None: all
+    Raises UserError, OutOfLevels where a product meets level 0.
+    """
+
+    slots: int
+    max_level: int
+    pairs: bool
+    refreshed: int | None = None
+    rotations: Collection[int] | None = None
+
+    def level(self, ct: Ciphertext) -> int:
+        raise NotImplementedError
+
+    def polynomials(self, ct: Ciphertext) -> int:
+        raise NotImplementedError
+
+    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+        return self._add(a, b)
+
+    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+        return self._sub(a, b)
+
+    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+        if isinstance(b, int):  # a product with an integer is a sum of copies: no level
+            return self._mul(a, b)
+        if not is_public(b):
+            need_polynomials(self.polynomials(a), 2, "a product")
+            need_polynomials(self.polynomials(b), 2, "a product")
+            need_level(self.level(b), self.max_level)
+        need_level(self.level(a), self.max_level)
+        return self._mul(a, b)
+
+    def square(self, a: Ciphertext) -> Ciphertext:
+        need_polynomials(self.polynomials(a), 2, "a square")
+        need_level(self.level(a), self.max_level)
+        return self._square(a)
+
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
+        need_polynomials(self.polynomials(a), 3, "a relinearization")
+        return self._relinearize(a)
+
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        need_polynomials(self.polynomials(a), 2, "a rotation")
+        if self.rotations is not None and step % self.slots not in self.rotations:
+            raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
+        return self._rotate(a, step)
+
+    def times_i(self, a: Ciphertext) -> Ciphertext:
+        need_pairs(self.pairs)
+        return self._times_i(a)
+
+    def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        need_bootstrap(self.refreshed)
+        for ct in cts:  # before the first of them took a minute
+            need_polynomials(self.polynomials(ct), 2, "a bootstrap")
+        return self._bootstrap(cts)
+
+    # -- the bare operations ---------------------------------------------------------------------
+
+    def _add(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def _sub(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def _mul(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def _square(self, a: Any) -> Any:
+        raise NotImplementedError
+
+    def _relinearize(self, a: Any) -> Any:
+        raise NotImplementedError
+
+    def _rotate(self, a: Any, step: int) -> Any:
+        raise NotImplementedError
+
+    def _times_i(self, a: Any) -> Any:
+        raise NotImplementedError
+
+    def _bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+        raise NotImplementedError
+
+
+class CheckedOwner:
+    """An Owner whose encryption is checked here, and then done by ``_encrypt``, the bare one that a subclass gives."""
+
+    slots: int
+    max_level: int
+
+    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
+        if not 0 <= level <= self.max_level:
+            raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        check_fits(values, self.slots, self._holds(level))
+        return self._encrypt(values, level)
+
+    def _holds(self, level: int) -> float:
+        """The largest size of a number that can be encrypted at a level."""
+        return sys.float_info.max
+
+    def _encrypt(self, values: np.ndarray, level: int) -> Any:
+        raise NotImplementedError
+
+
+class Wrapper:
+    """An Engine around others: all its operations go through one ``_apply(name, *operands)``."""
+
+    slots: int
+    max_level: int
+    pairs: bool
+    refreshed: int | None
+
+    def _apply(self, name: str, *operands: Any) -> Any:
+        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its one operand."""
+        raise NotImplementedError
+
+    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+        return self._apply("add", a, b)
+
+    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+        return self._apply("sub", a, b)
+
+    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+        return self._apply("mul", a, b)
+
+    def square(self, a: Ciphertext) -> Ciphertext:
+        return self._apply("square", a)
+
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
+        return self._apply("relinearize", a)
+
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        return self._apply("rotate", a, step)
+
+    def times_i(self, a: Ciphertext) -> Ciphertext:
+        return self._apply("times_i", a)
+
+    def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        return self._apply("bootstrap", cts)

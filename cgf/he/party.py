@@ -1,0 +1,157 @@
+"""One process of an evaluation, without torch: its keys; scores in, encrypted, computed on, decrypted, weights out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.delivery import handed_over, opened
+from cgf.he.dryrun import CircuitCost, dry_run
+from cgf.he.engines.check import Checking, Divergence
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import BOOTSTRAPPABLE, Engine, Owner, encrypt_all, finish, library_of, rings_of
+from cgf.he.engines.sim import SimOwner
+from cgf.he.layer_record import LayerRecord
+from cgf.he.packed import Packed, Rows
+from cgf.memory import keep_freed_memory
+
+NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
+TENFOLD = 10.0  # a value that is off by more than so many times the stated noise is a fault
+KEPT = 64  # dry runs that a party remembers
+
+
+class Party:
+    """Engines, keys and dry runs of one process, made when first needed and kept.
+
+    make_owner, max_level, style, check: see cgf.he.session.Session. Several threads may ask for ``needs``.
+    """
+
+    def __init__(
+        self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded", check: bool = False
+    ) -> None:
+        if max_level is not None and not isinstance(max_level, int):
+            raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
+        if not isinstance(check, bool):
+            raise UserError(f"he.check must be true or false, and {check!r} was given")
+        self._make_owner, self.max_level, self.style, self.check = make_owner, max_level, style, check
+        self.rings, library = rings_of(make_owner), library_of(make_owner)
+        if check and self.rings == (BOOTSTRAPPABLE,):
+            raise UserError(
+                "he.check=true needs an engine without bootstraps, since how far they may be off is not stated, and "
+                "he.owner.bootstrap asks for them: he.owner.bootstrap=null"
+            )
+        self.noise = NOISE if library is None else library.noise  # as the library states it
+        self._owners: dict[int, Owner] = {}
+        self._rotations: dict[int, frozenset[int]] = {}
+        self._needs: dict[Any, CircuitCost] = {}
+        self._lock = threading.Lock()
+
+    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
+        # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
+        # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
+        # an id comes back once its object is gone)
+        masks = None if rows.valid is None else rows.valid.tobytes()
+        place = rows.first if isinstance(rows.first, int) else rows.first.tobytes()
+        key = (softmax, softmax.exponential, columns, rows.shape, place, masks, rows.counts.tobytes())
+        with self._lock:
+            if key not in self._needs:
+                while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each
+                    self._needs.pop(next(iter(self._needs)))
+                self._needs[key] = dry_run(softmax, rows, columns, self.style, self.max_level, self.rings)
+            return self._needs[key]
+
+    def circuits(self) -> set[str]:
+        """Names of the circuits that were asked for so far."""
+        return {needs.circuit.name for needs in self._needs.values()}
+
+    def make(self, sizes: dict[int, frozenset[int]]) -> None:
+        """Engines of these max_levels, with keys for these rotation steps."""
+        for max_level, rotations in sizes.items():
+            self._evaluator(max_level, rotations)
+
+    def _owner(self, max_level: int) -> Owner:
+        if max_level not in self._owners:
+            keep_freed_memory()
+            self._owners[max_level] = self._make_owner(max_level=max_level)
+        return self._owners[max_level]
+
+    def _evaluator(self, max_level: int, rotations: frozenset[int]) -> Engine:
+        """One with the keys asked for so far."""
+        self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
+        return self._owner(max_level).evaluator(self._rotations[max_level])
+
+    def run(self, softmax: Any, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
+        """Weights (R, N) of scores (R, N), one set of ciphertexts, and its levels, ops and seconds."""
+        needs = self.needs(softmax, rows, matrix.shape[1])
+        owner, evaluator = self._pair(softmax, needs)
+        if not self.check:
+            return _run(needs, owner, evaluator, matrix, rows)
+        reference = SimOwner(needs.max_level, rings=self.rings)
+        tolerance = TENFOLD * self.noise * softmax.amplification
+        both = Checking((reference, reference.evaluator(needs.rotations)), (owner, evaluator), tolerance)
+        try:
+            return _run(needs, both, both, matrix, rows)
+        except Divergence as found:
+            raise Divergence(
+                f"he.check: the simulator and the engine {owner.library.name} part in softmax '{softmax.name}' of "
+                f"layer {softmax.layer} at {found}"
+            ) from None
+
+    def _pair(self, softmax: Any, needs: CircuitCost) -> tuple[Owner, Engine]:
+        """The owner of this size and its evaluator. UserError where they cannot run the circuit."""
+        if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
+            raise UserError(
+                f"softmax '{softmax.name}' needs bootstraps here, and the engine has no key for them: "
+                "he.owner.bootstrap=small (13 GiB) or medium (21.5 GiB), with he.workers=1"
+            )
+        owner = self._owner(needs.max_level)
+        if owner.slots != needs.layout.slots:
+            raise UserError(f"the plan needs {needs.layout.slots} slots, and the engine has {owner.slots}")
+        return owner, self._evaluator(needs.max_level, needs.rotations)
+
+
+class Laps:
+    """Seconds by name, each since the lap before; laps of one name are summed."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self._last = time.perf_counter()
+
+    def __call__(self, name: str) -> None:
+        before, self._last = self._last, time.perf_counter()
+        self.seconds[name] += self._last - before  # type: ignore[assignment]
+
+
+def _run(
+    needs: CircuitCost, owner: Any, evaluator: Any, matrix: np.ndarray, rows: Rows
+) -> tuple[np.ndarray, LayerRecord]:
+    """Encrypted by the owner, run by the evaluator, which hands over what the owner decrypts."""
+    engine, layout, lap = Counting(evaluator), needs.layout, Laps()
+    vectors = layout.pack(matrix * needs.circuit.input_scale)
+    lap("pack")
+    cts = tuple(encrypt_all(owner, vectors, needs.max_level))
+    lap("encrypt")
+    result = needs.circuit.run(Packed(engine, layout, rows, cts))
+    answers = handed_over(engine, result.cts)
+    spent = finish(evaluator, answers) or engine.seconds
+    lap("circuit")
+    answered = opened(owner, answers, len(result.cts))
+    lap("decrypt")
+    weights = needs.circuit.opened(layout.unpack(answered))
+    lap("pack")
+    ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
+    return weights, LayerRecord(
+        levels=needs.max_level - result.level,
+        levels_counted=needs.levels,
+        slots={layout.slots},
+        ops=Counter(engine.ops),
+        seconds=Counter({**spent, **lap.seconds}),
+        circuits=Counter(ran),
+        overflow=getattr(evaluator, "beyond", 0),
+    )
