@@ -1,4 +1,4 @@
-"""A model made ready to be subject at: its own weights or a checkpoint, with an exponent observed in every layer."""
+"""A model made ready for observation: its own weights or a checkpoint, an exponent observed in every layer."""
 
 from __future__ import annotations
 

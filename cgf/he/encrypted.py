@@ -35,12 +35,12 @@ class Encrypted(Around):
     Several threads may run the model at once: each has a record of its own, which ``taken`` hands out.
     """
 
-    training = False  # of this slot alone, see __init__
+    training = False  # set on the slot alone: what training adds to a reading has no counterpart here
 
     def __init__(self, softmax: Softmax, session: Session) -> None:
         super().__init__(softmax)
         self.session = session
-        softmax.training = False  # what a training adds to the reading in the clear has no counterpart here
+        softmax.training = False
         self._own = threading.local()
 
     @property
