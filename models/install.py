@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from torch import nn
 
@@ -81,14 +81,20 @@ def install(model: nn.Module, softmax: S | Callable[[int], S], expected: int | N
     expected = expected if expected is not None else configured_layers(model)
     if expected is not None and found != expected:
         raise UserError(f"{type(model).__name__} has {expected} layers, and {found} attentions were found")
-    slots: list[S] = [
-        copy.deepcopy(softmax) if isinstance(softmax, Softmax) else softmax(layer) for layer in range(found)
-    ]
+    make = _maker(softmax)
+    slots = [make(layer) for layer in range(found)]
     uninstall(model)
     for layer, slot in enumerate(slots):
         slot.layer = layer
     _swap(model, attention_modules(model), slots)
     return slots
+
+
+def _maker(softmax: S | Callable[[int], S]) -> Callable[[int], S]:
+    """Of a Softmax a copy for every layer; a function is what it is."""
+    if isinstance(softmax, Softmax):
+        return lambda _: cast("S", copy.deepcopy(softmax))
+    return cast("Callable[[int], S]", softmax)
 
 
 def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
