@@ -64,7 +64,8 @@ def train(cfg: DictConfig, name: str) -> None:
                 "match what is inside it: distill.cache=null"
             )
         with main_first():
-            train_set = taught(train_set, teacher, installed_softmaxes(teacher.model), collate, cfg.distill.cache)
+            softmaxes_there = [slot.softmax for slot in installed_softmaxes(teacher.model)]
+            train_set = taught(train_set, teacher, softmaxes_there, collate, cfg.distill.cache)
         collate, teacher = train_set.collate(collate), None
     trainer = Trainer(
         host,

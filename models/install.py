@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TypeVar, cast
 
 from torch import nn
 
 from cgf.errors import UserError
 from cgf.models import timm_attention, transformers_attention
+from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Slot
 
-# what stands at the softmax of one layer: a Softmax, or something that offers scores() and weights()
-Slot = Any
+S = TypeVar("S", bound=Slot)
 
 SOFTMAX = re.compile(r"softmax\(|scaled_dot_product_attention\(|multi_head_attention_forward\(")
 
@@ -67,10 +68,10 @@ def attention_blocks(model: nn.Module) -> list[nn.Module]:
     return blocks
 
 
-def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: int | None = None) -> list[Slot]:
+def install(model: nn.Module, softmax: S | Callable[[int], S], expected: int | None = None) -> list[S]:
     """Gives every attention layer its own softmax and returns them, in layer order.
 
-    softmax   a Softmax, copied for every layer, or a function of the layer index
+    softmax   a Softmax, copied for every layer, or a function of the layer index that gives what stands there
     expected  how many attentions there must be; None: as many as the model's configuration says
 
     All or nothing: everything is checked before the first layer changes. A second install replaces the
@@ -80,7 +81,7 @@ def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: i
     expected = expected if expected is not None else configured_layers(model)
     if expected is not None and found != expected:
         raise UserError(f"{type(model).__name__} has {expected} layers, and {found} attentions were found")
-    make = softmax if callable(softmax) and not hasattr(softmax, "weights") else lambda _: copy.deepcopy(softmax)
+    make = _maker(softmax)
     slots = [make(layer) for layer in range(found)]
     uninstall(model)
     for layer, slot in enumerate(slots):
@@ -89,12 +90,19 @@ def install(model: nn.Module, softmax: Slot | Callable[[int], Slot], expected: i
     return slots
 
 
-def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: list[Slot]) -> None:
+def _maker(softmax: S | Callable[[int], S]) -> Callable[[int], S]:
+    """Of a Softmax a copy for every layer; a function is what it is."""
+    if isinstance(softmax, Softmax):
+        return lambda _: cast("S", copy.deepcopy(softmax))
+    return cast("Callable[[int], S]", softmax)
+
+
+def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
     in_timm = {name for name, _ in timm_attention.find(model)}
     for (name, module), slot in zip(found, slots, strict=True):
-        if hasattr(slot, "sized"):
-            slot.sized((timm_attention if name in in_timm else transformers_attention).heads(module))
-        (timm_attention if name in in_timm else transformers_attention).swap(model, name, module, slot)
+        adapter = timm_attention if name in in_timm else transformers_attention
+        slot.sized(adapter.heads(module))
+        adapter.swap(model, name, module, slot)
     if not in_timm:
         transformers_attention.switch_on(model)
 
@@ -105,7 +113,7 @@ def uninstall(model: nn.Module) -> int:
 
 
 @contextmanager
-def installed(model: nn.Module, softmax: Slot | Callable[[int], Slot]) -> Iterator[list[Slot]]:
+def installed(model: nn.Module, softmax: S | Callable[[int], S]) -> Iterator[list[S]]:
     """install for the length of a with block; what stood there before comes back afterwards."""
     before = installed_softmaxes(model)
     slots = install(model, softmax)
@@ -114,11 +122,11 @@ def installed(model: nn.Module, softmax: Slot | Callable[[int], Slot]) -> Iterat
     finally:
         uninstall(model)
         if before:
-            install(model, lambda layer: before[layer])
+            install(model, before.__getitem__)
 
 
 def installed_softmaxes(model: nn.Module) -> list[Slot]:
-    """The softmaxes in place, in layer order; empty where nothing is installed."""
+    """What stands at the softmaxes, in layer order; empty where nothing is installed."""
     return timm_attention.installed(model) or transformers_attention.installed(model)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
+from cgf.softmax.base import Softmax
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
@@ -41,19 +42,15 @@ def checked(host: Host, causal: bool | None = None) -> Host:
 
 
 @dataclass(eq=False)
-class Stand:
+class Stand(Softmax):
     """An exact softmax without torch's: what else computes one shows.
 
     valid  the mask that it was given, None before a batch came
     """
 
-    layer: int = 0
-    training: bool = False
-    batch: int = 0  # samples, 0 before any came
-    valid: Tensor | None = None
-
-    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
-        return (query @ key.transpose(-2, -1)) * scaling
+    name: ClassVar[str] = "stand"
+    batch: int = field(default=0, init=False)  # samples, 0 before any came
+    valid: Tensor | None = field(default=None, init=False)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         self.batch, self.valid = len(scores), None if valid is None else valid.expand(scores.shape)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from cgf.errors import UserError
+from cgf.softmax.slot import Slot
 
 if TYPE_CHECKING:
     from timm.layers.attention import Attention
@@ -28,9 +29,9 @@ class SwappedAttention(nn.Module):
     attn_drop: nn.Module
     proj_drop: nn.Module
     original: Attention
-    softmax: Any
+    softmax: Slot
 
-    def __init__(self, original: Attention, softmax: Any) -> None:
+    def __init__(self, original: Attention, softmax: Slot) -> None:
         super().__init__()
         for name, child in original.named_children():
             self.add_module(name, child)
@@ -80,7 +81,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(name, m) for name, m in model.named_modules() if type(m) in kinds]
 
 
-def installed(model: nn.Module) -> list[Any]:
+def installed(model: nn.Module) -> list[Slot]:
     return [m.softmax for m in model.modules() if isinstance(m, SwappedAttention)]
 
 
@@ -95,7 +96,7 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     return [(m.qkv, slice(0, m.attn_dim)) for m in swapped]  # type: ignore[misc]
 
 
-def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
+def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
     _put(model, name, SwappedAttention(module, softmax))  # type: ignore[arg-type]  # one that find gave
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cgf.errors import UserError
+from cgf.softmax.slot import Slot
 
 NAME = "cgf"  # under which the attention and the mask function are registered
 SLOT = "_cgf_softmax"  # attribute of an attention module that holds its softmax
@@ -63,7 +64,7 @@ def attention(
     sliding window. Returns the output (B, Q, H, D) and the weights (B, H, Q, K). Raises UserError for whatever else a
     host adds to its scores or weights.
     """
-    softmax = getattr(module, SLOT, None)
+    softmax: Slot | None = getattr(module, SLOT, None)
     if softmax is None:
         raise UserError(
             f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use cgf.models.install"
@@ -148,7 +149,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
     ]
 
 
-def installed(model: nn.Module) -> list[Any]:
+def installed(model: nn.Module) -> list[Slot]:
     return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
 
 
@@ -170,7 +171,7 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     return found
 
 
-def swap(model: nn.Module, name: str, module: nn.Module, softmax: Any) -> None:
+def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
     object.__setattr__(module, SLOT, softmax)
 
 

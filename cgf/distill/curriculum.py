@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
 from cgf.softmax.exact import Exact
+from cgf.softmax.slot import Around, Slot
 
 
 @dataclass
@@ -32,12 +33,12 @@ class Curriculum:
         if not isinstance(self.share, int | float) or isinstance(self.share, bool) or not 0 <= self.share <= 1:
             raise UserError(f"train.staged must be a share of the steps from 0 to 1, and {self.share!r} was given")
 
-    def watch(self, softmaxes: Sequence[Any]) -> None:
-        """Takes the installed softmaxes, in layer order, in hand."""
+    def watch(self, softmaxes: Sequence[Softmax]) -> Sequence[Slot]:
+        """What is to be installed for these softmaxes, in layer order: they themselves where nothing is staged."""
         self._layers = self.replaced = len(softmaxes)
-        if self.share:
-            for layer, softmax in enumerate(softmaxes):
-                self._stage(layer, softmax)
+        if not self.share:
+            return softmaxes
+        return [LayerStage(softmax, partial(self._waits, layer)) for layer, softmax in enumerate(softmaxes)]
 
     def at(self, progress: float) -> int:
         """How many layers are replaced at ``progress`` (from 0 to 1) of the steps; takes effect at once."""
@@ -45,24 +46,34 @@ class Curriculum:
             self.replaced = min(self._layers, 1 + int((self._layers - 1) * progress / self.share + 1e-9))
         return self.replaced
 
-    def _stage(self, layer: int, softmax: Any) -> None:
-        own_scores, own_weights, exact = softmax.scores, softmax.weights, Exact()
-        own: list[Tensor] = []  # the replacement's scores of a pass through a layer that waits
+    def _waits(self, layer: int) -> bool:
+        return layer >= self.replaced
 
-        def scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
-            if not softmax.training or layer < self.replaced:
-                return own_scores(query, key, scaling)
-            own[:] = [own_scores(query, key, scaling)] if softmax.observers else []
-            return Softmax.scores(exact, query, key, scaling)
 
-        def weights(scores: Tensor, valid: Tensor | None = None) -> Tensor:
-            if not softmax.training or layer < self.replaced:
-                return own_weights(scores, valid)
-            if softmax.observers:
-                own_weights(own.pop() if own else scores, valid)
-            elif not softmax.uses_exponential:
-                with torch.no_grad():
-                    own_weights(scores, valid)
-            return exact.weights(scores, valid)
+class LayerStage(Around):
+    """Exact softmax in training while its layer ``waits``; a replacement that is observed or measures does so then."""
 
-        softmax.scores, softmax.weights = scores, weights
+    def __init__(self, softmax: Softmax, waits: Callable[[], bool]) -> None:
+        super().__init__(softmax)
+        self._waits, self._exact = waits, Exact()
+        self._own: list[Tensor] = []  # the replacement's scores of a pass through a layer that waits
+
+    @property
+    def exact(self) -> bool:
+        return self.training and self._waits()
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        if not self.exact:
+            return super().scores(query, key, scaling)
+        self._own[:] = [super().scores(query, key, scaling)] if self.softmax.observers else []
+        return Softmax.scores(self._exact, query, key, scaling)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        if not self.exact:
+            return super().weights(scores, valid)
+        if self.softmax.observers:
+            super().weights(self._own.pop() if self._own else scores, valid)
+        elif not self.softmax.uses_exponential:
+            with torch.no_grad():
+                super().weights(scores, valid)
+        return self._exact.weights(scores, valid)

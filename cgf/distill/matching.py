@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cgf.distill.penalty import finite
 from cgf.errors import UserError
+from cgf.models.install import install
+from cgf.softmax.slot import Around, Slot
 
 
 @dataclass
@@ -38,9 +39,9 @@ class Matching:
         return bool(self.hidden or self.attention)
 
     def watch(
-        self, student: nn.Module, softmaxes: Sequence[Any], teacher: nn.Module | None, teachers: Sequence[Any]
+        self, student: nn.Module, softmaxes: Sequence[Slot], teacher: nn.Module | None, teachers: Sequence[Slot]
     ) -> None:
-        """Listens to both models and to the softmaxes that are installed in them, in layer order.
+        """Listens to both models and to what is installed in them, in layer order; of weights by taps around it.
 
         UserError without a teacher, or with one of another depth.
         """
@@ -62,8 +63,7 @@ class Matching:
                         lambda _m, _i, out, kept=kept: kept[0].append(out[0] if isinstance(out, tuple) else out)
                     )
             if self.attention:
-                for slot in slots:
-                    _tap(slot, kept[1])
+                install(model, _tapped(slots, kept[1]))
 
     def start(self) -> None:
         """Forgets what earlier passes (a validation, say) left."""
@@ -88,7 +88,9 @@ class Matching:
         return torch.stack(parts).sum()
 
 
-def _mean(own: list[Tensor], theirs: list[Tensor], what: str, padding: Tensor | None, reduce: Any) -> Tensor:
+def _mean(
+    own: list[Tensor], theirs: list[Tensor], what: str, padding: Tensor | None, reduce: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Mean over layers and tokens of reduce(difference), which gives (B, Q)."""
     layers = []
     for a, b in zip(own, theirs, strict=True):
@@ -102,16 +104,20 @@ def _mean(own: list[Tensor], theirs: list[Tensor], what: str, padding: Tensor | 
     return torch.stack(layers).mean()
 
 
-def _tap(slot: Any, kept: list[Tensor]) -> None:
-    """Keeps every answer of a softmax's ``weights``."""
-    own = slot.weights
+class WeightsTap(Around):
+    """Adds every batch of weights that the inner slot gives to ``kept``."""
 
-    def weights(scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        result = own(scores, valid)
-        kept.append(result)
-        return result
+    def __init__(self, inner: Slot, kept: list[Tensor]) -> None:
+        super().__init__(inner)
+        self.kept = kept
 
-    slot.weights = weights
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        self.kept.append(super().weights(scores, valid))
+        return self.kept[-1]
+
+
+def _tapped(slots: Sequence[Slot], kept: list[Tensor]) -> Callable[[int], WeightsTap]:
+    return lambda layer: WeightsTap(slots[layer], kept)
 
 
 def layers_of(model: nn.Module, count: int) -> list[nn.Module]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from cgf.distill.penalty import RangePenalty, finite
 from cgf.distill.row_sum import RowSumPenalty, row_sums
 from cgf.errors import UserError
+from cgf.softmax.base import Softmax
 
 
 @dataclass
@@ -47,7 +48,7 @@ class RangeControl:
         if not finite(self.ramp) or not 0 <= self.ramp <= 1:
             raise UserError(f"penalty.ramp must be a share of the steps from 0 to 1, and {self.ramp!r} was given")
 
-    def watch(self, softmaxes: list[Any]) -> None:
+    def watch(self, softmaxes: Sequence[Softmax]) -> None:
         """Listens to these softmaxes, in layer order.
 
         UserError where a penalty with a weight meets a softmax without an exponent: such a softmax shows its
@@ -64,7 +65,7 @@ class RangeControl:
                     f"exponent), and '{softmax.name}' is none"
                 )
 
-    def _observe(self, bound: float, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
+    def _observe(self, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not softmax.training:
             return
         found = {}

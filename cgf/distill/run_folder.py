@@ -15,6 +15,7 @@ from cgf.errors import UserError
 from cgf.former import current_names
 from cgf.lock import locked
 from cgf.results import read_json, read_lines, run_info, write_text
+from cgf.softmax.base import Softmax
 
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
@@ -133,7 +134,7 @@ class RunFolder:
                 path.unlink()
 
     def saver(
-        self, host: Any, softmaxes: list[Any], config: dict[str, Any], seed: int, task: Any
+        self, host: Any, softmaxes: list[Softmax], config: dict[str, Any], seed: int, task: Any
     ) -> Callable[[Path, dict[str, Any], TrainingState], Path]:
         """The function that writes a checkpoint of this run, for the Trainer."""
         about = run_info(config, seed, task.revision(), host.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from cgf.models.install import install, installed_softmaxes
 from cgf.models.load import from_checkpoint
 from cgf.named import plain
 from cgf.softmax.exact import Exact
+from cgf.softmax.slot import Slot
 
 LOADERS = ("cgf.models.bert.load", "cgf.models.dino.load", "cgf.models.llama.load", "cgf.models.vit.load")
 
@@ -59,7 +60,7 @@ def teacher_of(
     return _fitting(from_checkpoint(checkpoint)[0], host)
 
 
-def softmaxes_of(teacher: Host | None) -> list[Any]:
+def softmaxes_of(teacher: Host | None) -> Sequence[Slot]:
     """The teacher's softmaxes, by layer; a model without any gets exact ones, which compute the same."""
     if teacher is None:
         return []

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from cgf.cache import keep
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_by_length, evaluate
+from cgf.softmax.base import Softmax
 
 BATCH = 64
 Collate = Callable[[Sequence[Any]], dict[str, Tensor]]
@@ -56,7 +57,7 @@ def _collate(collate: Collate, items: Sequence[dict[str, Any]]) -> dict[str, Ten
 def taught(
     samples: Any,
     teacher: Any,
-    softmaxes: Sequence[Any],
+    softmaxes: Sequence[Softmax],
     collate: Collate,
     cache: str,
     say: Callable[[str], None] = print,
@@ -84,7 +85,7 @@ def taught(
     return WithTeacherLogits(samples, logits)
 
 
-def _key(samples: Any, teacher: Any, softmaxes: Sequence[Any]) -> str:
+def _key(samples: Any, teacher: Any, softmaxes: Sequence[Softmax]) -> str:
     """Of all that the logits depend on."""
     digest = hashlib.sha256()
     for owner, tensors in [

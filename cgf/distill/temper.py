@@ -22,8 +22,8 @@ from cgf.distill.processes import say
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import installed, installed_softmaxes, query_projections
-from cgf.softmax.base import Softmax
 from cgf.softmax.exact import Exact
+from cgf.softmax.slot import Around
 
 FACTORS = (1.0, *(2.0 ** (k / 4) for k in range(4, -21, -1) if k))  # 2 to 1/32; 1 first: of equals it is taken
 
@@ -45,7 +45,7 @@ def temper(
     training = host.model.training
     host.model.eval()
     _check_scaling(host, {key: value[:2] for key, value in batch.items()}, projections)
-    with torch.no_grad(), installed(host.model, lambda layer: Tempering(softmaxes[layer])) as slots:
+    with torch.no_grad(), installed(host.model, lambda layer: FactorSearch(softmaxes[layer])) as slots:
         host.logits(batch)
     host.model.train(training)
     for (linear, rows), slot in zip(projections, slots, strict=True):
@@ -79,7 +79,7 @@ def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple
     handles = [linear.register_forward_hook(partial(doubled, rows=rows)) for linear, rows in projections]
     softmaxes = installed_softmaxes(host.model)
     try:
-        with torch.no_grad(), installed(host.model, lambda layer: Doubling(softmaxes[layer])) as slots:
+        with torch.no_grad(), installed(host.model, lambda layer: ScalingProbe(softmaxes[layer])) as slots:
             host.logits({key: torch.cat([value, value]) for key, value in batch.items()})
     finally:
         for handle in handles:
@@ -92,15 +92,10 @@ def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple
             )
 
 
-class Doubling:
-    """Stands at the softmax of a layer: notes whether the scores of the second half are twice those of the first."""
+class ScalingProbe(Around):
+    """Notes whether the scores of the second half of the samples are twice those of the first."""
 
-    def __init__(self, softmax: Softmax) -> None:
-        self.softmax, self.training, self.layer = softmax, False, softmax.layer
-        self.doubled = False
-
-    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
-        return self.softmax.scores(query, key, scaling)
+    doubled = False
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Exact weights (B, H, Q, K) of the first half of the samples, twice."""
@@ -109,15 +104,10 @@ class Doubling:
         return Exact().weights(torch.cat([once, once]), valid)
 
 
-class Tempering:
-    """Stands at the softmax of a layer: picks each head's factor on the batch that it sees, and goes on with it."""
+class FactorSearch(Around):
+    """Picks each head's factor on the batch that it sees, and goes on with it."""
 
-    def __init__(self, softmax: Softmax) -> None:
-        self.softmax, self.training, self.layer = softmax, False, softmax.layer
-        self.factors: list[float] = []
-
-    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
-        return self.softmax.scores(query, key, scaling)
+    factors: list[float]
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Weights (B, H, Q, K) of scores times each head's factor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,11 @@ from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.errors import UserError
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
+from cgf.models.install import install
 from cgf.named import arguments
 from cgf.results import write_json
+from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Slot
 
 
 @dataclass
@@ -62,7 +65,7 @@ class Trainer:
     """
 
     host: Any
-    softmaxes: list[Any]
+    softmaxes: list[Softmax]
     train_set: Any
     val_set: Any
     collate: Callable[[list[Any]], dict[str, Tensor]]
@@ -73,7 +76,7 @@ class Trainer:
     seed: int
     save: Callable[[Path, dict[str, Any], TrainingState], Any]
     teacher: Any = None
-    teachers: list[Any] = field(default_factory=list)
+    teachers: Sequence[Slot] = field(default_factory=list)
     matching: Matching = field(default_factory=Matching)
     tracker: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
@@ -94,14 +97,17 @@ class Trainer:
         self.progress = Progress()
         self.penalty.watch(self.softmaxes)
         self.curriculum = Curriculum(self.settings.staged)
-        self.curriculum.watch(self.softmaxes)
+        slots = self.curriculum.watch(self.softmaxes)
+        if self.settings.staged:
+            install(self.host.model, slots.__getitem__)
         optimizer = adamw(self.host.model, constants, self.settings, self.accelerator.device)
         forward = torch.compile(self.host.forward, dynamic=True) if self.settings.compile else self.host.forward
         classifier = Classifier(self.host.model, forward, constants)
         self.classifier, self.optimizer = self.accelerator.prepare(classifier, optimizer)
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
-        self.matching.watch(self.host.model, self.softmaxes, getattr(self.teacher, "model", None), self.teachers)
+        # taps go around stages: what is matched are the weights that the model goes on with
+        self.matching.watch(self.host.model, slots, getattr(self.teacher, "model", None), self.teachers)
         self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
         total = self.batches_per_epoch * self.settings.epochs
         self.total_steps = min(total, self.settings.max_steps or total)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
@@ -20,24 +21,17 @@ from cgf.he.encrypted import Encrypted, flatten
 from cgf.he.packed import Rows
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Around
 
 
-@dataclass
-class ShapeProbe:
-    """Stands in for a softmax and notes the shape of its scores and whether a mask is at work."""
+class ShapeProbe(Around):
+    """Keeps the scores that a softmax was given last, and their mask."""
 
-    softmax: Softmax
-    scores_seen: Any = None
-    valid: Any = None
-    training: bool = False
-    layer: int = 0
+    given: tuple[Tensor, Tensor | None]
 
-    def scores(self, query: Any, key: Any, scaling: float) -> Any:
-        return self.softmax.scores(query, key, scaling)
-
-    def weights(self, scores: Any, valid: Any = None) -> Any:
-        self.scores_seen, self.valid = scores, valid
-        return self.softmax.weights(scores, valid)
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        self.given = scores, valid
+        return super().weights(scores, valid)
 
 
 @dataclass
@@ -196,9 +190,9 @@ class EncryptedEvaluation:
 
         with self.installed(self.host.model, make):
             evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
-        shapes = [probe.scores_seen.shape for probe in probes]
+        shapes = [probe.given[0].shape for probe in probes]
         largest = max(range(len(probes)), key=lambda layer: shapes[layer][1] * shapes[layer][2])
-        matrix, mask, counts, shape = flatten(probes[largest].scores_seen, probes[largest].valid)
+        matrix, mask, counts, shape = flatten(*probes[largest].given)
         needs = self.session.needs(self.softmaxes[largest], Rows(shape, 0, mask, counts), matrix.shape[1])
         self._probed[index] = list(dict.fromkeys((heads, queries) for _, heads, queries, _ in shapes))
         return shape[1], shape[2], needs.layout.slots

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, merged
+from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Around, Slot
 
 
 def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
@@ -37,7 +39,7 @@ class Calibrator:
 
     heads: dict[tuple[int, int], Calibration] = field(default_factory=dict)
 
-    def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
+    def __call__(self, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not bool(y.isfinite().all()):
             raise UserError(
                 f"layer {softmax.layer} gives an exponent that is not finite: the scores of the layers "
@@ -67,29 +69,24 @@ def _numbers(tensor: Tensor | None, axis: int, head: int) -> Any:
     return tensor.select(axis, head).flatten(0, axis + 1).detach().cpu().numpy()
 
 
-@dataclass
-class Onlooker:
-    """Stands at a layer's softmax: ``drives`` makes the weights, ``looked`` is shown the same scores.
+class Onlooker(Around):
+    """Shows another softmax, the ``subject``, the scores that the inner slot makes the weights of.
 
     So a model runs as it was trained while the exponent of another softmax is observed.
     """
 
-    drives: Any
-    looked: Any
-    layer: int = 0
-    training: bool = False
+    def __init__(self, inner: Slot, subject: Softmax) -> None:
+        super().__init__(inner)
+        self.subject = subject
 
-    @property
-    def name(self) -> str:
-        return self.drives.name
-
-    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
-        return self.drives.scores(query, key, scaling)
+    def sized(self, heads: int) -> None:
+        super().sized(heads)
+        self.subject.sized(heads)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        self.looked.layer = self.layer
-        self.looked.weights(scores, valid)
-        return self.drives.weights(scores, valid)
+        self.subject.layer = self.layer
+        self.subject.weights(scores, valid)
+        return super().weights(scores, valid)
 
 
 @dataclass
@@ -113,7 +110,7 @@ class ExponentMonitor:
     row_sums: list[Tensor] = field(default_factory=list)
     places: dict[tuple[int, int], int] = field(default_factory=dict)  # (layer, head) -> entries beyond the guard
 
-    def __call__(self, softmax: Any, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
+    def __call__(self, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         entries, real = entries_that_count(y, valid), rows_of_real_tokens(valid, y.shape)
         own = softmax.intervals() or (None, None)
         domain, guard = self.domain or own[0], self.guard or own[1]
@@ -127,7 +124,7 @@ class ExponentMonitor:
         self.outside += beyond(entries, domain)
         self.row_sums.append(torch.stack([sums.min(), sums.median(), sums.max()]).detach().cpu())
 
-    def _count(self, softmax: Any, y: Tensor, valid: Tensor | None, guard: tuple[float, float] | None) -> None:
+    def _count(self, softmax: Softmax, y: Tensor, valid: Tensor | None, guard: tuple[float, float] | None) -> None:
         """Entries beyond the guard, by layer and head."""
         if guard is None or not (found := beyond(entries_that_count(y, valid), guard)):
             return

@@ -1,4 +1,4 @@
-"""A model made ready to be looked at: its own weights or a checkpoint, with an exponent observed in every layer."""
+"""A model made ready for observation: its own weights or a checkpoint, an exponent observed in every layer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cgf.models.install import install
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
+from cgf.softmax.slot import Slot
 
 FORWARDS = ("trained", "softmax")
 
@@ -51,17 +52,17 @@ def own_weights(
     make_host: Callable[[], Host], task: Any, split: str, softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A model as it comes, before any training; softmax None: CGF-softmax."""
-    looked = _with_exponent(softmax or CGF())
+    subject = _with_exponent(softmax or CGF())
     _check_forward(forward)
     host = make_host()
-    calibrator = _observe(host, looked, lambda _: Exact(), forward)
-    drives = "exact" if forward == "trained" else looked.name
+    calibrator = _observe(host, subject, lambda _: Exact(), forward)
+    drives = "exact" if forward == "trained" else subject.name
     return ObservedHost(
         f"{host.name}, own weights",
         host,
         task,
         task.dataset(split, host.inputs),
-        looked,
+        subject,
         drives,
         calibrator,
         host.source,
@@ -101,12 +102,12 @@ def of_checkpoint(
     )
 
 
-def _observe(host: Host, looked: Softmax, drives: Callable[[int], Softmax], forward: str) -> Calibrator:
+def _observe(host: Host, subject: Softmax, drives: Callable[[int], Softmax], forward: str) -> Calibrator:
     """Installs the softmax, or an onlooker beside the one that drives the model, and observes its exponent."""
     calibrator = Calibrator()
 
-    def slot(layer: int) -> Any:
-        own = copy.deepcopy(looked)
+    def slot(layer: int) -> Slot:
+        own = copy.deepcopy(subject)
         own.observers.append(calibrator)
         return own if forward == "softmax" else Onlooker(drives(layer), own)
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from cgf.plan.plan import Plan, statistics_levels
 from cgf.softmax.base import Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published
+from cgf.softmax.slot import Around
 from cgf.softmax.tensor import TensorRows
 from cgf.target import result_file
 
@@ -40,7 +40,10 @@ NAMED = (
 
 @dataclass
 class OpenCheckpoint:
-    """What an evaluation works on; ``softmaxes`` are those installed in the host, by layer."""
+    """What an evaluation works on; ``softmaxes`` are those installed in the host, by layer.
+
+    own_polynomials: each stands there with the polynomials that it comes with (``PolynomialReading``).
+    """
 
     checkpoint: Checkpoint
     host: Host
@@ -50,6 +53,7 @@ class OpenCheckpoint:
     collate: Callable[[list[Any]], dict[str, Any]]
     trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
     replaced: list[Softmax] | None = field(default=None, init=False)  # those trained, where others are in their place
+    own_polynomials: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.trained = [softmax.exponential for softmax in self.softmaxes]
@@ -67,9 +71,9 @@ class OpenCheckpoint:
         self.replaced = self.replaced or self.softmaxes
         self.softmaxes = install(self.host.model, softmax)
         self.trained = [own.exponential for own in self.softmaxes]
-        for own in self.softmaxes:
-            if isinstance(own, Published):
-                _with_polynomials(own)
+        self.own_polynomials = isinstance(softmax, Published)
+        if self.own_polynomials:
+            install(self.host.model, lambda layer: PolynomialReading(self.softmaxes[layer]))
 
     @property
     def domain(self) -> tuple[float, float] | None:
@@ -155,7 +159,7 @@ class OpenCheckpoint:
         """
         softmax = self.softmaxes[0]
         fixed = self.trained[0].method if self.trained[0] is not None else "exact"
-        if "weights" in vars(softmax):
+        if self.own_polynomials:
             fixed = "own"
         return {
             "model": self.host.name,
@@ -231,18 +235,16 @@ def _short(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _with_polynomials(softmax: Published) -> None:
-    """``weights`` becomes the softmax's reading; observers see what its intervals are about."""
-    softmax.weights = partial(_reading, softmax)  # type: ignore[method-assign]  # no closure: workers unpickle it
+class PolynomialReading(Around):
+    """Gives a softmax's reading for its weights; observers see what its intervals are about."""
 
-
-def _reading(softmax: Published, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-    found = softmax.reading(scores, valid)
-    if softmax.observers:
-        y = softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
-        for observer in softmax.observers:
-            observer(softmax, y, found, valid)
-    return found
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        weights = self.softmax.reading(scores, valid)
+        if self.softmax.observers:
+            y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
+            for observer in self.softmax.observers:
+                observer(self.softmax, y, weights, valid)
+        return weights
 
 
 def open_checkpoint(

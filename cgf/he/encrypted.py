@@ -20,6 +20,7 @@ from cgf.errors import UserError
 from cgf.he.layer_record import HeadErrors, LayerRecord
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Around
 from cgf.softmax.tensor import TensorRows
 
 TENFOLD = 10.0  # an error beyond so many times what is stated is no noise
@@ -28,16 +29,18 @@ MOST = 1e300
 HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined before; no plan's domain comes near
 
 
-class Encrypted:
+class Encrypted(Around):
     """Stands in for a layer's softmax in the model: same scores and masks in, decrypted weights out.
 
     Several threads may run the model at once: each has a record of its own, which ``taken`` hands out.
     """
 
+    training = False  # set on the slot alone: what training adds to a reading has no counterpart here
+
     def __init__(self, softmax: Softmax, session: Session) -> None:
-        self.softmax, self.session = softmax, session
-        self.name, self.layer, self.training = softmax.name, softmax.layer, False
-        softmax.training = False  # what a training adds to the reading in the clear has no counterpart here
+        super().__init__(softmax)
+        self.session = session
+        softmax.training = False
         self._own = threading.local()
 
     @property
@@ -51,9 +54,6 @@ class Encrypted:
         """This thread's record; a new one begins."""
         record, self._own.record = self.record, LayerRecord()
         return record
-
-    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
-        return self.softmax.scores(query, key, scaling)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """As Softmax.weights, for scores (B, H, Q, K), through ciphertexts; NaN for a ruined sample.

@@ -38,7 +38,8 @@ class Softmax:
 
     A class that gives ``weights`` too names in ``weights_follow`` the methods of ``DEFINING`` that they are computed
     by, in training and evaluation: a subclass may change those alone. TypeError, when the class is made, for a subclass
-    that changes another one and keeps the ``weights``, which would go on with the old definition.
+    that changes another one and keeps the ``weights``, which would go on with the old definition; and for one that
+    changes the ``weights`` alone, since an encrypted run would go on with the old definition.
 
     The public fields of the dataclass are its hyper-parameters: they come from the yaml and go into
     softmax.json. ``tensors`` are what training measured or learned beside the host's weights (BPMax's
@@ -67,8 +68,21 @@ class Softmax:
                     f"{cls.__name__} changes {method}, and the weights of {kept.__name__}, which it keeps, "
                     f"do not follow from {method}: it must give weights too"
                 )
+        newest = min(DEFINING, key=lambda method: age(cls, method))
+        given = cls.formula is not Softmax.formula  # else there is nothing that an encrypted run could go on with
+        if given and not follow and age(cls, "weights") < age(cls, newest):
+            raise TypeError(
+                f"{cls.__name__} changes weights and keeps the {newest}, which an encrypted run computes, of "
+                f"{cls.__mro__[age(cls, newest)].__name__}: it must give {newest} too, or name in weights_follow what "
+                "its weights are computed by"
+            )
         if "uses_exponential" in vars(cls):
             raise TypeError(f"{cls.__name__} states uses_exponential, and that is what derives from ExponentialSoftmax")
+
+    @property
+    def softmax(self) -> Softmax:
+        """Itself, as a slot has it (``cgf.softmax.slot``)."""
+        return self
 
     @property
     def uses_exponential(self) -> bool:

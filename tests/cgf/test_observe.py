@@ -100,7 +100,8 @@ def test_scores_that_ran_off_are_refused_by_layer():
 def test_an_onlooker_sees_one_softmax_and_drives_with_another():
     calibrator, looked = Calibrator(), CGF()
     looked.observers.append(calibrator)
-    slot = Onlooker(Exact(), looked, layer=2)
+    slot = Onlooker(Exact(), looked)
+    slot.layer = 2
     torch.testing.assert_close(slot.weights(scores(), VALID), Exact().weights(scores(), VALID), rtol=0, atol=0)
     y = np.concatenate(exponents(scores()))
     assert (calibrator.layers[2].low, calibrator.layers[2].high) == pytest.approx((y.min(), y.max()))

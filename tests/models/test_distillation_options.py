@@ -10,12 +10,12 @@ from resealed import reseal
 from safetensors.torch import load_file, save_file
 
 from cgf.config import build, compose
-from cgf.distill.curriculum import Curriculum
-from cgf.distill.matching import Matching, layers_of
+from cgf.distill.curriculum import Curriculum, LayerStage
+from cgf.distill.matching import Matching, WeightsTap, layers_of
 from cgf.distill.range_control import RangeControl
 from cgf.distill.teacher import softmaxes_of
 from cgf.errors import UserError
-from cgf.models.install import install
+from cgf.models.install import install, installed_softmaxes
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -101,11 +101,32 @@ def test_off_unless_asked_for():
     host, slots = digits()
     matching, curriculum = Matching(), Curriculum()
     matching.watch(host.model, slots, None, [])
-    curriculum.watch(slots)
-    assert matching.take() is None and not any("weights" in vars(s) or "scores" in vars(s) for s in slots)
+    assert curriculum.watch(slots) is slots and matching.take() is None
+    assert all(a is b for a, b in zip(installed_softmaxes(host.model), slots, strict=True))
     assert not any(block._forward_hooks for block in host.model.blocks)
     cfg = compose("train", ["distill=kd"])
     assert (cfg.distill.hidden, cfg.distill.attention, cfg.train.staged, cfg.train.label_smoothing) == (0, 0, 0, 0)
+
+
+def test_what_is_matched_are_the_weights_of_the_stage_and_the_flags_reach_the_softmax():
+    (student, own), (teacher, theirs) = digits(), digits(1, Exact())
+    curriculum, matching = Curriculum(1.0), Matching(attention=1.0)
+    install(student.model, (stages := curriculum.watch(own)).__getitem__)
+    matching.watch(student.model, stages, teacher.model, theirs)
+    slots = installed_softmaxes(student.model)
+    assert [(type(s), type(s.inner), s.softmax) for s in slots] == [
+        (WeightsTap, LayerStage, softmax) for softmax in own
+    ]
+    curriculum.at(0.0)
+    student.model.train()
+    passed(matching, student, teacher)
+    assert all(softmax.training for softmax in own) and [slot.layer for slot in slots] == [0, 1, 2, 3]
+    sums = [slot.weights(slot.scores(*torch.randn(2, 1, 2, 5, 3) * 3, 1.0)).sum(-1) for slot in slots]
+    exact = [torch.allclose(s, torch.ones_like(s), atol=1e-5) for s in sums]
+    assert exact == [False, True, True, True]  # the first layer is replaced, and CGF's rows do not sum to 1
+    student.model.eval()
+    student.forward(student.model, images())
+    assert not any(softmax.training for softmax in own)
 
 
 def test_matching_refuses_what_does_not_match():
@@ -141,9 +162,8 @@ def test_layers_are_replaced_one_after_another():
 @pytest.mark.parametrize("make", [CGF, GaussianKernel, lambda: BPMax(p=3)], ids=["cgf", "gaussian", "bpmax"])
 def test_a_layer_that_waits_is_exact_in_training_and_replaced_in_evaluation(make):
     q, k = torch.randn(2, 1, 2, 5, 3, generator=torch.Generator().manual_seed(1))
-    slots = [make(), make()]
     curriculum = Curriculum(1.0)
-    curriculum.watch(slots)
+    slots = curriculum.watch([make(), make()])
 
     def run(slot):
         return slot.weights(slot.scores(q, k, 0.5))
@@ -158,7 +178,7 @@ def test_a_layer_that_waits_is_exact_in_training_and_replaced_in_evaluation(make
     torch.testing.assert_close(run(slots[1]), plain)
     torch.testing.assert_close(run(slots[0]), wanted)
     if reference.tensors():  # it measures while it waits
-        torch.testing.assert_close(slots[1].denominator, reference.denominator)
+        torch.testing.assert_close(slots[1].softmax.denominator, reference.denominator)
     curriculum.at(1.0)
     torch.testing.assert_close(run(slots[1]), wanted)
     curriculum.at(0.0)
@@ -172,10 +192,10 @@ def test_a_layer_that_waits_shows_the_exponent_it_will_have(make):
     seen = []
     for waits in (False, True):
         query, key = torch.randn(2, 1, 2, 5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_()
-        slots = [make(), make()]
+        softmaxes = [make(), make()]
         curriculum, control = Curriculum(1.0), RangeControl(weight=1.0, bound=0.1, high=0.1)
-        control.watch(slots)
-        curriculum.watch(slots)
+        control.watch(softmaxes)
+        slots = curriculum.watch(softmaxes)
         curriculum.at(0.0 if waits else 1.0)
         slots[1].training = True
         slots[1].weights(slots[1].scores(query, key, 0.5))

@@ -14,6 +14,7 @@ from cgf.models.install import install
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
+from cgf.softmax.slot import Around
 
 HEADS, LENGTH = 4, 9
 
@@ -47,13 +48,13 @@ def weights_of(host, softmax, batch):
     """(weights, scores, valid) of every layer of one pass with ``softmax``."""
     seen = []
 
-    class ExponentMonitor(CGF):
+    class Record(Around):
         def weights(self, scores, valid=None):
-            found = softmax.weights(scores, valid)
-            seen.append((found, scores, valid))
-            return found
+            weights = super().weights(scores, valid)
+            seen.append((weights, scores, valid))
+            return weights
 
-    install(host.model, ExponentMonitor())
+    install(host.model, lambda _: Record(softmax))
     host.model.eval()  # BERT's own dropout
     with torch.no_grad():
         host.logits(batch)

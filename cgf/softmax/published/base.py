@@ -77,7 +77,7 @@ class Published(Softmax):
         return self.domain, self.guard
 
     def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
-        return type(self).weights(self, scores, valid), self._stated_error
+        return self.weights(scores, valid), self._stated_error
 
     @cached_property
     def _stated_error(self) -> float:

@@ -228,8 +228,12 @@ def anything(self, *args):
         (Exact, ["formula"], "the weights of Exact"),
         (Power, ["formula"], "the weights of Power"),
         (TheX, ["formula"], "the weights of TheX"),
-        (Power, ["weights"], "NewPower changes weights and keeps a formula"),
-        (Standard, ["weights"], "keeps a formula"),
+        (CGF, ["weights"], "NewCGF changes weights and keeps the exponent, which an encrypted run computes, of CGF"),
+        (ChainCGF, ["weights"], "keeps the apply_exponential, which an encrypted run computes, of LoopCGF"),
+        (GaussianKernel, ["weights"], "keeps the exponent, which an encrypted run computes, of GaussianKernel"),
+        (BPMax, ["weights"], "keeps the formula, which an encrypted run computes, of BPMax: it must give formula too"),
+        (Power, ["weights"], "NewPower changes weights and keeps the formula"),
+        (Standard, ["weights"], "keeps the formula"),
         (ScaledReLU, ["activation"], "changes activation and keeps a polynomial"),
         (ScaledSigmoid, ["activation"], "keeps a polynomial"),
         (ScaledReLU, ["formula"], "the weights of ScaledReLU"),
@@ -250,9 +254,12 @@ def test_a_whole_definition_is_taken():
     make_class(CGF, formula=anything, weights=anything)
     make_class(Standard, formula=anything)  # another approximation of the same softmax
     make_class(Power, formula=anything, weights=anything)
-    make_class(make_class(CGF, weights=anything), weights=anything)
+    make_class(Exact, weights=anything)  # never encrypted: there is no formula that could part from them
+    make_class(CGF, weights=anything, weights_follow=("exponent", "apply_exponential"))
+    own = make_class(CGF, formula=anything, weights=anything)
+    make_class(own, formula=anything, weights=anything)
     with pytest.raises(TypeError, match="changes exponent"):  # weights of its own may follow from anything
-        make_class(make_class(CGF, weights=anything), exponent=anything)
+        make_class(own, exponent=anything)
 
 
 def test_a_ciphertext_cannot_be_cut_off():

@@ -1,0 +1,79 @@
+"""What may stand at the softmax of an attention: a softmax itself, or something around one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # formulas need no torch
+    from torch import Tensor
+
+    from cgf.softmax.base import Softmax
+
+
+class Slot(Protocol):
+    """What an attention asks of whatever stands at its softmax; every Softmax is one.
+
+    layer and training are set from outside: the first when the slot is installed, the second at every pass.
+    """
+
+    layer: int
+    training: bool
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def softmax(self) -> Softmax:
+        """The softmax that stands here, whatever is around it."""
+
+    def sized(self, heads: int) -> None:
+        """Told the heads of its layer by whoever installs it."""
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D)."""
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Attention weights (B, H, Q, K) of scores, zero where not valid."""
+
+
+class Around:
+    """A slot around another one, ``inner``, to which it passes everything on; a subclass changes what it is for.
+
+    The layer and the training flag are the inner slot's, so that they reach the softmax through whatever is around it.
+    """
+
+    def __init__(self, inner: Slot) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def softmax(self) -> Softmax:
+        return self.inner.softmax
+
+    @property
+    def layer(self) -> int:
+        return self.inner.layer
+
+    @layer.setter
+    def layer(self, layer: int) -> None:
+        self.inner.layer = layer
+
+    @property
+    def training(self) -> bool:
+        return self.inner.training
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self.inner.training = training
+
+    def sized(self, heads: int) -> None:
+        self.inner.sized(heads)
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        return self.inner.scores(query, key, scaling)
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        return self.inner.weights(scores, valid)
