@@ -26,8 +26,8 @@ ALLOWED = {
     "cgf.former": set(),
     "cgf.checks": set(),
     "cgf.results": {"cgf.target"},
-    "cgf.approx": set(),
-    "cgf.softmax": {"cgf.approx", "cgf.named", "cgf.former"},
+    "cgf.approx": {"cgf.checks"},
+    "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
     "cgf.seal": {"cgf.named"},
     "cgf.training_state": {"cgf.named", "cgf.results"},
     "cgf.checkpoint": {
@@ -45,6 +45,7 @@ ALLOWED = {
     "cgf.config": {"cgf.data"},
     "cgf.models": {"cgf.softmax", "cgf.data", "cgf.checkpoint", "cgf.named", "cgf.results"},
     "cgf.evaluate": {
+        "cgf.checks",
         "cgf.models",
         "cgf.plan",
         "cgf.he",

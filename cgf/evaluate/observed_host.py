@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cgf.checks import one_of
 from cgf.errors import UserError
 from cgf.evaluate import calibrate as calibration
 from cgf.evaluate.he_batches import chosen_samples
@@ -52,7 +53,7 @@ def own_weights(
 ) -> ObservedHost:
     """A model as it comes, before any training; softmax None: CGF-softmax."""
     looked = _with_exponent(softmax or CGF())
-    _check_forward(forward)
+    one_of("forward", forward, FORWARDS)
     host = make_host()
     calibrator = _observe(host, looked, lambda _: Exact(), forward)
     drives = "exact" if forward == "trained" else looked.name
@@ -72,7 +73,7 @@ def of_checkpoint(
     path: str, split: str, make_task: Callable[[dict[str, Any]], Any], softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A checkpoint; softmax None: its own where that has an exponent, CGF-softmax for the exact one."""
-    _check_forward(forward)
+    one_of("forward", forward, FORWARDS)
     if softmax is not None:
         _with_exponent(softmax)
     opened = open_checkpoint(path, split, make_task)
@@ -120,8 +121,3 @@ def _with_exponent(softmax: Softmax) -> Softmax:
             f"softmax '{softmax.name}' has no exponent to look at: softmax=cgf shows what CGF-softmax would see"
         )
     return softmax
-
-
-def _check_forward(forward: str) -> None:
-    if forward not in FORWARDS:
-        raise UserError(f"forward must be one of {', '.join(FORWARDS)}, and {forward!r} was given")
