@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 @entry("plan")
 def main(cfg: DictConfig) -> None:
-    from cgf.plan.planner import Planner, check_target
+    from cgf.plan.planner import Planner
 
-    config = resolved(cfg)
-    check_target(config)
-    (from_range if cfg.ckpt is None else from_checkpoint)(cfg, Planner.of(config))
+    (from_range if cfg.ckpt is None else from_checkpoint)(cfg, Planner.of(resolved(cfg)))
 
 
 def from_range(cfg: DictConfig, planner: Planner) -> None:

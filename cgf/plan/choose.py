@@ -1,4 +1,4 @@
-"""Which exponential for a measured range: of the listed candidates (specs.py), the cheapest feasible one."""
+"""Which exponential for a measured range: of the listed candidates (cgf.plan.candidates), the cheapest feasible one."""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ class Planner:
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Planner:
-        """As configs/plan.yaml says; reads the table of operation times."""
+        """As configs/plan.yaml says; reads the table of operation times. UserError for settings that clash."""
+        _check_target(config)
         approx, cache = config["approx"], config["cache"]
         settled = {key: config[key] for key in ("outside", "margin", "objective", "pareto", "per_layer")}
         return cls(
@@ -181,7 +182,7 @@ def _shape(request: Request) -> dict[str, Any]:
     return {"rows": request.rows, "columns": request.columns, "mask": request.mask}
 
 
-def check_target(config: dict[str, Any]) -> None:
+def _check_target(config: dict[str, Any]) -> None:
     """UserError unless the settings name a checkpoint or a range, and nothing that belongs to the other."""
     if config["ckpt"] is None and config["range"] is None:
         raise UserError("a plan needs ckpt=PATH, or range=[LO,HI] for a table alone, and neither was given")
