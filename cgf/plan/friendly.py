@@ -39,7 +39,8 @@ class Budget:
     softmax: ExponentialSoftmax = SECOND_ORDER
 
     def __post_init__(self) -> None:
-        one_of_rows(self.rows), positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
+        one_of_rows(self.rows)
+        positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
         if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
         if self.levels < 1:

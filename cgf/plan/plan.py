@@ -91,8 +91,7 @@ class Plan:
         if not isinstance(data, dict):
             raise UserError(f"a plan must be a JSON object, and is {data!r}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
-        rows, statistics, softmax = data.get("rows"), data.get("statistics_levels"), data.get("softmax")
-        _check_statistics(exponential, rows, statistics, softmax)
+        rows, statistics = _statistics(exponential, data)
         range_ = None if data.get("range") is None else interval("range", numbers(data, "range", 2))
         share = None if data.get("share_outside") is None else number(data, "share_outside")
         own = data.get("plans", [])
@@ -110,7 +109,7 @@ class Plan:
             share,
             layers,
             data.get("checkpoint"),
-            softmax,
+            data.get("softmax"),
         )
         plan._repeats(data, file)
         return plan
@@ -193,23 +192,28 @@ def one_of_rows(rows: Any) -> None:
         raise UserError(f"rows must be full or masked, and is {rows!r}")
 
 
-def _check_statistics(exponential: Exponential, rows: Any, statistics: Any, softmax: Any) -> None:
-    """UserError for levels before the core that the circuit does not take; 2 on full rows is one that never folded."""
-    if softmax is None:
+def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, int]:
+    """(rows, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
+
+    2 on full rows are those of a circuit that does not fold.
+    """
+    rows, statistics = data.get("rows"), data.get("statistics_levels")
+    if data.get("softmax") is None:
         if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
             raise UserError(
                 f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
                 f"and {statistics!r}"
             )
-        return
-    one_of_rows(rows)
-    own = softmax_from_json(softmax)
+        return rows, statistics
+    own = softmax_from_json(data["softmax"])
     if not isinstance(own, ExponentialSoftmax):
         raise UserError(f"softmax '{own.name}' has no exponential to plan, and a plan says that it is made for it")
-    if statistics != (counted := statistics_levels(rows, exponential, own)):
+    counted = statistics_levels(str(rows), exponential, own)
+    if statistics != counted:
         raise UserError(
             f"a plan for softmax '{own.name}' needs {counted} statistics_levels on {rows} rows, and has {statistics!r}"
         )
+    return str(rows), counted
 
 
 def stretched(interval: Interval, margin: Any) -> Interval:
