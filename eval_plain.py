@@ -12,11 +12,11 @@ from cgf.config import build, changed, entry, resolved, task_maker
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
+    from cgf.checks import interval
     from cgf.errors import UserError
     from cgf.evaluate.loop import batches_of_rows, evaluate
     from cgf.evaluate.observe import ExponentMonitor
     from cgf.evaluate.open_checkpoint import NAMED, open_checkpoint
-    from cgf.plan.plan import checked
     from cgf.report.red import judged, tell_red
     from cgf.results import check_replaceable, run_info, write_json
 
@@ -24,7 +24,7 @@ def main(cfg: DictConfig) -> None:
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    watch = ExponentMonitor(opened.domain if cfg.domain is None else checked(cfg.domain, "domain"))
+    watch = ExponentMonitor(opened.domain if cfg.domain is None else interval("domain", cfg.domain))
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)

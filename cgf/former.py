@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cgf.errors import UserError
+
+PLAN_SCHEMA = 2  # of plan.json; 1 is that of files that say none
 PUBLISHED = (
     "comparison",
     "gaussian",
@@ -40,3 +43,18 @@ def current_names(node: Any) -> Any:
     if isinstance(node, dict):
         return {k: current_name(v) if k == "_target_" else current_names(v) for k, v in node.items()}
     return [current_names(item) for item in node] if isinstance(node, list) else node
+
+
+def current_plan(data: Any, file: Any) -> Any:
+    """What a plan.json holds, in today's terms.
+
+    Schema 1 knew no ``softmax``: it counted the statistics of CGF-softmax for each, and whoever puts such a plan in
+    the place of another softmax's exponential counts anew (``Plan.on``). All else is said as today. UserError for a
+    schema of a later version.
+    """
+    if not isinstance(data, dict):
+        return data
+    schema = data.get("schema", 1)
+    if schema not in (1, PLAN_SCHEMA) or isinstance(schema, bool):
+        raise UserError(f"{file} is of schema {schema!r}, and this version reads plans up to schema {PLAN_SCHEMA}")
+    return {**data, "schema": PLAN_SCHEMA}

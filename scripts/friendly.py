@@ -44,7 +44,10 @@ def main(cfg: DictConfig) -> None:
         config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)
     samples, heads = looked.run(*options), looked.calibrator.heads
-    report, seen = judge(heads, Budget(looked.host.rows, **judged), cfg.heads), {looked.name: heads.values()}
+    report, seen = (
+        judge(heads, Budget(looked.host.rows, **judged, softmax=looked.softmax), cfg.heads),
+        {looked.name: heads.values()},
+    )
     if other is not None:
         other.run(*options)
         seen[other.name] = other.calibrator.heads.values()

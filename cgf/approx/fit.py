@@ -19,6 +19,7 @@ from cgf.approx.exponential_json import exponential_from_json as exponential_fro
 from cgf.approx.minimax import Model, exchange, largest, least_squares
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
+from cgf.checks import interval, positive, whole
 from cgf.errors import UserError
 
 GRID = 200_000  # points on which max_error is measured
@@ -36,7 +37,7 @@ def chebyshev(lo: float, hi: float, degree: int = 15, k: int | None = None) -> P
     lo, hi = _interval(lo, hi)
     if k is None:
         k = max(0, math.ceil(math.log2((hi - lo) / 8)))
-    return _chebyshev(lo, hi, _whole("degree", degree, 1, MAX_DEGREE), _whole("k", k, 0, 20))
+    return _chebyshev(lo, hi, whole("degree", degree, 1, MAX_DEGREE), whole("k", k, 0, 20))
 
 
 @lru_cache(maxsize=256)
@@ -59,7 +60,7 @@ def limit(lo: float, hi: float, k: int) -> SquareChain:
     Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function', Limit Approximation.
     """
     lo, hi = _interval(lo, hi)
-    k = _whole("k", k, 1, 20)
+    k = whole("k", k, 1, 20)
     return with_fit(SquareChain("limit", 2.0**-k, 1.0, (0.0,) * k), (lo, hi))
 
 
@@ -70,7 +71,7 @@ def taylor(degree: int, x0: float, lo: float | None = None, hi: float | None = N
     Levels: ceil(log2(degree + 1)). Accurate near x0 only; without lo and hi no error is attached. Source:
     CGF-softmax paper, appendix 'Low-degree Variant'.
     """
-    degree = _whole("degree", degree, 1, MAX_DEGREE)
+    degree = whole("degree", degree, 1, MAX_DEGREE)
     coefficients = tuple(math.exp(x0) / math.factorial(i) for i in range(degree + 1))
     result = Polynomial("taylor", 1.0, -float(x0), coefficients)
     return result if lo is None or hi is None else with_fit(result, _interval(lo, hi))
@@ -84,7 +85,7 @@ def fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
     least squares polynomial has 7e-3. A local optimum, from starts of several weightings.
     """
     lo, hi = _interval(lo, hi)
-    return _fitted(lo, hi, _whole("degree", degree, 1, 31), _whole("k", k, 0, 12))
+    return _fitted(lo, hi, whole("degree", degree, 1, 31), whole("k", k, 0, 12))
 
 
 @lru_cache(maxsize=256)
@@ -131,9 +132,8 @@ def chain(lo: float, hi: float, k: int, alpha: float | None = None, seed: int = 
     Source: ``SquareChain``; for the search see search.py.
     """
     lo, hi = _interval(lo, hi)
-    if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
-        raise UserError(f"alpha must be a positive number, and is {alpha}")
-    return _chain(lo, hi, _whole("k", k, 1, 12), None if alpha is None else float(alpha), seed)
+    alpha = None if alpha is None else float(positive("alpha", alpha))
+    return _chain(lo, hi, whole("k", k, 1, 12), alpha, seed)
 
 
 @lru_cache(maxsize=256)
@@ -209,15 +209,7 @@ def _grow(exponential: Exponential, bound: float, safe: float, end: float) -> fl
 
 
 def _interval(lo: float, hi: float) -> tuple[float, float]:
-    lo, hi = float(lo), float(hi)
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
-        raise UserError(f"an interval needs finite lo < hi, and is [{lo}, {hi}]")
+    lo, hi = interval("an interval", (lo, hi))
     if hi > 300 or hi - lo > 1e6:
         raise UserError(f"an interval must end below 300 and be no wider than 1e6, and is [{lo}, {hi}]")
     return lo, hi
-
-
-def _whole(name: str, value: int, least: int, most: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise UserError(f"{name} must be a whole number from {least} to {most}, and is {value!r}")
-    return int(value)

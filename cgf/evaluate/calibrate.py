@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from cgf.errors import UserError
+from cgf.checks import one_of
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
@@ -30,8 +30,7 @@ def run(
              to 4/3 of a text's length for causal hosts (cgf.evaluate.he_batches.ALIKE).
              'longest': to the longest of the samples, as a batch of a size given by hand may.
     """
-    if padding not in PADDINGS:
-        raise UserError(f"padding must be one of {', '.join(PADDINGS)}, and {padding!r} was given")
+    one_of("padding", padding, PADDINGS)
     lengths = getattr(dataset, "lengths", None)
     batches = batches_of_one_length(dataset, batch_size, indices)
     if lengths is not None and padding == "longest":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cgf.checks import one_of
 from cgf.errors import UserError
 from cgf.evaluate import calibrate as calibration
 from cgf.evaluate.he_batches import chosen_samples
@@ -15,7 +16,7 @@ from cgf.evaluate.observe import Calibrator, Onlooker
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models.host import Host
 from cgf.models.install import install
-from cgf.softmax.base import Softmax
+from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Slot
@@ -35,7 +36,7 @@ class ObservedHost:
     host: Host
     task: Any
     dataset: Any
-    softmax: Softmax
+    softmax: ExponentialSoftmax
     forward: str
     calibrator: Calibrator
     source: dict[str, Any]
@@ -53,7 +54,7 @@ def own_weights(
 ) -> ObservedHost:
     """A model as it comes, before any training; softmax None: CGF-softmax."""
     subject = _with_exponent(softmax or CGF())
-    _check_forward(forward)
+    one_of("forward", forward, FORWARDS)
     host = make_host()
     calibrator = _observe(host, subject, lambda _: Exact(), forward)
     drives = "exact" if forward == "trained" else subject.name
@@ -73,28 +74,27 @@ def of_checkpoint(
     path: str, split: str, make_task: Callable[[dict[str, Any]], Any], softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A checkpoint; softmax None: its own where that has an exponent, CGF-softmax for the exact one."""
-    _check_forward(forward)
-    if softmax is not None:
-        _with_exponent(softmax)
+    one_of("forward", forward, FORWARDS)
+    subject = None if softmax is None else _with_exponent(softmax)
     opened = open_checkpoint(path, split, make_task)
     trained = opened.checkpoint.softmax
-    if softmax is None:
-        softmax = CGF() if trained.name == Exact.name else _with_exponent(trained)
+    if subject is None:
+        subject = CGF() if trained.name == Exact.name else _with_exponent(trained)
     name = f"{opened.checkpoint.path.parent.name}/{opened.checkpoint.path.name}, {trained.name}"
-    if softmax.to_json() == trained.to_json():
+    if subject.to_json() == trained.to_json():
         calibrator = Calibrator()
         for own in opened.softmaxes:
             own.observers.append(calibrator)
         forward = "trained"
     else:
-        calibrator = _observe(opened.host, softmax, lambda layer: opened.softmaxes[layer], forward)
-    drives = trained.name if forward == "trained" else softmax.name
+        calibrator = _observe(opened.host, subject, lambda layer: opened.softmaxes[layer], forward)
+    drives = trained.name if forward == "trained" else subject.name
     return ObservedHost(
         name,
         opened.host,
         opened.task,
         opened.dataset,
-        softmax,
+        subject,
         drives,
         calibrator,
         opened.checkpoint.run["source"],
@@ -115,14 +115,9 @@ def _observe(host: Host, subject: Softmax, drives: Callable[[int], Softmax], for
     return calibrator
 
 
-def _with_exponent(softmax: Softmax) -> Softmax:
-    if not softmax.uses_exponential:
+def _with_exponent(softmax: Softmax) -> ExponentialSoftmax:
+    if not isinstance(softmax, ExponentialSoftmax):
         raise UserError(
             f"softmax '{softmax.name}' has no exponent to look at: softmax=cgf shows what CGF-softmax would see"
         )
     return softmax
-
-
-def _check_forward(forward: str) -> None:
-    if forward not in FORWARDS:
-        raise UserError(f"forward must be one of {', '.join(FORWARDS)}, and {forward!r} was given")

@@ -19,9 +19,10 @@ from cgf.evaluate.he_lines import VERSION
 from cgf.models.host import Host, check_classes
 from cgf.models.install import install, installed
 from cgf.models.load import from_checkpoint
+from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
-from cgf.plan.plan import Plan, statistics_levels
-from cgf.softmax.base import Softmax
+from cgf.plan.plan import Plan
+from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published
 from cgf.softmax.slot import Around
@@ -93,9 +94,9 @@ class OpenCheckpoint:
                 softmax.exponential = trained
             return None
         first = self.softmaxes[0]
-        if not first.uses_exponential:
+        if not isinstance(first, ExponentialSoftmax):
             raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
-        plan = select(approx, self.checkpoint.path, self.rows(), self.checkpoint.digest)
+        plan = select(approx, self.checkpoint.path, self.rows(), self.checkpoint.digest, softmax=first)
         if plan is not None and len(plan.layers) not in (0, len(self.softmaxes)):
             raise UserError(
                 f"the plan has {len(plan.layers)} layers, and the model has {len(self.softmaxes)}: plan it anew"
@@ -143,8 +144,10 @@ class OpenCheckpoint:
         """Of the plan, else of the polynomial that was trained in the loop, statistics folded; None: neither."""
         if plan is not None:
             return plan.levels
-        own = [e for e in self.trained if e is not None]
-        return max((statistics_levels(self.rows(), e, folded=True) + e.levels for e in own), default=None)
+        first, own = self.softmaxes[0], [e for e in self.trained if e is not None]
+        if not isinstance(first, ExponentialSoftmax):
+            return None
+        return max((levels_of(e, self.rows(), first) for e in own), default=None)
 
     def rows(self) -> str:
         return self.host.rows

@@ -13,6 +13,7 @@ from scipy.special import ive
 
 from cgf.approx import fit, tree
 from cgf.approx.exponential import Exponential, Interval
+from cgf.checks import whole
 from cgf.errors import UserError
 
 METHODS = ("chain", "limit", "chebyshev", "fitted", "taylor")
@@ -77,8 +78,8 @@ def specs(
     """
     if unknown := [m for m in methods if m not in METHODS]:
         raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
-    if degree is not None and (not isinstance(degree, int) or not 1 <= degree <= tree.MAX_DEGREE):
-        raise UserError(f"degree must be a whole number from 1 to {tree.MAX_DEGREE}, and is {degree!r}")
+    if degree is not None:
+        whole("degree", degree, 1, tree.MAX_DEGREE)
     if k is not None and not isinstance(k, int):
         raise UserError(f"k must be a whole number, and is {k!r}")
     if len(methods) > 1:

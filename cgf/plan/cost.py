@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
 
 from cgf.approx.exponential import Exponential
-from cgf.errors import UserError
-from cgf.he.dryrun import CircuitCost, dry_run
+from cgf.approx.head_chain import HeadChain
+from cgf.checks import one_of, whole
+from cgf.he.dryrun import CircuitCost, depth, dry_run
 from cgf.he.engines.engine import RINGS
 from cgf.he.packed import Rows
 from cgf.he.row_sets import blocks_of
 from cgf.plan.op_times import OpTimes
+from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.cgf import CGF
 
 MASKS = ("full", "causal", "padding")
+MASK_OF = {"full": "full", "masked": "causal"}  # where the kind of the rows is known and no more
+FEW = 16  # rows and columns of a dry run for levels alone: a power of two, so that no column is there for padding
+SECOND_ORDER = CGF()  # CGF-softmax of two cumulants, for whoever plans without a model
 SHORTEST = 0.75  # padding: rows between this share of the columns and all of them, as an evaluation batches texts
 
 
@@ -63,11 +69,8 @@ def mask_rows(mask: str, rows: int, columns: int, start: int = 0, stop: int | No
     causal   row r has its first r mod columns + 1 entries
     padding  row r has its first entries, from SHORTEST of the columns to all of them, evenly over the rows
     """
-    if mask not in MASKS:
-        raise UserError(f"mask must be one of {', '.join(MASKS)}, and {mask!r} was given")
-    for name, value in (("rows", rows), ("columns", columns)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UserError(f"{name} must be a whole number of at least 1, and {value!r} was given")
+    one_of("mask", mask, MASKS)
+    whole("rows", rows, 1), whole("columns", columns, 1)
     index = np.arange(start, rows if stop is None else stop)
     shape = (1, 1, rows, columns)
     if mask == "full":
@@ -78,13 +81,37 @@ def mask_rows(mask: str, rows: int, columns: int, start: int = 0, stop: int | No
     return Rows(shape, start, np.arange(columns) < counts[:, None], counts.astype(np.float64))
 
 
-def needs_of(exponential: Exponential, mask: str, rows: int, columns: int, style: str = "folded") -> list[CircuitCost]:
-    """Dry runs of CGF-softmax with the exponential, one for each set of ciphertexts that the rows take.
+def with_exponential(softmax: ExponentialSoftmax, exponential: Exponential) -> ExponentialSoftmax:
+    """The softmax with this stand-in for exp; the one given keeps its own."""
+    other = copy.copy(softmax)
+    other.exponential = exponential
+    return other
 
-    Sets as cgf.he.encrypted makes them: as many rows as the ring of the first rows has slots.
+
+def levels_of(exponential: Exponential, rows: str, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
+    """Levels of the softmax's circuit with the exponential on full or masked rows, counted in a dry run of it.
+
+    Of rows in a layout without padding columns: beside those, full rows take the circuit of masked ones. Chains of
+    one layer's heads are of one scale and one count of squarings, so that the first stands for all.
     """
-    softmax = CGF()
-    softmax.exponential = exponential
+    exponential = exponential.chains[0] if isinstance(exponential, HeadChain) else exponential
+    return depth(with_exponential(softmax, exponential), mask_rows(MASK_OF[rows], FEW, FEW), FEW).levels
+
+
+def needs_of(
+    exponential: Exponential,
+    mask: str,
+    rows: int,
+    columns: int,
+    *,
+    softmax: ExponentialSoftmax = SECOND_ORDER,
+    style: str = "folded",
+) -> list[CircuitCost]:
+    """Dry runs of the softmax with the exponential, one for each set of ciphertexts that the rows take.
+
+    Sets as cgf.he.session makes them: as many rows as the ring of the first rows has slots.
+    """
+    softmax = with_exponential(softmax, exponential)
     everything = mask_rows(mask, rows, columns)
     first = dry_run(softmax, mask_rows(mask, rows, columns, 0, min(rows, RINGS[0].slots)), columns, style)
     found, known = [], {}

@@ -7,22 +7,24 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from cgf.approx import fit
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.errors import UserError
+from cgf.plan import candidates
 from cgf.results import write_json
 
 
 class FitCache:
     """One JSON file a fit in a folder; folder None: every fit is made anew.
 
-    A file's name is a digest of the request and of the source of this package, so a changed search never
-    reads an old result. A damaged file is made again.
+    A file's name is a digest of the request and of the source of cgf.approx and of the list of candidates, so a
+    changed search never reads an old result. A damaged file is made again.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        sources = sorted(Path(__file__).parent.glob("*.py")) if folder is not None else []
+        sources = [*sorted(Path(fit.__file__).parent.glob("*.py")), Path(candidates.__file__)] if folder else []
         self._source = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()
 
     def get(self, request: tuple[object, ...], make: Callable[[], Exponential]) -> Exponential:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from cgf.approx import fit
+from cgf.checks import interval, positive, share
 from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, Interval, merged
 from cgf.plan.choose import choose
-from cgf.plan.plan import ROWS, Plan, cost
+from cgf.plan.cost import MASK_OF, SECOND_ORDER
+from cgf.plan.plan import Plan, cost, one_of_rows
+from cgf.plan.request import Request
+from cgf.softmax.base import ExponentialSoftmax
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Budget:
     outside    share of the entries that may lie below the accuracy domain
     margin     the guard must hold the range of all slots, stretched by this
     domain     the accuracy domain to judge by, None: the layer's own range
+    softmax    whose circuit takes the levels
     """
 
     rows: str
@@ -32,25 +36,21 @@ class Budget:
     outside: float = 0.0
     margin: float = 1.1
     domain: Any = None
+    softmax: ExponentialSoftmax = SECOND_ORDER
 
     def __post_init__(self) -> None:
-        if self.rows not in ROWS:
-            raise UserError(f"rows must be full or masked, and is {self.rows!r}")
-        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
-            raise UserError(f"tolerance must be positive, and is {self.tolerance}")
-        if not 0 <= self.outside < 1:
-            raise UserError(f"outside is a share of the entries, from 0 to below 1, and {self.outside} was given")
+        one_of_rows(self.rows)
+        positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
         if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
         if self.levels < 1:
             raise UserError(f"levels must be at least 1, and is {self.levels}")
         if self.domain is not None:
-            try:
-                lo, hi = map(float, self.domain)
-            except (TypeError, ValueError):
-                lo = hi = math.nan
-            if not -math.inf < lo < hi < math.inf:
-                raise UserError(f"domain must be two numbers [LO,HI] with LO < HI, and {self.domain!r} was given")
+            object.__setattr__(self, "domain", interval("domain", self.domain))
+
+    def request(self, range_: Interval, domain: Interval) -> Request:
+        """What is planned for a layer: its rows are as full as the model's, its interval its own."""
+        return Request(range_, domain, self.tolerance, mask=MASK_OF[self.rows], softmax=self.softmax)
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,14 @@ def assess(seen: Calibration, budget: Budget, others: Iterable[Plan] = ()) -> As
     """
     domain, reach = _domain(seen, budget), seen.reach()
     outer, guarded = _intervals(seen, budget)
-    own = _plan(guarded, outer, budget.tolerance, budget.rows)
+    own = _plan(budget.request(guarded, outer))
     plans = [p for p in (own, *others) if p is not None and _covers(p, outer, guarded)]
     plan = min(plans, key=cost, default=None)
     return Assessment(domain, seen.y.outside(outer), plan, _fails(seen, budget, domain, reach, plan), seen.far())
 
 
 def _domain(seen: Calibration, budget: Budget) -> Interval:
-    if budget.domain is None:
-        return seen.domain(budget.outside)
-    lo, hi = map(float, budget.domain)
-    return lo, hi
+    return seen.domain(budget.outside) if budget.domain is None else budget.domain
 
 
 def _intervals(seen: Calibration, budget: Budget) -> tuple[Interval, Interval]:
@@ -135,12 +132,12 @@ def _covers(plan: Plan, domain: Interval, guarded: Interval) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _plan(range_: Interval, domain: Interval, tolerance: float, rows: str) -> Plan | None:
+def _plan(request: Request) -> Plan | None:
     # no guard holds a value beyond its bound, so the fits (half a minute) would be in vain
-    if domain[1] > 0 and domain[1] + math.log1p(-min(tolerance, 0.5)) > math.log(fit.GUARD_BOUND):
+    if not request.has_room:
         return None
     try:
-        return choose(range_, domain, tolerance, rows, folded=True)
+        return choose(request)
     except UserError:  # the budget is checked: what is left is that nothing is feasible
         return None
 

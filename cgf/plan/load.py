@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cgf.checks import interval
 from cgf.errors import UserError
+from cgf.former import current_plan
 from cgf.plan.choose import choose
+from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
+from cgf.plan.request import Request
 from cgf.results import read_json
+from cgf.softmax.base import ExponentialSoftmax
 
 FILE = "plan.json"
 
@@ -23,7 +28,7 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
     path = folder / FILE
     if not path.is_file():
         return None
-    plan = Plan.from_json(read_json(path), path)
+    plan = Plan.from_json(current_plan(read_json(path), path), path)
     anew = f"plan it anew: python scripts/plan.py ckpt={folder}"
     if checkpoint is not None and plan.checkpoint not in (None, checkpoint):
         raise UserError(
@@ -35,14 +40,21 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
     return plan
 
 
-def select(approx: dict[str, Any], folder: Path, rows: str, checkpoint: str | None = None) -> Plan | None:
+def select(
+    approx: dict[str, Any],
+    folder: Path,
+    rows: str,
+    checkpoint: str | None = None,
+    *,
+    softmax: ExponentialSoftmax = SECOND_ORDER,
+) -> Plan | None:
     """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
 
     method 'exact': None. 'plan': plan.json of the checkpoint folder. Any other method is fitted here for
     approx.range, or the calibrated range of plan.json, or the paper's fixed interval [-8 2^k, 0]; such a fit
     is a function of the configuration alone, so the clear and the encrypted evaluation get the same one.
-    rows and checkpoint as in ``read_plan``. Raises UserError for an unknown method, where a plan is needed and there
-    is none, and for one that is not to be believed.
+    rows and checkpoint as in ``read_plan``; the plan's levels are those of this softmax. Raises UserError for an
+    unknown method, where a plan is needed and there is none, and for one that is not to be believed.
     """
     method, plan = str(approx["method"]), read_plan(folder, checkpoint, rows)
     if method == "exact":
@@ -52,18 +64,15 @@ def select(approx: dict[str, Any], folder: Path, rows: str, checkpoint: str | No
             raise UserError(
                 f"approx=plan needs {folder / FILE}, and there is none: python scripts/plan.py ckpt={folder}"
             )
-        return plan
+        return plan.on(softmax)
     k = approx.get("k")
     if k is not None and not isinstance(k, int):
         raise UserError(f"approx.k must be a whole number, and {k!r} was given")
-    interval = approx.get("range") or (plan.range if plan is not None else None)
-    if interval is None:
+    own = approx.get("range") or (plan.range if plan is not None else None)
+    if own is None:
         if method == "auto" or k is None:
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
-        interval = (-8.0 * 2**k, 0.0)
-    try:
-        lo, hi = (float(end) for end in interval)
-    except (TypeError, ValueError):
-        raise UserError(f"approx.range must be two numbers [LO,HI], and {interval!r} was given") from None
-    options = {"degree": approx["degree"]} if approx.get("degree") is not None else {}
-    return choose((lo, hi), (lo, hi), rows=rows, folded=True, method=method, k=k, **options)
+        own = (-8.0 * 2**k, 0.0)
+    own = interval("approx.range", own)
+    request = Request(own, own, mask=MASK_OF[rows], softmax=softmax)
+    return choose(request, method=method, degree=approx.get("degree"), k=k)

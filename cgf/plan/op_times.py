@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import Engine, Owner, ring_for
+from cgf.results import read_json
 
+TABLE = Path(__file__).with_name("op_times.json")  # a link to the measured one, of which a wheel holds a copy
 # of cgf.he.engines.count.detail, and the owner's two
 KINDS = (
     "add",
@@ -106,6 +109,14 @@ class OpTimes:
                 f"a table of operation times needs sizes with slots, key_bytes and ms ({error!r}): make "
                 "one by python scripts/bench/op_times.py"
             ) from None
+
+
+def table_of(path: str | None, engine: str) -> OpTimes | None:
+    """The table of operation times in a file, None: in this package's own; None where it is of another engine."""
+    data = read_json(TABLE if path is None else Path(path).expanduser())
+    if not isinstance(data, dict):
+        return OpTimes.from_json(data)  # which says what a table needs
+    return OpTimes.from_json(data) if data.get("engine") == engine else None
 
 
 def levels_to_measure(max_level: int, most: int = 9) -> list[int]:

@@ -10,36 +10,16 @@ from typing import Any
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.dryrun import CircuitCost
-from cgf.plan.candidates import Interval, Spec
-from cgf.plan.choose import Wanted, feasible, least, tries, why_not
+from cgf.plan.candidates import Spec
+from cgf.plan.choose import feasible, least, tries, why_not
 from cgf.plan.cost import PredictedCost, needs_of, predict
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes
-from cgf.plan.plan import Plan, checked
+from cgf.plan.plan import Plan
+from cgf.plan.request import Request
 
 FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
 OBJECTIVES = ("levels", "seconds")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is planned: rows of scores with a measured range of y.
-
-    range      [lo, hi] that the guard must hold;  domain: [lo, hi] on which the error is at most tolerance
-    mask       full, causal or padding, see cgf.plan.cost.mask_rows
-    """
-
-    range: Interval
-    domain: Interval
-    tolerance: float
-    rows: int
-    columns: int
-    mask: str = "full"
-
-    def __post_init__(self) -> None:
-        checked(self.range, "range"), checked(self.domain, "domain")
-        if not (math.isfinite(self.tolerance) and self.tolerance > 0):
-            raise UserError(f"tolerance must be positive, and is {self.tolerance}")
 
 
 @dataclass(frozen=True)
@@ -112,11 +92,6 @@ class Row:
         }
 
 
-def _wanted(request: Request) -> Wanted:
-    kind = "full" if request.mask == "full" else "masked"
-    return Wanted(request.range, request.domain, request.tolerance, kind, folded=True)
-
-
 def _by(cache: FitCache) -> Callable[[Spec], Exponential]:
     return lambda spec: cache.get((spec.method, *spec.domain, spec.degree, spec.k), spec.make)
 
@@ -127,15 +102,14 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
     That is: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
     the multiplications of a chain that has (its core is squarings and nothing else).
     """
-    wanted = _wanted(request)
-    wanted.need_room()
+    request.need_room()
     done: set[tuple[str, int | None]] = set()
     floors: list[Spec] = []
     for spec in candidates:
         chained = any(spec.levels >= f.levels and spec.ct_mults >= f.ct_mults for f in floors)
         if spec.family in done or chained:
             continue
-        tried += tries(wanted, spec, _by(cache))
+        tried += tries(request, spec, _by(cache))
         if not feasible(tried[-1]):
             continue
         yield tried[-1]
@@ -147,7 +121,12 @@ def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
     """The plan of fewest levels, then multiplications, then error, as ``cgf.plan.choose.least`` finds it."""
-    return least(_wanted(request), candidates, _by(cache))
+    return least(request, candidates, _by(cache))
+
+
+def needs(request: Request, exponential: Exponential) -> list[CircuitCost]:
+    """Dry runs of the request's softmax with the exponential, one for each set of ciphertexts of its rows."""
+    return needs_of(exponential, request.mask, request.rows, request.columns, softmax=request.softmax)
 
 
 def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None) -> list[Row]:
@@ -155,11 +134,11 @@ def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache:
     cache = cache or FitCache(None)
     found, tried = [], list[Plan]()
     for plan in plans(request, candidates, cache, tried):
-        needs = tuple(needs_of(plan.exponential, request.mask, request.rows, request.columns))
-        predicted = None if times is None else predict(list(needs), times)
-        found.append(Row(plan, needs, request.rows * request.columns, predicted))
+        blocks = needs(request, plan.exponential)
+        predicted = None if times is None else predict(blocks, times)
+        found.append(Row(plan, tuple(blocks), request.rows * request.columns, predicted))
     if not found:
-        raise UserError(why_not(_wanted(request), tried))
+        raise UserError(why_not(request, tried))
     return sorted(found, key=_by_levels)
 
 
@@ -181,10 +160,14 @@ def front(found: list[Row]) -> list[Row]:
     return sorted(kept.values(), key=_by_levels)
 
 
-def pick(found: list[Row], objective: str = "levels") -> Row:
-    """Of the Pareto set, the row of least levels, or of least predicted seconds."""
+def check_objective(objective: str) -> None:
     if objective not in OBJECTIVES:
         raise UserError(f"objective must be levels or seconds, and is {objective!r}")
+
+
+def pick(found: list[Row], objective: str = "levels") -> Row:
+    """Of the Pareto set, the row of least levels, or of least predicted seconds."""
+    check_objective(objective)
     best = front(found)
     if objective == "seconds" and any(row.predicted is None for row in best):
         raise UserError(

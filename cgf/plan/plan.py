@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cgf.approx.exponential import Exponential, Interval
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
 from cgf.approx.verified import ROUNDING, verified
+from cgf.checks import interval
 from cgf.errors import UserError
+from cgf.plan.cost import SECOND_ORDER, levels_of
+from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.load import softmax_from_json
 
 ROWS = ("full", "masked")
 
@@ -18,13 +22,15 @@ ROWS = ("full", "masked")
 class Plan:
     """An exponential and what it costs on rows of one kind.
 
-    statistics_levels  levels before the core: variance and scaling (see ``statistics_levels``)
+    statistics_levels  levels of the circuit that are not the core's (see ``statistics_levels``)
     levels             statistics_levels + levels of the core
     range              calibrated [lo, hi] of y, None where nothing was measured
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
     layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
                        deepest layer, with a range that holds all of theirs (see ``by_layer``)
-    checkpoint       digest of the checkpoint that it was made for; None in plans of before that was noted
+    checkpoint         digest of the checkpoint that it was made for; None in plans of before that was noted
+    softmax            as ``Softmax.to_json`` describes it, where its circuit takes other levels than that of
+                       CGF-softmax of two cumulants; else None
     The error and the guard interval stand in ``exponential.fit``.
     """
 
@@ -38,6 +44,7 @@ class Plan:
     share_outside: float | None = None
     layers: tuple[Plan, ...] = ()
     checkpoint: str | None = None
+    softmax: dict[str, Any] | None = field(default=None, hash=False)
 
     @property
     def checked(self) -> str:
@@ -46,6 +53,17 @@ class Plan:
 
     def of(self, layer: int) -> Plan:
         return self.layers[layer] if self.layers else self
+
+    def on(self, softmax: Softmax) -> Plan:
+        """The same exponentials at the levels that they take in this softmax's circuit."""
+        if not isinstance(softmax, ExponentialSoftmax):
+            return self
+        described = other_than_second_order(self.rows, self.exponential, softmax)
+        if described == self.softmax:
+            return self
+        statistics = statistics_levels(self.rows, self.exponential, softmax)
+        levels, layers = statistics + self.exponential.levels, tuple(plan.on(softmax) for plan in self.layers)
+        return replace(self, statistics_levels=statistics, levels=levels, layers=layers, softmax=described)
 
     def to_json(self) -> dict[str, Any]:
         own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
@@ -60,6 +78,7 @@ class Plan:
             "share_outside": self.share_outside,
             **own,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
+            **({} if self.softmax is None else {"softmax": self.softmax}),
         }
 
     @classmethod
@@ -72,13 +91,8 @@ class Plan:
         if not isinstance(data, dict):
             raise UserError(f"a plan must be a JSON object, and is {data!r}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
-        rows, statistics = data.get("rows"), data.get("statistics_levels")
-        if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
-            raise UserError(
-                f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
-                f"and {statistics!r}"
-            )
-        range_ = None if data.get("range") is None else checked(numbers(data, "range", 2), "range")
+        rows, statistics = _statistics(exponential, data)
+        range_ = None if data.get("range") is None else interval("range", numbers(data, "range", 2))
         share = None if data.get("share_outside") is None else number(data, "share_outside")
         own = data.get("plans", [])
         if not isinstance(own, list):
@@ -95,6 +109,7 @@ class Plan:
             share,
             layers,
             data.get("checkpoint"),
+            data.get("softmax"),
         )
         plan._repeats(data, file)
         return plan
@@ -156,25 +171,49 @@ def by_layer(plans: list[Plan]) -> Plan:
     return replace(deepest, range=range_, layers=tuple(plans))
 
 
-def statistics_levels(rows: str, exponential: Exponential, folded: bool = False) -> int:
-    """Levels before the core: 1 for the variance and 1 for scaling; 1 in all where a circuit folds the two.
+def statistics_levels(rows: str, exponential: Exponential, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
+    """Levels of the softmax's circuit that are not the core's, counted in a dry run of it.
 
-    On full rows a common public factor moves through the core into its constants (cgf.he.circuits.folded).
+    CGF-softmax of two cumulants: variance and scaling, 2 on masked rows, and 1 on full ones, where a common public
+    factor moves through the core into its constants (cgf.he.circuits.folded). A softmax without statistics: 0.
     """
+    one_of_rows(rows)
+    return levels_of(exponential, rows, softmax) - exponential.levels
+
+
+def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> dict[str, Any] | None:
+    """The softmax as JSON, where its circuit takes other levels than CGF-softmax of two cumulants; else None."""
+    alike = levels_of(exponential, rows, softmax) == levels_of(exponential, rows)
+    return None if alike else softmax.to_json()
+
+
+def one_of_rows(rows: Any) -> None:
     if rows not in ROWS:
         raise UserError(f"rows must be full or masked, and is {rows!r}")
-    return 1 if folded and rows == "full" else 2
 
 
-def checked(interval: Any, name: str) -> Interval:
-    """The interval as two floats; UserError where it is none."""
-    try:
-        lo, hi = (float(end) for end in interval)
-    except (TypeError, ValueError):
-        raise UserError(f"{name} must be two numbers [lo, hi], and is {interval!r}") from None
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
-        raise UserError(f"{name} needs finite lo < hi, and is [{lo}, {hi}]")
-    return lo, hi
+def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, int]:
+    """(rows, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
+
+    2 on full rows are those of a circuit that does not fold.
+    """
+    rows, statistics = data.get("rows"), data.get("statistics_levels")
+    if data.get("softmax") is None:
+        if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
+            raise UserError(
+                f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
+                f"and {statistics!r}"
+            )
+        return rows, statistics
+    own = softmax_from_json(data["softmax"])
+    if not isinstance(own, ExponentialSoftmax):
+        raise UserError(f"softmax '{own.name}' has no exponential to plan, and a plan says that it is made for it")
+    counted = statistics_levels(str(rows), exponential, own)
+    if statistics != counted:
+        raise UserError(
+            f"a plan for softmax '{own.name}' needs {counted} statistics_levels on {rows} rows, and has {statistics!r}"
+        )
+    return str(rows), counted
 
 
 def stretched(interval: Interval, margin: Any) -> Interval:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
+from pathlib import Path
 from typing import Any
 
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from rich.console import Console
 from rich.table import Table
+
+from cgf.results import write_bytes, write_json
 
 MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 
@@ -126,3 +131,23 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=130)
     return buffer.getvalue()
+
+
+def show(pareto: dict[str, Any], folder: Path) -> None:
+    """Prints the Pareto set and writes it to a folder as pareto.json and pareto.png.
+
+    pareto: picked, front and feasible rows, and what was asked for: rows, columns, mask, tolerance.
+    """
+    title = f"{pareto['rows']} x {pareto['columns']} {pareto['mask']} rows, error at most {pareto['tolerance']:g}"
+    _console().print(front_table(pareto["front"], pareto["picked"], title))
+    write_json(folder / "pareto.json", pareto)
+    write_bytes(folder / "pareto.png", front_plot(pareto["feasible"], pareto["front"], pareto["picked"]))
+    print(folder / "pareto.png")
+
+
+def show_layers(plans: list[dict[str, Any]]) -> None:
+    _console().print(layer_table(plans))
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 140)

@@ -9,8 +9,9 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, square
 from cgf.approx.fit import chain, with_fit
 from cgf.approx.head_chain import HeadChain
+from cgf.checks import one_of, whole
 from cgf.errors import UserError
-from cgf.softmax.loop import LoopCGF, whole
+from cgf.softmax.loop import LoopCGF
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:
@@ -44,11 +45,8 @@ class ChainCGF(LoopCGF):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("k", self.k, 1, 12)
-        if self.trainable not in TRAINABLE:
-            raise UserError(
-                f"softmax.trainable must be one of {', '.join(TRAINABLE)}, and {self.trainable!r} was given"
-            )
+        whole("softmax.k", self.k, 1, 12)
+        one_of("softmax.trainable", self.trainable, TRAINABLE)
 
     # -- the constants -----------------------------------------------------------------------------
 

@@ -80,10 +80,3 @@ def _numbers(values: Any) -> list[float]:
         return found if len(found) == len(values) and all(map(math.isfinite, found)) else []
     except (TypeError, ValueError):
         return []
-
-
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """value as a whole number of the range; UserError for anything else."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise UserError(f"softmax.{name} must be a whole number from {least} to {most}, and {value!r} was given")
-    return value

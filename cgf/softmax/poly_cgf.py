@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from cgf.approx.exponential import Exponential
 from cgf.approx.fit import chebyshev, fitted, limit
-from cgf.errors import UserError
-from cgf.softmax.loop import LoopCGF, whole
+from cgf.checks import one_of, whole
+from cgf.softmax.loop import LoopCGF
 
 METHODS = ("chebyshev", "fitted", "limit")
 
@@ -29,10 +29,9 @@ class PolynomialCGF(LoopCGF):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method not in METHODS:
-            raise UserError(f"softmax.method must be one of {', '.join(METHODS)}, and {self.method!r} was given")
-        whole("degree", self.degree, 1, 31)
-        whole("k", self.k, 1 if self.method == "limit" else 0, 12)
+        one_of("softmax.method", self.method, METHODS)
+        whole("softmax.degree", self.degree, 1, 31)
+        whole("softmax.k", self.k, 1 if self.method == "limit" else 0, 12)
 
     def fitted(self) -> Exponential:
         lo, hi = self.domain

@@ -17,7 +17,8 @@ from cgf.approx import fit
 from cgf.plan.candidates import METHODS, specs
 from cgf.plan.cost import needs_of
 from cgf.plan.fit_cache import FitCache
-from cgf.plan.pareto import Request, least_levels
+from cgf.plan.pareto import least_levels
+from cgf.plan.request import Request
 from cgf.results import run_info, write_json
 
 WHERE = (
@@ -57,7 +58,7 @@ def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
     e, needs = ours.exponential, needs_of(ours.exponential, "full", COLUMNS, COLUMNS)[0]
     assert e.fit is not None
     told = domain if method == "chebyshev" else (-(2.0**k), 0.0)
-    counted = needs_of(theirs, "full", COLUMNS, COLUMNS, "paper")[0]
+    counted = needs_of(theirs, "full", COLUMNS, COLUMNS, style="paper")[0]
     return {
         "method": method,
         "k": k,

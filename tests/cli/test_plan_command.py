@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from digits_checkpoint import call
 
+import cgf.plan
 from cgf.approx.fit import limit
 from cgf.plan.load import read_plan
+from cgf.plan.op_times import TABLE
 from cgf.plan.plan import by_layer
 
 TINY = ["samples=100", "tolerance=1e-2", "outside=0.001"]
@@ -38,6 +41,18 @@ def test_a_range_alone_gives_table_and_plot(tmp_path):
     assert sorted(p.name for p in out.iterdir()) == ["pareto.json", "pareto.png"]
 
 
+def test_fits_are_kept_below_the_working_directory_and_times_come_with_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call("plan", "range=[-8,0]", "rows=16", "columns=16", "tolerance=1e-2", "approx=limit", "approx.k=null")
+    assert done.returncode == 0, done.stderr
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.iterdir()) == [".cache", "outputs"]
+    assert list((tmp_path / ".cache" / "fits").glob("*.json"))
+    data = json.loads((tmp_path / "outputs" / "plan" / "pareto.json").read_text())
+    assert data["picked"]["seconds"] > 0
+    measured = Path(__file__).parents[2] / "results" / "bench" / "op_times.json"
+    assert TABLE.read_bytes() == measured.read_bytes() and TABLE.parent == Path(cgf.plan.__file__).parent
+
+
 @pytest.mark.parametrize(
     "arguments, says",
     [
@@ -49,6 +64,10 @@ def test_a_range_alone_gives_table_and_plot(tmp_path):
         (["range=[-8,0]", "objective=seconds", "engine=sim"], "op_times.py"),
         (["range=[-8,0]", "objective=seconds", "pareto=false"], "needs pareto=true"),
         (["range=[-8,0]", "ckpt=x"], "without a checkpoint"),
+        (["ckpt=x", "split=test"], "choices never see test data"),
+        (["range=[-8,0]", "outside=1.5"], "outside is a share of the entries"),
+        (["range=[-8,0]", "rows=0"], "rows must be a whole number of at least 1, and 0 was given"),
+        (["range=[-8,0]", "times=none.json"], "none.json is needed, and there is no such file"),
     ],
 )
 def test_bad_input(tmp_path, monkeypatch, arguments, says):
@@ -74,6 +93,7 @@ def test_the_set_beside_the_plan(checkpoint, tmp_path):
     told = json.loads((checkpoint / "plan.json").read_text())
     assert told["guard"][0] <= 2 * told["calibrated"][0] and told["range"][0] == 2 * told["calibrated"][0]
     plan, data = read_plan(checkpoint), json.loads((checkpoint / "pareto.json").read_text())
+    assert told["schema"] == 2
     assert data["picked"]["method"] == plan.exponential.method == "chebyshev"
     assert data["picked"]["levels"] == plan.levels and data["mask"] == "full"
     assert data["columns"] == 16 and data["rows"] % 16 == 0

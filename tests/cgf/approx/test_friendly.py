@@ -9,6 +9,7 @@ from cgf.plan import friendly
 from cgf.plan.calibration import Calibration, merged
 from cgf.plan.choose import choose
 from cgf.plan.friendly import Budget, assess, judge, kappas, rounded_out
+from cgf.plan.request import Request
 
 
 def seen(low, high=0.0, sums=1.0, padding=None):
@@ -55,7 +56,7 @@ def test_what_fails_is_said(monkeypatch):
 
 def test_no_guard_holds_a_weight_beyond_its_bound():
     with pytest.raises(UserError, match="guard"):
-        choose(None, (-1.0, 14.0), 1e-2, "full", method="chebyshev")
+        choose(Request(None, (-1.0, 14.0), 1e-2), method="chebyshev")
     assert assess(seen(-1.0, 14.0), Budget("full", tolerance=1e-2)).plan is None  # said without a search
 
 

@@ -1,22 +1,26 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from cgf.approx import fit
 from cgf.errors import UserError
-from cgf.plan.choose import candidates, choose, feasible
+from cgf.plan.choose import choose, feasible, listed_for, planned
 from cgf.plan.plan import Plan, statistics_levels, stretched
+from cgf.plan.request import Request
+
+MASKED = {"mask": "causal"}
 
 
 def test_auto_takes_the_least_levels_and_holds_the_tolerance():
-    plan = choose((-9.0, 0.0), (-10.0, 0.0), tolerance=1e-3)
+    plan = choose(Request((-9.0, 0.0), (-10.0, 0.0), 1e-3, **MASKED))
     assert plan.exponential.method == "chain" and feasible(plan)
     assert plan.levels == 2 + plan.exponential.levels and plan.ct_mults == plan.exponential.ct_mults
     assert fit.chain(-10, 0, plan.exponential.levels - 1).fit.max_error > 1e-3
 
 
 def test_json_round_trip():
-    plan = choose((-9.0, 0.0), (-10.0, 0.0), method="limit", k=5, share_outside=0.25)
+    plan = replace(choose(Request((-9.0, 0.0), (-10.0, 0.0), **MASKED), method="limit", k=5), share_outside=0.25)
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
     for broken in (None, {}, {**plan.to_json(), "rows": "some"}, {**plan.to_json(), "range": [1]}):
         with pytest.raises(UserError):
@@ -24,41 +28,44 @@ def test_json_round_trip():
 
 
 def test_by_hand_is_taken_whatever_its_error():
-    plan = choose((-30, 0), (-32, 0), tolerance=1e-9, method="chebyshev", k=0)
+    plan = choose(Request((-30, 0), (-32, 0), 1e-9), method="chebyshev", k=0)
     assert plan.exponential.k == 0 and plan.exponential.fit.max_error > 1e-9 and not feasible(plan)
 
 
 def test_nothing_feasible_says_what_there_is():
     with pytest.raises(UserError, match=r"best error is .*limit"):
-        choose((-30, 0), (-32, 0), method="limit", tolerance=1e-6)
+        choose(Request((-30, 0), (-32, 0), 1e-6), method="limit")
     with pytest.raises(UserError, match="guard"):
-        choose((-3000, 0), (-32, 0), method="chebyshev")
+        choose(Request((-3000, 0), (-32, 0)), method="chebyshev")
 
 
 def test_guard_must_hold_the_range():
-    narrow, wide = (choose((lo, 0), (-16, 0), method="chebyshev") for lo in (-16, -45))
+    narrow, wide = (choose(Request((lo, 0), (-16, 0)), method="chebyshev") for lo in (-16, -45))
     assert wide.exponential.fit.guard[0] <= -45 and wide.levels > narrow.levels
     assert narrow.exponential.fit.guard[0] > -45
 
 
 def test_folding_saves_a_level_on_full_rows_only():
     limit, chebyshev = fit.limit(-8, 0, 4), fit.chebyshev(-8, 0)
-    assert [statistics_levels(r, e, True) for r in ("full", "masked") for e in (limit, chebyshev)] == [1, 1, 2, 2]
-    assert statistics_levels("full", limit) == 2
-    assert choose(None, (-8, 0), rows="full", method="limit", k=4, folded=True).levels == 5
+    assert [statistics_levels(r, e) for r in ("full", "masked") for e in (limit, chebyshev)] == [1, 1, 2, 2]
+    assert choose(Request(None, (-8, 0)), method="limit", k=4).levels == 5
 
 
-def test_candidates_are_sorted_and_of_the_method():
-    plans = candidates((-9, 0), (-10, 0), method="limit")
+def test_the_candidates_of_a_method_cost_what_their_plans_do():
+    request = Request((-9, 0), (-10, 0), **MASKED)
+    plans = [planned(request, spec.make()) for spec in listed_for(request, "limit", None, None)]
     assert len(plans) == 10 and [p.levels for p in plans] == list(range(3, 13))
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "spline"}, {"rows": "half"}, {"tolerance": 0.0}, {"degree": 0}, {"range_": (0, -1)}]
+    "options", [{"method": "spline"}, {"mask": "half"}, {"tolerance": 0.0}, {"degree": 0}, {"range": (0, -1)}]
 )
 def test_bad_input(options):
     with pytest.raises(UserError):
-        choose(**{"range_": (-9, 0), "domain": (-10, 0), **options})
+        by = {key: options[key] for key in options if key in ("method", "degree")}
+        choose(
+            Request(**{"range": (-9, 0), "domain": (-10, 0), **{k: v for k, v in options.items() if k not in by}}), **by
+        )
 
 
 def test_room_around_a_calibrated_range():
@@ -72,10 +79,10 @@ def test_room_around_a_calibrated_range():
 def test_a_range_whose_exponential_no_ciphertext_holds_is_refused_before_anything_is_fitted(monkeypatch):
     monkeypatch.setattr(fit, "_fitted", None)
     with pytest.raises(UserError, match=r"up to y = 35, and a guard of 2\^18 holds it up to 12.5: less range"):
-        choose((-60, 35), (-60, 35))
+        choose(Request((-60, 35), (-60, 35)))
     with pytest.raises(UserError, match=r"a guard of 2\^10 holds it up to 6.93"):
-        choose((-16, 8), (-16, 8), guard_bound=2.0**10)
-    assert not feasible(choose((-60, 35), (-60, 35), method="limit", k=8))  # by hand it is taken as it is
+        choose(Request((-16, 8), (-16, 8), bound=2.0**10))
+    assert not feasible(choose(Request((-60, 35), (-60, 35)), method="limit", k=8))  # by hand it is taken as it is
 
 
 def test_a_guard_that_falls_short_is_widened_before_a_level_is_spent():
@@ -84,7 +91,7 @@ def test_a_guard_that_falls_short_is_widened_before_a_level_is_spent():
 
     narrow = fit.chain(-50.0, 0.5, 6).fit
     assert narrow is not None and narrow.guard[0] > -120.0
-    plan = choose((-120.0, 0.5), (-50.0, 0.5), method="chain")
+    plan = choose(Request((-120.0, 0.5), (-50.0, 0.5)), method="chain")
     known = plan.exponential.fit
     assert known is not None and plan.exponential.levels == 6 and feasible(plan)
     assert known.guard[0] <= -120.0 and known.domain[0] < -50.0 and known.max_error <= 1e-4

@@ -6,11 +6,12 @@ from cgf.approx import fit
 from cgf.errors import UserError
 from cgf.plan.choose import choose
 from cgf.plan.load import read_plan, select
+from cgf.plan.request import Request
 
 
 @pytest.fixture
 def planned(tmp_path):
-    plan = choose((-9.0, 0.5), (-8.0, 0.5), method="limit", k=5, rows="full", folded=True)
+    plan = choose(Request((-9.0, 0.5), (-8.0, 0.5)), method="limit", k=5)
     (tmp_path / "plan.json").write_text(json.dumps(plan.to_json()))
     return tmp_path, plan
 

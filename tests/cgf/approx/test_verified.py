@@ -12,8 +12,9 @@ from cgf.errors import UserError
 from cgf.plan.choose import choose
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan, by_layer
+from cgf.plan.request import Request
 
-LIMIT = choose((-9.0, 0.5), (-8.0, 0.5), method="limit", k=5, rows="full", folded=True)
+LIMIT = choose(Request((-9.0, 0.5), (-8.0, 0.5)), method="limit", k=5)
 CHAIN = fit.chain(-8.0, 0.5, 3)
 
 
@@ -90,7 +91,7 @@ def test_a_guard_narrower_than_the_coefficients_hold_is_conservative():
 
 
 def test_the_plan_of_each_layer_is_held_against_its_own_coefficients():
-    plan = by_layer([LIMIT, choose((-9.0, 0.5), (-8.0, 0.5), method="limit", k=4, rows="full", folded=True)])
+    plan = by_layer([LIMIT, choose(Request((-9.0, 0.5), (-8.0, 0.5)), method="limit", k=4)])
     data = written(plan)
     assert Plan.from_json(data) == plan
     data["plans"][1] = changed(data["plans"][1], guard=[-900.0, 80.0])
@@ -116,7 +117,7 @@ def test_a_plan_of_another_checkpoint_or_for_other_rows_is_refused(tmp_path):
         read_plan(tmp_path, "a" * 64, rows)
     path.write_text(json.dumps(written(LIMIT)))  # of before plans named their checkpoint
     assert read_plan(tmp_path, mine, "full").checked == "coefficients"
-    masked = choose((-9.0, 0.5), (-8.0, 0.5), method="limit", k=5, rows="masked")
+    masked = choose(Request((-9.0, 0.5), (-8.0, 0.5), mask="causal"), method="limit", k=5)
     path.write_text(json.dumps(written(masked)))
     assert read_plan(tmp_path, mine, "full") == masked  # a level more than full rows need, and right
 

@@ -17,7 +17,8 @@ from cgf.plan.cost import needs_of
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.friendly import Budget, assess
 from cgf.plan.op_times import KINDS, OpTimes
-from cgf.plan.pareto import Request, dominates, front, least_levels, pick, rows
+from cgf.plan.pareto import dominates, front, least_levels, pick, rows
+from cgf.plan.request import Request
 
 RANGE = (-8.0, 0.0)
 
@@ -172,7 +173,7 @@ def test_every_planner_takes_the_same_levels(low, tolerance, levels):
     """The core of plan.py pareto=false and of the friendliness report is that of the Pareto set's least levels."""
     domain = (low, 0.0)
     request = Request(domain, domain, tolerance, 16, 16, "full")
-    plain = choose(domain, domain, tolerance, "full", folded=True)
+    plain = choose(request)
     assert plain == least_levels(request, specs(domain, METHODS, tolerance=tolerance), FitCache(None))
     assert plain.exponential.levels == levels and feasible(plain)
     (needs,) = needs_of(plain.exponential, "full", 16, 16)

@@ -1,0 +1,163 @@
+"""The plan of a checkpoint: calibrated on samples that it was not tested on, then chosen by ``cgf.plan.planner``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cgf.errors import UserError
+from cgf.evaluate.calibrate import run
+from cgf.evaluate.observe import Calibrator
+from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
+from cgf.plan.calibration import Calibration, Interval, union
+from cgf.plan.load import FILE
+from cgf.plan.plan import Plan
+from cgf.plan.planner import ParetoSet, Planner, content, fit_of
+from cgf.plan.request import Request
+from cgf.softmax.base import ExponentialSoftmax, Softmax
+
+SLOTS = 8192  # what rows of whole samples are to fill, where nobody says how many are evaluated together
+
+
+@dataclass(frozen=True)
+class Calibrating:
+    """On what a checkpoint is calibrated. UserError for the split that tests it.
+
+    samples    of the split, None: all;  whole: of all there are, those that ``task.limit`` left out too
+    padding    rows of padding tokens, see ``cgf.evaluate.calibrate.run``
+    """
+
+    split: str
+    samples: int | None
+    whole: bool
+    batch_size: int
+    seed: int
+    padding: str
+
+    def __post_init__(self) -> None:
+        if self.split == "test":
+            raise UserError("a plan is a choice, and choices never see test data: split=train or split=val")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What a pass over samples showed: calibrations by layer and head, and the shape of the longest rows.
+
+    rows  of one sample, of all heads of a layer;  columns: entries of its longest row
+    """
+
+    calibrator: Calibrator
+    samples: int
+    rows: int
+    columns: int
+
+    @property
+    def layers(self) -> list[Calibration]:
+        return list(self.calibrator.layers.values())
+
+
+@dataclass(frozen=True)
+class PlannedCheckpoint:
+    """A plan and where it goes. data: what plan.json says, run info apart; pareto None: no set was made."""
+
+    plan: Plan
+    pareto: ParetoSet | None
+    path: Path
+    data: dict[str, Any]
+
+    def told(self) -> str:
+        """The plan in one sentence."""
+        plan, fit, (low, high) = self.plan, fit_of(self.plan), self.data["calibrated"]
+        return (
+            f"exponent in [{low:.2f}, {high:.2f}] on {self.data['samples']} {self.data['split']} samples, "
+            f"{plan.rows} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
+            f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, "
+            f"error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
+            f"{' in the deepest layer' if plan.layers else ''}"
+        )
+
+
+def open_to_plan(
+    path: str, calibrating: Calibrating, make_task: Callable[[dict[str, Any]], Any]
+) -> tuple[OpenCheckpoint, ExponentialSoftmax]:
+    """The checkpoint and the softmax that it is planned for; UserError for one without an exponential."""
+    opened = open_checkpoint(path, calibrating.split, make_task, calibrating.whole)
+    first = opened.softmaxes[0]
+    if not isinstance(first, ExponentialSoftmax):
+        raise UserError(
+            f"softmax '{opened.checkpoint.softmax.name}' has no exponential to plan: eval_he.py runs it "
+            "with approx=exact"
+        )
+    return opened, first
+
+
+def calibrate(opened: OpenCheckpoint, calibrating: Calibrating) -> Calibrated:
+    """One pass over the chosen samples, with the exponents of all layers observed."""
+    indices, calibrator, shape = opened.samples(calibrating.samples, calibrating.seed), Calibrator(), [0, 0]
+
+    def measure(softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
+        if y.shape[-1] > shape[1]:
+            shape[:] = int(y[0, ..., 0].numel()), int(y.shape[-1])
+
+    for softmax in opened.softmaxes:
+        softmax.observers += [calibrator, measure]
+    run(opened.host, opened.dataset, opened.collate, indices, calibrating.batch_size, calibrating.padding)
+    return Calibrated(calibrator, len(indices), shape[0], shape[1])
+
+
+def plan_checkpoint(
+    path: str,
+    planner: Planner,
+    calibrating: Calibrating,
+    make_task: Callable[[dict[str, Any]], Any],
+    *,
+    tolerance: float,
+    rows: int | None = None,
+    columns: int | None = None,
+) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
+    """Calibrates a checkpoint and plans its exponential; writes nothing.
+
+    rows, columns: of the scores of one evaluation; None: whole samples that fill SLOTS, the longest row seen. UserError
+    where there is nothing to plan, or no exponential serves.
+    """
+    opened, softmax = open_to_plan(path, calibrating, make_task)
+    seen = calibrate(opened, calibrating)
+    mask = "causal" if opened.rows() == "masked" else "padding" if calibrating.padding == "longest" else "full"
+    requests = partial(
+        Request,
+        tolerance=tolerance,
+        rows=seen.rows * max(1, SLOTS // seen.rows) if rows is None else rows,
+        columns=seen.columns if columns is None else columns,
+        mask=mask,
+        softmax=softmax,
+    )
+    plan, pareto = planner.plan(seen.layers, requests)
+    plan = replace(plan, checkpoint=opened.checkpoint.digest)
+    data = {
+        **content(plan, planner.request(seen.layers, requests)),
+        "calibrated": union(seen.layers, planner.outside)[0],
+        "split": calibrating.split,
+        "samples": seen.samples,
+        "whole": calibrating.whole,
+        "padding": calibrating.padding,
+        "layers": by_layer_and_head(seen, [fit_of(plan.of(i)).domain for i in range(len(seen.layers))]),
+    }
+    return PlannedCheckpoint(plan, pareto, opened.checkpoint.path / FILE, data), opened
+
+
+def by_layer_and_head(seen: Calibrated, domains: list[Interval]) -> list[dict[str, Any]]:
+    """The calibration of each layer and each of its heads, with the share of its entries outside the layer's domain."""
+
+    def told(part: Calibration, domain: Interval) -> dict[str, Any]:
+        return {**part.to_json(), "outside_domain": part.y.outside(domain)}
+
+    heads = map(seen.calibrator.of_layer, seen.calibrator.layers)
+    return [
+        {**told(layer, domain), "heads": [told(head, domain) for head in own]}
+        for layer, domain, own in zip(seen.layers, domains, heads, strict=True)
+    ]

@@ -1,0 +1,25 @@
+"""Kept fits: a fit of another source is never taken for one of this source."""
+
+import shutil
+from pathlib import Path
+
+from cgf.approx import fit
+from cgf.plan.fit_cache import FitCache
+
+
+def test_a_changed_search_reads_no_fit_of_before(tmp_path, monkeypatch):
+    source = shutil.copytree(Path(fit.__file__).parent, tmp_path / "approx")
+    monkeypatch.setattr(fit, "__file__", str(source / "fit.py"))
+    made = []
+
+    def make():
+        made.append(1)
+        return fit.limit(-8.0, 0.0, 4)
+
+    for _ in range(2):
+        FitCache(tmp_path / "fits").get(("limit",), make)
+    assert len(made) == 1
+    with (source / "chain_search.py").open("a") as file:
+        file.write("# another search\n")
+    FitCache(tmp_path / "fits").get(("limit",), make)
+    assert len(made) == 2
