@@ -19,7 +19,11 @@ SIZES = {
     "depth": (1, 1024),
     "num_heads": (1, 1024),
     "reg_tokens": (0, 1024),
+    "stride": (1, 1024),
+    "base_dims": (1, 2**14),
+    "heads": (1, 1024),
 }
+BY_STAGE, MOST_STAGES = ("depth", "base_dims", "heads"), 16  # options that may be a list, one number a stage
 SHARES = {
     "mlp_ratio": (0.0, 64.0),
     "init_values": (0.0, 1e6),
@@ -68,7 +72,9 @@ def _check_option(key: str, value: Any, where: str) -> None:
     if key in numbers:
         (least, most), kinds = numbers[key], int if key in SIZES else int | float
         null = value is None and key == "init_values"
-        if not null and (isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most):
+        stages = value if key in BY_STAGE and isinstance(value, list) and 0 < len(value) <= MOST_STAGES else [value]
+        fits = all(isinstance(v, kinds) and not isinstance(v, bool) and least <= v <= most for v in stages)
+        if not null and not fits:
             raise UserError(f"timm's option {key} of {where} must be from {least} to {most}, and is {short(value)}")
     elif key in FLAGS:
         if not isinstance(value, bool):

@@ -107,7 +107,7 @@ def _check(host: Host, wanted: bool | None) -> None:
         host.causal = _causal(names, stands, len(logits))
         if wanted is not None and host.causal != wanted:
             what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")
-            raise UserError(f"{type(host.model).__name__} {what}, and models.{which}.load reads such models")
+            raise UserError(f"{type(host.model).__name__} {what}, and cgf.models.{which}.load reads such models")
         if unreplaced.found:
             raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.found[0]}")
         if _distance(logits, after) > TOLERANCE:

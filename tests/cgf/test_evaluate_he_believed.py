@@ -36,6 +36,7 @@ def test_scores_beyond_a_polynomial_that_is_no_exponential_are_red(checkpoint, s
     assert [line.removeprefix("error: ") for line in done.stderr.splitlines() if "error" in line[:6]] == result["red"]
     assert f"was trained with softmax 'cgf', and '{softmax}' stands in its place untrained" in done.stderr
     assert result["trained_with"] == "cgf" and result["replaced"]
+    out = out.with_name("plain.json")
     plain = call("eval_plain", f"ckpt={checkpoint}", f"out={out}", "samples=4", f"softmax={softmax}", "approx=exact")
     assert plain.returncode == 1 and read_json(out)["beyond_guard"] > 0
 

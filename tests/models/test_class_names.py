@@ -7,6 +7,7 @@ import torch
 import transformers
 from conftest_models import CLASSES, batch_for, small_bert, tokenizer
 from digits_checkpoint import call
+from resealed import reseal
 from torch import nn
 
 from cgf.config import build, compose
@@ -15,6 +16,8 @@ from cgf.distill.teacher import teacher_of
 from cgf.errors import UserError
 from cgf.models import bert, pretrained
 from cgf.models.host import check_classes
+from cgf.results import write_json
+from cgf.seal import content_of
 
 NAMES = ["card_lost", "Card Stolen", "pin", "top-up", "fee", "limit", "transfer"]
 ORDER = [3, 0, 6, 1, 5, 2, 4]  # of the head: its row i is class ORDER[i] of the task
@@ -124,8 +127,7 @@ def renamed_fixture(tmp_path):
     folder = next((tmp_path / "run").glob("ckpt-*"))
     told = json.loads((folder / "run.json").read_text())
     assert told["class_names"] == [str(digit) for digit in range(10)]
-    told["class_names"][:2] = ["1", "0"]
-    (folder / "run.json").write_text(json.dumps(told))
+    reseal(folder, class_names=["1", "0", *told["class_names"][2:]])
     return folder
 
 
@@ -135,7 +137,7 @@ def test_an_evaluation_of_a_task_with_another_order_is_refused(renamed):
         assert done.returncode == 2 and "class 0 is '1' there and '0' here" in done.stderr, (script, done)
     told = json.loads((renamed / "run.json").read_text())
     del told["class_names"]  # as checkpoints of before
-    (renamed / "run.json").write_text(json.dumps(told))
+    write_json(renamed / "run.json", content_of(told))
     assert call("eval_plain", f"ckpt={renamed}", "approx=exact", "samples=8").returncode == 0
 
 

@@ -264,7 +264,7 @@ def test_where_weights_are_looked_for(tmp_path, monkeypatch):
     assert locate("m", subfolder="weights/tiny", data_root=str(tmp_path)) == str(tmp_path / "weights" / "tiny")
     monkeypatch.setenv("CGF_DATA_ROOT", str(tmp_path))
     assert locate("m", subfolder="weights/tiny") == str(tmp_path / "weights" / "tiny")
-    assert Path(locate("m", package="models")) == Path(vit.__file__).parent
+    assert Path(locate("m", package="models")) == Path(vit.__file__).resolve().parent
 
 
 @pytest.mark.parametrize(
