@@ -42,7 +42,7 @@ CGF = ("cgf", "cgf_attention", "cgf_tempered", "cgf_tempered_attention", "cgf_te
 WITHIN = 0.5  # points below exact softmax that CGF-softmax is to stay within
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
-    ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_TASK_{exact,cgf,cgf_low,bpmax,lora}"),
+    ("LLaMA-3.2-1B", "clinc150, banking77, sst2", "llama_{exact,cgf,cgf_low,bpmax,lora} task=TASK"),
     ("ViT-Base", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=vit_base"),
     ("DeiT-Base", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=deit_base"),
     ("ViT-Tiny", "imagenet1k", "vit_{exact,cgf,cgf_low,bpmax} model=vit_tiny"),

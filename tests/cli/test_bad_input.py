@@ -308,7 +308,7 @@ def test_a_plan_by_hand_whose_guard_is_too_narrow(refused, checkpoint):
         (["outside=1"], ["from 0 to below 1"]),
         (["margin=0.5"], ["by 1 or more, and 0.5"]),
         (["levels=0"], ["levels must be at least 1"]),
-        (["domain=[1]"], ["two numbers [LO,HI]"]),
+        (["domain=[1]"], ["two numbers [lo, hi]"]),
         (["samples=0"], ["at least 1, and 0"]),
         (["split=foo"], ["'foo'"]),
         (["ckpt=nowhere"], ["needs a checkpoint or run folder"]),
@@ -327,7 +327,7 @@ def test_friendly_of_a_checkpoint_without_an_exponent(refused, checkpoint):
 def test_a_tolerance_out_of_reach(refused, checkpoint):
     refused(
         "plan",
-        [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null"],
+        [f"ckpt={checkpoint}", "samples=20", "tolerance=1e-30", "approx=limit", "approx.k=null", "cache=null"],
         "no exponential reaches an error of 1e-30",
         "the best error is",
     )

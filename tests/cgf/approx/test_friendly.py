@@ -123,7 +123,7 @@ def test_kappa_histograms_share_an_interval_and_lose_no_row():
         ({"margin": [2, 1]}, "by 1 or more"),
         ({"levels": 0}, "levels must be at least 1"),
         ({"domain": 5}, "two numbers"),
-        ({"domain": [0, -3]}, "two numbers"),
+        ({"domain": [0, -3]}, "finite lo < hi"),
         ({"rows": "half"}, "full or masked"),
     ],
 )

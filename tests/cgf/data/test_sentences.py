@@ -29,8 +29,9 @@ def sides(splits):
     """The sentences that train's phrases of ten words and more are of, and val's, all read together."""
     (train, _), (val, _) = splits["train"], splits["val"]
     assert len(train) + len(val) == 67_349
-    wholes = [(train + val)[i] for i in whole_of(train + val)]
-    long = [(whole, i < len(train)) for i, whole in enumerate(wholes) if len((train + val)[i].split()) >= 10]
+    texts = train + val
+    wholes = [texts[i] for i in whole_of(texts)]
+    long = [(whole, i < len(train)) for i, whole in enumerate(wholes) if len(texts[i].split()) >= 10]
     return {whole for whole, first in long if first}, [whole for whole, first in long if not first]
 
 

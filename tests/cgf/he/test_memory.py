@@ -26,9 +26,9 @@ print(int(rss.split()[1]) / 1024)
 
 
 class Told:
-    """Stands in for a session: its answer is what its process was started with."""
+    """Stands in for a party: its answer is what its process was started with."""
 
-    def one(self, softmax, scores, rows):
+    def run(self, softmax, scores, rows):
         return os.environ.get("GLIBC_TUNABLES"), os.getpid()
 
 

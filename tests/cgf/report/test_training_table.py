@@ -80,10 +80,13 @@ def test_tempered_rows_stand_against_the_best_bpmax_and_untrained_ones_against_n
 
 def test_the_paper_rows_name_configurations_that_exist():
     for _, tasks, names in training.PAPER:
-        stem, _, ends = names.rstrip("}").partition("{")
+        experiments, _, choice = names.partition(" ")
+        stem, _, ends = experiments.rstrip("}").partition("{")
+        for end in ends.split(","):
+            assert (ROOT / "configs" / "experiment" / f"{stem}{end}.yaml").is_file()
         for task in tasks.split(", "):
-            for end in ends.split(","):
-                assert (ROOT / "configs" / "experiment" / f"{stem.replace('TASK', task)}{end}.yaml").is_file()
+            group, _, name = choice.replace("TASK", task).partition("=")
+            assert (ROOT / "configs" / group / f"{name}.yaml").is_file()
 
 
 def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
