@@ -8,11 +8,12 @@ from cgf.he.engines.desilo import DesiloOwner
 
 @pytest.fixture(scope="session")
 def desilo():
-    """desilo(levels): an owner of real keys, one a size in the whole run; skipped where the library is missing."""
+    """desilo(levels): an owner of real keys, kept until another size is asked for; skipped where the library is missing."""
     owners = {}
 
     def make(levels):
         if levels not in owners:
+            owners.clear()  # the keys of each take hundreds of MiB
             try:
                 owners[levels] = DesiloOwner(levels, mode="cpu")
             except UserError as error:

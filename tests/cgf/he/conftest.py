@@ -10,9 +10,9 @@ from cgf.he.engines.openfhe import OpenFHEOwner
 from cgf.he.engines.sim import SimOwner
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2)  # keys of one owner take hundreds of MiB
 def make_owner(engine: str, max_level: int):
-    """One owner, and so one set of keys, for each engine and size in the whole test run."""
+    """An owner of this engine and size; the last two are kept, since making keys takes seconds."""
     if engine == "sim":
         return SimOwner(max_level)
     if engine == "lanes_sim":
