@@ -8,7 +8,7 @@ from cgf.he.engines.desilo import DesiloOwner
 
 @pytest.fixture(scope="session")
 def desilo():
-    """desilo(levels): an owner of real keys, kept until another size is asked for; skipped where the library is missing."""
+    """desilo(levels): an owner of real keys, kept until another size is asked for; skipped without the library."""
     owners = {}
 
     def make(levels):
