@@ -11,7 +11,7 @@ from cgf.config import build, changed, entry, resolved, task_maker
 def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_batches import checked_share, parse_shard
     from cgf.evaluate.he_lines import SampleLog, made_by
-    from cgf.evaluate.he_run import EncryptedEvaluation
+    from cgf.evaluate.he_run import EncryptedEvaluation, checked_scope
     from cgf.evaluate.he_summary import summary
     from cgf.evaluate.open_checkpoint import NAMED, SPLIT_BY, open_checkpoint
     from cgf.he.engines.engine import named
@@ -22,6 +22,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.results import check_replaceable, run_info, write_json
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
+    scope = checked_scope(cfg.he)
     library = named(cfg.he.engine, make_owner := build(owner_settings(cfg.he)))
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
@@ -32,7 +33,7 @@ def main(cfg: DictConfig) -> None:
     settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
     path = opened.result_path(
         cfg.out,
-        f"he-{library.name}-{cfg.he.circuit}",
+        f"he-{library.name}-{cfg.he.circuit}" + ("" if scope == "softmax" else f"-{scope}"),
         plan,
         cfg.split,
         len(indices),
@@ -42,10 +43,12 @@ def main(cfg: DictConfig) -> None:
     asked = resolved(cfg)
     if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together
         del asked["he"]["check"]
+    if scope == "softmax":
+        del asked["he"]["scope"], asked["he"]["memory_mib"]
     digest = opened.digest(plan, asked, indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
-    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check)
+    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check, cfg.he.memory_mib)
     evaluation = EncryptedEvaluation(
         opened.host,
         opened.softmaxes,
@@ -60,10 +63,11 @@ def main(cfg: DictConfig) -> None:
         opened.rows() == "masked",
         cfg.he.rows_at_once,
         shard,
+        scope,
     )
     try:
         with lines.alone():
-            found = summary(evaluation.run(), library.encrypts)
+            found = summary(evaluation.run(), library.encrypts, scope)
     finally:
         session.close()
     result = {

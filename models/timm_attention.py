@@ -49,9 +49,8 @@ class SwappedAttention(nn.Module):
         q, k = self.q_norm(q), self.k_norm(k)
         valid = _boolean(N, q, attn_mask, is_causal)
         self.softmax.training = self.training
-        weights = self.softmax.weights(self.softmax.scores(q, k, self.scale), valid)
-        weights = self.attn_drop(weights.to(v.dtype))
-        out = self.norm((weights @ v).transpose(1, 2).reshape(B, N, self.attn_dim))
+        outputs, _ = self.softmax.attention(q, k, v, self.scale, valid, self.attn_drop)
+        out = self.norm(outputs.transpose(1, 2).reshape(B, N, self.attn_dim))
         if self.gate is not None:
             out = out * self.gate(x).sigmoid()
         return self.proj_drop(self.proj(out))

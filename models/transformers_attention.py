@@ -5,6 +5,7 @@ transformers is imported only where such a model is at hand: it takes seconds, a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,12 +58,12 @@ def attention(
     is_causal: bool | None = None,
     sliding_window: int | None = None,
     **more: Any,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """Attention with the softmax that ``install`` gave this module.
 
     query (B, H, Q, D), key and value (B, H_kv, K, D), attention_mask bool (B, 1, Q, K), which holds causality and a
-    sliding window. Returns the output (B, Q, H, D) and the weights (B, H, Q, K). Raises UserError for whatever else a
-    host adds to its scores or weights.
+    sliding window. Returns the output (B, Q, H, D) and the weights (B, H, Q, K), None where they stay encrypted.
+    Raises UserError for whatever else a host adds to its scores or weights.
     """
     softmax: Slot | None = getattr(module, SLOT, None)
     if softmax is None:
@@ -75,10 +76,10 @@ def attention(
     if groups > 1:  # grouped queries: every key and value head serves several query heads
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     softmax.training = module.training
-    scores = softmax.scores(query, key, scaling if scaling is not None else query.shape[-1] ** -0.5)
-    weights = softmax.weights(scores, attention_mask).to(value.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2).contiguous(), weights
+    scaling = scaling if scaling is not None else query.shape[-1] ** -0.5
+    drop = partial(nn.functional.dropout, p=dropout, training=module.training)
+    outputs, weights = softmax.attention(query, key, value, scaling, attention_mask, drop)
+    return outputs.transpose(1, 2).contiguous(), weights
 
 
 def _check(

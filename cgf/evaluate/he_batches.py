@@ -33,6 +33,7 @@ class Batches:
     masked        rows have masks anyway (causal), so texts of different lengths share ciphertexts; else texts of
                   one length, which saves the mask's level
     size          samples of a batch, fewer where rows_at_once asks for it; None: as many as fill the slots
+    pieces        a length's last samples, which leave slots free, go in sets near powers of two: for scores alone
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
     """
 
@@ -41,6 +42,7 @@ class Batches:
     masked: bool = False
     size: int | None = None
     rows_at_once: int | None = None
+    pieces: bool = True
 
     def of(self, indices: list[int]) -> list[list[int]]:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
@@ -56,7 +58,7 @@ class Batches:
                 heads, queries, slots = self.probe(group[-1])
                 most = max(1, (rows or slots) // (heads * queries))
                 fit = min(most, self._alike(group) if self.size is None else len(group))
-                if not self.masked and fit < most and self.size is None:
+                if self.pieces and not self.masked and fit < most and self.size is None:
                     fit = _largest_piece(fit, heads * queries, queries, slots)
                 batches.append(group[-fit:])
                 group = group[:-fit]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from cgf.errors import UserError
@@ -18,10 +19,30 @@ from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
+from cgf.he.encrypted_attention import EncryptedAttention
 from cgf.he.packed import Rows
 from cgf.he.session import Session
+from cgf.network.attention import Heads
 from cgf.softmax.base import Softmax
-from cgf.softmax.slot import Around
+from cgf.softmax.slot import Around, Dropout
+
+# he.scope -> what stands at a layer's softmax
+SCOPES: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
+
+
+def checked_scope(he: Any) -> str:
+    """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
+    if he.scope not in SCOPES:
+        raise UserError(f"he.scope must be one of {', '.join(SCOPES)}, and {he.scope!r} was given")
+    number = isinstance(he.memory_mib, int | float) and not isinstance(he.memory_mib, bool)
+    if not number or not 0 < he.memory_mib < math.inf:
+        raise UserError(f"he.memory_mib must be a number above 0, and {he.memory_mib!r} was given")
+    if he.scope == "attention" and he.rows_at_once is not None:
+        raise UserError(
+            f"he.rows_at_once is about he.scope=softmax, and {he.rows_at_once} was given with he.scope=attention: "
+            "he.memory_mib bounds its memory"
+        )
+    return str(he.scope)
 
 
 class ShapeProbe(Around):
@@ -34,6 +55,25 @@ class ShapeProbe(Around):
         return super().weights(scores, valid)
 
 
+class AttentionProbe(Around):
+    """Keeps the shapes of the queries, keys and values that an attention was given last, and its mask."""
+
+    given: tuple[torch.Size, torch.Size, torch.Size, Tensor | None]
+
+    def attention(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        self.given = query.shape, key.shape, value.shape, valid
+        return super().attention(query, key, value, scaling, valid, drop)
+
+    def many(self, instances: int) -> Heads:
+        """So many instances of what was given, as views of zeros."""
+        samples = max(1, instances // self.given[0][1])
+        arrays = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
+        valid = self.given[3]
+        return Heads(*arrays, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
+
+
 @dataclass
 class EncryptedEvaluation:
     """One evaluation under CKKS, or a shard of it.
@@ -41,6 +81,7 @@ class EncryptedEvaluation:
     host       cgf.models.host.Host;  softmaxes: the host's own, with the polynomial in place
     installed  context manager (model, layer -> slot) that swaps the attention's softmax
     dataset, collate, indices: the samples;  lines: what is finished, to go on from
+    scope      what is encrypted, see SCOPES
     as_trained context manager that puts the exponentials of the checkpoint back, for the clear run beside
     """
 
@@ -57,13 +98,16 @@ class EncryptedEvaluation:
     masked: bool = False
     rows_at_once: int | None = None
     shard: tuple[int, int] = (1, 1)
+    scope: str = "softmax"
     say: Callable[[str], None] = print
     # of each sample probed, (heads, queries) of every kind of layer
     _probed: dict[int, list[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def plan(self) -> Batches:
-        return Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
+        whole = self.scope == "attention"
+        probe = self._probe_attention if whole else self._probe
+        return Batches(self.dataset, probe, self.masked, self.batch, self.rows_at_once, pieces=not whole)
 
     def run(self) -> FinishedSamples:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
@@ -101,7 +145,7 @@ class EncryptedEvaluation:
     def _sizes(self, batches: list[list[int]]) -> dict[int, frozenset[int]]:
         """max_level -> rotation steps of the circuits of full rows; those of masked ones show with their masks."""
         sizes: dict[int, frozenset[int]] = {}
-        for batch in [] if self.masked else batches:
+        for batch in [] if self.masked or self.scope != "softmax" else batches:
             for heads, queries in next((self._probed[i] for i in batch if i in self._probed), []):
                 rows = len(batch) * heads * queries
                 shape = Rows((len(batch), heads, queries, queries), 0, None, np.full(rows, float(queries)))
@@ -142,7 +186,7 @@ class EncryptedEvaluation:
         slots: list[Encrypted] = []
 
         def make(layer: int) -> Encrypted:
-            slots.append(Encrypted(self.softmaxes[layer], self.session))
+            slots.append(SCOPES[self.scope](self.softmaxes[layer], self.session))
             return slots[-1]
 
         was_training = self.host.model.training
@@ -176,6 +220,23 @@ class EncryptedEvaluation:
         plain = predicted()
         with self.as_trained():
             return {"plain": plain, "exact": predicted()}
+
+    def _probe_attention(self, index: int) -> tuple[int, int, int]:
+        """(heads, 1, instances of one set of ciphertexts) for samples like this one, of the layer that takes fewest."""
+        probes: list[AttentionProbe] = []
+
+        def make(layer: int) -> AttentionProbe:
+            probes.append(AttentionProbe(self.softmaxes[layer]))
+            return probes[-1]
+
+        with self.installed(self.host.model, make):
+            evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
+        found = []
+        for probe in probes:
+            heads = probe.many(self.session.rings[-1].slots)
+            needs = self.session.party.attention_needs(probe.softmax, heads, np.arange(heads.instances))
+            found.append((heads.shape[1], 1, max(heads.shape[1], needs.tile.instances)))
+        return min(found, key=lambda probed: probed[2] // probed[0])
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.

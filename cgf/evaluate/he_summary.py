@@ -10,11 +10,19 @@ from cgf.evaluate.he_batches import parse_shard
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.he.layer_record import LayerRecord
 
-SCOPE = "softmax under CKKS, all else in the clear"
-SIMULATED = "softmax simulated, nothing encrypted"
+# he.scope -> what a result says of a run that encrypts, and of one that does not
+SCOPES = {
+    "softmax": ("softmax under CKKS, all else in the clear", "softmax simulated, nothing encrypted"),
+    "attention": (
+        "attention under CKKS; projections, norms and activations in the clear; one round with the key holder a layer, "
+        "who sees that layer's outputs",
+        "attention simulated, nothing encrypted",
+    ),
+}
+SCOPE, SIMULATED = SCOPES["softmax"]
 
 
-def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
+def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> dict[str, Any]:
     """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
 
     encrypts: whether the engine that ran does. circuit names what ran, circuits counts its entries. outside_domain is
@@ -35,7 +43,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
     ranged = all(record.low is not None for record in layers)
     beyond, circuits = sum(record.beyond for record in layers), _circuits(layers, entries)
     return {
-        "scope": SCOPE if encrypts else SIMULATED,
+        "scope": SCOPES[scope][0 if encrypts else 1],
         "encrypted": encrypts,
         "samples": len(finished.samples),
         "accuracy": finished.share("prediction", "label"),
@@ -45,7 +53,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
         "agreement_exact": finished.share("prediction", "exact"),
         "ruined": sum(row["prediction"] is None for row in finished.samples.values()),
         "max_error": max(record.max_error for record in layers),
-        "mean_error": sum(record.sum_error for record in layers) / max(1, entries - sum(r.lost for r in layers)),
+        "mean_error": sum(record.sum_error for record in layers) / _compared(layers),
         "levels": max(record.levels for record in layers),
         "levels_counted": max(record.levels_counted for record in layers),
         "ops": dict(ops),
@@ -63,7 +71,33 @@ def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
         "beyond_guard": beyond if ranged or beyond else None,
         **{name: sum(record.count(name) for record in layers) for name in ("wrong", "inexact")},
         "overflow": sum(record.overflow for record in layers),
+        **(_whole(layers, seconds, total) if scope == "attention" else {}),
         "layers": [_layer(number, record) for number, record in enumerate(layers)],
+    }
+
+
+def _compared(layers: list[LayerRecord]) -> int:
+    """Numbers that an error was taken of: outputs of whole attentions, else weights."""
+    return max(1, sum(record.outputs or record.entries - record.lost for record in layers))
+
+
+def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> dict[str, Any]:
+    """Of whole attentions: where numbers lay, multiply-adds, and the seconds of key holder and server, summed.
+
+    us_per_mac and us_per_entry_core count the seconds of both, over all workers.
+    """
+    client, server = seconds["pack"] + seconds["encrypt"] + seconds["decrypt"], seconds["circuit"]
+    layouts: Counter[str] = Counter()
+    for record in layers:
+        layouts.update(record.layouts)
+    macs, entries = sum(record.macs for record in layers), sum(record.entries for record in layers)
+    return {
+        "layout": dict(layouts),
+        "macs": macs,
+        "us_per_mac": 1e6 * (client + server) / macs,
+        "us_per_entry_core": 1e6 * (client + server) / entries,
+        "client_s": client,
+        "server_s": server,
     }
 
 
@@ -89,11 +123,10 @@ def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
-    compared = max(1, record.entries - record.lost)
     return {
         "layer": number,
         "max_error": record.max_error,
-        "mean_error": record.sum_error / compared,
+        "mean_error": record.sum_error / _compared([record]),
         "levels": record.levels,
         "range": None if record.low is None else [record.low, record.high],
         "heads": None if record.heads is None else record.heads.to_json(),
@@ -127,4 +160,9 @@ def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[
         )
     own = ("shard", "samples_of_all_shards", "lines_sha256")
     first = {key: value for key, value in results[0].items() if key not in own}
-    return {**first, **summary(whole, first.get("encrypted", True)), "shards": count}
+    return {**first, **summary(whole, first.get("encrypted", True), asked_scope(first)), "shards": count}
+
+
+def asked_scope(result: dict[str, Any]) -> str:
+    """he.scope of a result, by what it says; results of before know softmaxes alone."""
+    return next(name for name, texts in SCOPES.items() if result["scope"] in texts)

@@ -99,7 +99,7 @@ class Encrypted(Around):
         heads.ruined = wrong.sum(0).cpu().numpy()
         heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
         counted = keep & ~ruined[:, None, None, None]
-        heads.wrong = _by_head(error > self._allowed(clear.masked_fill(~counted, 0.0)))
+        heads.wrong = by_head(error > self._allowed(clear.masked_fill(~counted, 0.0)))
         self._locate(double, valid, keep, clear, seen)
         self._define(double, valid, counted, clear, heads)
         self.record.join(seen)
@@ -116,12 +116,12 @@ class Encrypted(Around):
         assert seen.heads is not None
         intervals = self.softmax.intervals()
         if intervals is None:
-            seen.heads.beyond = _by_head((clear.abs() > GUARD_BOUND) & keep)
+            seen.heads.beyond = by_head((clear.abs() > GUARD_BOUND) & keep)
             return
         y = self._argument(double, valid)
         seen.low, seen.high = low, high = tuple(map(float, y[keep].aminmax()))
         seen.heads.outside, seen.heads.beyond = (
-            np.zeros(y.shape[1], dtype=np.int64) if lo <= low and high <= hi else _by_head(((y < lo) | (y > hi)) & keep)
+            np.zeros(y.shape[1], dtype=np.int64) if lo <= low and high <= hi else by_head(((y < lo) | (y > hi)) & keep)
             for lo, hi in intervals
         )
 
@@ -133,7 +133,7 @@ class Encrypted(Around):
         exact, bound = definition
         (lo, hi), y = intervals[0], self._argument(double, valid)
         outside = (((y < lo) | (y > hi)) & keep).any(-1, keepdim=True)
-        heads.inexact = _by_head(((clear - exact).abs() > TENFOLD * bound + ROUNDING) & keep & ~outside)
+        heads.inexact = by_head(((clear - exact).abs() > TENFOLD * bound + ROUNDING) & keep & ~outside)
 
     def _argument(self, double: Tensor, valid: Tensor | None) -> Tensor:
         """As the softmax says; finite, whatever a polynomial in it overflows to."""
@@ -141,7 +141,7 @@ class Encrypted(Around):
         return y.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
 
 
-def _by_head(entries: Tensor) -> np.ndarray:
+def by_head(entries: Tensor) -> np.ndarray:
     """How many of (B, H, Q, K) are true, by head (H,)."""
     return entries.sum((0, 2, 3)).cpu().numpy()
 

@@ -61,6 +61,8 @@ class LayerRecord:
     circuits  entries by the circuit that they went through
     overflow  slots of the simulator beyond what a ciphertext holds
     lost    entries of ruined samples, which no error counts
+    outputs, macs  of whole attentions: numbers that were compared (the weights themselves where 0), multiply-adds
+    layouts of whole attentions: sets of ciphertexts by ring and tile
     ruined  places of ruined samples in the batch under way; not written, a sample's own line says so
     """
 
@@ -77,6 +79,9 @@ class LayerRecord:
     circuits: Counter[str] = field(default_factory=Counter)
     overflow: int = 0
     lost: int = 0
+    outputs: int = 0
+    macs: int = 0
+    layouts: Counter[str] = field(default_factory=Counter)
     ruined: set[int] = field(default_factory=set)
 
     @property
@@ -108,6 +113,9 @@ class LayerRecord:
         self.circuits.update(other.circuits)
         self.overflow += other.overflow
         self.lost += other.lost
+        self.outputs += other.outputs
+        self.macs += other.macs
+        self.layouts.update(other.layouts)
         self.ruined |= other.ruined
         if other.heads is not None:
             self.heads = self.heads or HeadErrors.of(len(other.heads.max_error))
@@ -127,6 +135,7 @@ class LayerRecord:
             "circuits": dict(self.circuits),
             "overflow": self.overflow,
             "lost": self.lost,
+            **({"outputs": self.outputs, "macs": self.macs, "layouts": dict(self.layouts)} if self.outputs else {}),
             "heads": None if self.heads is None else self.heads.to_json(),
         }
 
@@ -140,6 +149,7 @@ class LayerRecord:
                 "ops": Counter(row["ops"]),
                 "seconds": Counter(row["seconds"]),
                 "circuits": Counter(row.get("circuits", {})),
+                "layouts": Counter(row.get("layouts", {})),
                 "heads": None if heads is None else HeadErrors.from_json(heads),
             }
         )

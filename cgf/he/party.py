@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,31 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
+from cgf.he import attention_run
+from cgf.he.attention import AttentionCost, AttentionTask, needs_of
 from cgf.he.delivery import handed_over, opened
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import BOOTSTRAPPABLE, Engine, Owner, encrypt_all, finish, library_of, rings_of
+from cgf.he.engines.engine import (
+    BOOTSTRAPPABLE,
+    Engine,
+    Owner,
+    complex_slots,
+    encrypt_all,
+    finish,
+    library_of,
+    rings_of,
+)
 from cgf.he.engines.sim import SimOwner
+from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Packed, Rows
 from cgf.memory import keep_freed_memory
+from cgf.network.attention import Heads
+from cgf.softmax.base import Softmax
 
+Work = Callable[[Any, Any], tuple[np.ndarray, LayerRecord]]  # of an owner and an evaluator
 NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 TENFOLD = 10.0  # a value that is off by more than so many times the stated noise is a fault
 KEPT = 64  # dry runs that a party remembers
@@ -33,13 +48,19 @@ class Party:
     """
 
     def __init__(
-        self, make_owner: Callable[..., Owner], max_level: int | None = None, style: str = "folded", check: bool = False
+        self,
+        make_owner: Callable[..., Owner],
+        max_level: int | None = None,
+        style: str = "folded",
+        check: bool = False,
+        most_mib: float = math.inf,
     ) -> None:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         if not isinstance(check, bool):
             raise UserError(f"he.check must be true or false, and {check!r} was given")
         self._make_owner, self.max_level, self.style, self.check = make_owner, max_level, style, check
+        self.most_mib = most_mib
         self.rings, library = rings_of(make_owner), library_of(make_owner)
         if check and self.rings == (BOOTSTRAPPABLE,):
             raise UserError(
@@ -90,18 +111,56 @@ class Party:
         """Weights (R, N) of scores (R, N), one set of ciphertexts, and its levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
         owner, evaluator = self._pair(softmax, needs)
+        return self._checked(softmax, needs, owner, evaluator, lambda o, e: _run(needs, o, e, matrix, rows))
+
+    def _checked(
+        self, softmax: Softmax, needs: CircuitCost | AttentionCost, owner: Owner, evaluator: Engine, work: Work
+    ) -> tuple[np.ndarray, LayerRecord]:
+        """``work`` by the owner and its evaluator; with ``check`` beside the simulator, operation by operation."""
         if not self.check:
-            return _run(needs, owner, evaluator, matrix, rows)
+            return work(owner, evaluator)
         reference = SimOwner(needs.max_level, rings=self.rings)
         tolerance = TENFOLD * self.noise * softmax.amplification
-        both = Checking((reference, reference.evaluator(needs.rotations)), (owner, evaluator), tolerance)
+        both = Checking((reference, reference.evaluator(needs.rotations, True)), (owner, evaluator), tolerance)
         try:
-            return _run(needs, both, both, matrix, rows)
+            return work(both, both)
         except Divergence as found:
             raise Divergence(
                 f"he.check: the simulator and the engine {owner.library.name} part in softmax '{softmax.name}' of "
                 f"layer {softmax.layer} at {found}"
             ) from None
+
+    def attention_needs(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> AttentionCost:
+        """What chosen instances of a layer need as a whole attention; remembered by the public facts alone."""
+        mask = None if heads.mask is None else heads.mask[np.divmod(chosen, heads.shape[1])].tobytes()
+        shapes = heads.shape[1:], heads.query.shape[3], heads.value.shape[3]
+        key = ("attention", softmax, softmax.exponential, shapes, len(chosen), mask)
+        with self._lock:
+            if key not in self._needs:
+                while len(self._needs) >= KEPT:
+                    self._needs.pop(next(iter(self._needs)))
+                self._needs[key] = needs_of(
+                    softmax,
+                    heads,
+                    chosen,
+                    self.style,
+                    self.rings,
+                    complex_slots(self._make_owner),
+                    self.max_level,
+                    self.most_mib,
+                )
+            return self._needs[key]
+
+    def attend(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> tuple[np.ndarray, LayerRecord]:
+        """Outputs (I, Q, E) of chosen instances that fit one set of ciphertexts, and what was seen."""
+        needs = self.attention_needs(softmax, heads, chosen)
+        task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
+        owner = self._owner(needs.max_level)
+        self._rotations[needs.max_level] = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
+        evaluator = owner.evaluator(self._rotations[needs.max_level], needs.pairs)
+        return self._checked(
+            softmax, needs, owner, evaluator, lambda o, e: attention_run.run(needs, o, e, softmax, task)
+        )
 
     def _pair(self, softmax: Any, needs: CircuitCost) -> tuple[Owner, Engine]:
         """The owner of this size and its evaluator. UserError where they cannot run the circuit."""
@@ -114,18 +173,6 @@ class Party:
         if owner.slots != needs.layout.slots:
             raise UserError(f"the plan needs {needs.layout.slots} slots, and the engine has {owner.slots}")
         return owner, self._evaluator(needs.max_level, needs.rotations)
-
-
-class Laps:
-    """Seconds by name, each since the lap before; laps of one name are summed."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self._last = time.perf_counter()
-
-    def __call__(self, name: str) -> None:
-        before, self._last = self._last, time.perf_counter()
-        self.seconds[name] += self._last - before  # type: ignore[assignment]
 
 
 def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
 from cgf.memory import peak_mib
+from cgf.network.attention import Heads
+from cgf.softmax.base import Softmax
 
 
 class Session:
@@ -28,6 +31,7 @@ class Session:
     check       every operation is compared with the simulator's, slot by slot. UserError at the first that is off by
                 more than ten times the noise that the library states. The one that evaluates then holds the secret
                 key too: for finding faults
+    most_mib    of the ciphertexts of one set of whole attentions, in each process
 
     Several threads may call ``evaluate``: with workers their sets of ciphertexts run side by side. ``parts``: into
     how many sets the rows of one call are split at least, the workers' number unless many calls keep them busy.
@@ -40,8 +44,9 @@ class Session:
         style: str = "folded",
         workers: int = 1,
         check: bool = False,
+        most_mib: float = math.inf,
     ) -> None:
-        make_party = functools.partial(Party, make_owner, max_level, style, check)
+        make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib)
         self.party = make_party()  # with workers it makes no keys
         self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
         self._workers = Workers(make_party, workers) if workers > 1 else None
@@ -95,6 +100,24 @@ class Session:
             result[place] = weights
             record.join(seen)
         return result if mask is None else np.where(mask, result, 0.0)
+
+    def attend(self, softmax: Softmax, heads: Heads, record: LayerRecord) -> np.ndarray:
+        """Outputs (B, H, Q, E) of a layer's whole attention, its instances shared out over sets of ciphertexts.
+
+        The record takes levels, ops and seconds, those of several workers summed.
+        """
+        every = np.arange(heads.instances)
+        most = self.party.attention_needs(softmax, heads, every).tile.instances
+        sets = -(-heads.instances // most)
+        sets = min(heads.instances, -(-sets // self.parts) * self.parts)
+        tasks = [heads.part(chosen) for chosen in np.array_split(every, sets)]
+        if self._workers is None:
+            done = [self.party.attend(softmax, *task) for task in tasks]
+        else:
+            done = self._workers.attend(softmax, tasks)
+        for _, seen in done:
+            record.join(seen)
+        return np.concatenate([outputs for outputs, _ in done]).reshape(*heads.shape[:3], heads.value.shape[3])
 
     def slots(self, softmax: Any, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""

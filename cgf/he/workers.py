@@ -38,11 +38,20 @@ class Workers:
 
     def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
+        return self._shared(_evaluate, softmax, tasks, [task[0].size for task in tasks])
+
+    def attend(self, softmax: Any, tasks: list[tuple[Any, np.ndarray]]) -> list[tuple[np.ndarray, Any]]:
+        """(outputs, record) of each task (Heads, chosen instances), in the order of the tasks."""
+        return self._shared(_attend, softmax, tasks, [len(task[1]) for task in tasks])
+
+    def _shared(
+        self, work: Callable[..., Any], softmax: Any, tasks: list[Any], sizes: list[int]
+    ) -> list[tuple[np.ndarray, Any]]:
         packed = pickle.dumps(softmax)
         # the longest first, so that nobody waits long for the last
-        order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0].size)
+        order = sorted(range(len(tasks)), key=lambda i: -sizes[i])
         try:
-            running = {i: self._pool.submit(_evaluate, packed, *tasks[i]) for i in order}
+            running = {i: self._pool.submit(work, packed, *tasks[i]) for i in order}
             found = [running[i].result() for i in range(len(tasks))]
         except BrokenProcessPool:
             raise UserError(
@@ -120,3 +129,7 @@ def _make(sizes: dict[int, frozenset[int]]) -> None:
 
 def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[tuple[np.ndarray, Any], int, float]:
     return _party.run(_unpacked(softmax), scores, rows), os.getpid(), peak_mib()
+
+
+def _attend(softmax: bytes, heads: Any, chosen: np.ndarray) -> tuple[tuple[np.ndarray, Any], int, float]:
+    return _party.attend(_unpacked(softmax), heads, chosen), os.getpid(), peak_mib()

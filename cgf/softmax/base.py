@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cgf.errors import UserError
+from cgf.softmax.slot import attend
 from cgf.softmax.value import Value
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
@@ -14,6 +15,7 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential, Interval
+    from cgf.softmax.slot import Dropout
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
@@ -99,6 +101,12 @@ class Softmax:
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D): the scaled dot product."""
         return (query @ key.transpose(-2, -1)) * scaling
+
+    def attention(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        """Outputs and weights, as a slot has it (``cgf.softmax.slot``)."""
+        return attend(self, query, key, value, scaling, valid, drop)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Attention weights of scaled scores, in the clear.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+Dropout = Any  # (Tensor) -> Tensor, of the weights
 
 if TYPE_CHECKING:  # formulas need no torch
     from torch import Tensor
@@ -34,6 +36,22 @@ class Slot(Protocol):
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Attention weights (B, H, Q, K) of scores, zero where not valid."""
+
+    def attention(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        """Outputs (B, H, Q, E) of value (B, H, K, E), and the weights where they are known; see ``attend``."""
+
+
+def attend(
+    slot: Slot, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+) -> tuple[Tensor, Tensor]:
+    """An attention by a slot's own scores and weights: outputs (B, H, Q, E) and weights (B, H, Q, K).
+
+    query (B, H, Q, D), key (B, H, K, D), value (B, H, K, E); valid bool, broadcasts to (B, H, Q, K).
+    """
+    weights = drop(slot.weights(slot.scores(query, key, scaling), valid).to(value.dtype))
+    return weights @ value, weights
 
 
 class Around:
@@ -77,3 +95,8 @@ class Around:
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         return self.inner.weights(scores, valid)
+
+    def attention(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        return attend(self, query, key, value, scaling, valid, drop)

@@ -21,6 +21,9 @@ KIND = {
     "relinearize": "relinearize",
     "rotate": "rotate",
     "times_i": "imult",
+    "conjugate": "conjugate",
+    "prepare": "prepare",
+    "dot": "cmult",
 }
 
 
@@ -32,6 +35,8 @@ class Counting(Wrapper):
     imult        products with an integer, or with i (no level)
     cmult        products of ciphertexts, squares included, before relinearization
     boot         bootstraps; one for two ciphertexts that are refreshed together
+    prepare      operands of ``dot`` brought into their form, conjugate: conjugations; both only where there are any.
+                 A dot of m pairs counts as m cmult and m - 1 add
     by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
     """
 
@@ -57,12 +62,18 @@ class Counting(Wrapper):
             self.rotations.add(operands[1] % self.slots)
         kind = KIND.get(name) or _kind_of_product(operands[1])
         operation = getattr(self.engine, name)
-        levels = [self.engine.level(x) for x in operands if not is_public(x)]
-        self.by_level[detail(kind, operands, levels), min(levels)] += 1
+        pairs = len(operands[0]) if name == "dot" else 1
+        cts = [*operands[0], *operands[1]] if name == "dot" else [x for x in operands if not is_public(x)]
+        levels = [self.engine.level(x) for x in cts]
+        if name == "dot":
+            self.by_level["prepared", min(levels)] += pairs
+            self.ops["add"] += pairs - 1
+        else:
+            self.by_level[detail(kind, operands, levels), min(levels)] += 1
         start = time.perf_counter()
         result = operation(*operands)
         self.seconds[kind] += time.perf_counter() - start  # type: ignore[assignment]
-        self.ops[kind] += 1
+        self.ops[kind] += pairs
         self.lowest = min(self.lowest, self.engine.level(result))
         return result
 
@@ -83,6 +94,7 @@ def _kind_of_product(b: Any) -> str:
 def detail(kind: str, operands: tuple[Any, ...], levels: list[int]) -> str:
     """The kind, and where it costs another time than the rest of it: which operands.
 
+    prepared           a cmult within a dot, its addition included
     *_float, *_vector  with a public number or vector (which is encoded first)
     add_levels         of ciphertexts at different levels: one of them comes down first
     square             a cmult of one operand

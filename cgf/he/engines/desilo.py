@@ -104,6 +104,7 @@ class DesiloOwner(CheckedOwner):
     library = Library("desilo", encrypts=True, noise=1e-4)
     _left = 1  # sign of the step that moves slot 1 to slot 0
     _bootstrap: tuple[Key, ...] | None
+    _conjugation: Key | None
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class DesiloOwner(CheckedOwner):
         self._public = self._engine.create_public_key(self._secret)
         self._relinearization = self._engine.create_relinearization_key(self._secret)
         self._rotations: dict[int, Key] = {}
-        self._bootstrap = None
+        self._bootstrap, self._conjugation = None, None
         self._check_rotation_sign()
 
     def _bootstrap_keys(self, size: str) -> tuple[Key, ...]:
@@ -146,7 +147,8 @@ class DesiloOwner(CheckedOwner):
         return holds(level)
 
     def _encrypt(self, values: np.ndarray, level: int) -> Ct:
-        return self._engine.encrypt(np.ascontiguousarray(values, dtype=np.float64), self._public, level)
+        kind = np.complex128 if np.iscomplexobj(values) else np.float64
+        return self._engine.encrypt(np.ascontiguousarray(values, dtype=kind), self._public, level)
 
     def decrypt(self, ct: Ct) -> np.ndarray:
         return np.real(self._slots(ct))
@@ -160,9 +162,12 @@ class DesiloOwner(CheckedOwner):
             ct = self._engine.clone(ct)
         return np.asarray(self._engine.decrypt(ct, self._secret))
 
-    def evaluator(self, rotations: frozenset[int]) -> DesiloEngine:
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> DesiloEngine:
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
-        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap)
+        if conjugation and self._conjugation is None:
+            self._conjugation = self._engine.create_conjugation_key(self._secret)
+        mirror = self._conjugation if conjugation else None
+        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap, mirror)
 
     def key_bytes(self) -> dict[str, int]:
         """Serialized size of one key of each kind; every fixed rotation key has the same."""
@@ -214,9 +219,11 @@ class DesiloEngine(CheckedEngine):
         relinearization: Key,
         rotations: dict[int, Key],
         bootstrap: tuple[Key, ...] | None = None,
+        conjugation: Key | None = None,
     ) -> None:
         self._engine, self.max_level, self.slots = engine, max_level, int(engine.slot_count)
         self._relinearization, self._refresh_keys = relinearization, bootstrap
+        self._conjugation, self.conjugates = conjugation, conjugation is not None
         self.rotations: dict[int, Key] = rotations
         self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
         self._terms: dict[tuple[int, bytes], Plaintext] = {}
@@ -272,6 +279,19 @@ class DesiloEngine(CheckedEngine):
 
     def _times_i(self, a: Ct) -> Ct:
         return self._engine.multiply_imaginary_integer(a, 1)
+
+    def _conjugate(self, a: Ct) -> Ct:
+        return self._engine.conjugate(a, self._conjugation)
+
+    def _prepare(self, a: Ct) -> Ct:
+        """Rescaled first: a product of forms that were not goes back to do it, and takes 15 times as long."""
+        return self._engine.ntt(self._engine.rescale(a))
+
+    def _dot(self, a: Sequence[Ct], b: Sequence[Ct]) -> Ct:
+        total = self._engine.multiply(a[0], b[0])
+        for x, y in zip(a[1:], b[1:], strict=True):
+            total = self._engine.add(total, self._engine.multiply(x, y))
+        return total
 
     def dump(self, ct: Ct) -> bytes:
         return bytes(self._engine.serialize_ciphertext(ct))

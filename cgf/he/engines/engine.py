@@ -52,6 +52,12 @@ def rings_of(make_owner: Any) -> tuple[Ring, ...]:
     return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
 
 
+def complex_slots(make_owner: Any) -> bool:
+    """Whether the slots of an owner class are complex, also where a partial hands it out."""
+    inner = getattr(make_owner, "func", make_owner)
+    return bool(getattr(inner, "pairs", True))
+
+
 @dataclass(frozen=True)
 class Library:
     """What an owner class states, as ``library``, of the engine that it makes.
@@ -101,6 +107,7 @@ class Engine(Protocol):
     ciphertexts and square leave three polynomials: relinearize before the next product or rotation.
     rotate(ct, step) moves slot i + step to slot i, cyclically, and step may be negative.
     times_i multiplies by the imaginary unit and takes no level, where slots are complex (``pairs``).
+    prepare gives the same values in the form that multiplies fastest; what is prepared goes into ``dot`` alone.
     """
 
     slots: int
@@ -126,6 +133,15 @@ class Engine(Protocol):
 
     def times_i(self, a: Ciphertext) -> Ciphertext: ...
 
+    def conjugate(self, a: Ciphertext) -> Ciphertext:
+        """The complex conjugate of each slot, two polynomials; needs complex slots and a conjugation key."""
+
+    def prepare(self, a: Ciphertext) -> Ciphertext:
+        """The same values at the same level, for products of ``dot``; pays for an operand that is used twice."""
+
+    def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
+        """The sum over i of a[i] b[i], of prepared operands: three polynomials, one level below the lowest."""
+
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
 
@@ -145,7 +161,8 @@ class Owner(Protocol):
     max_level: int
     library: Library
 
-    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
+    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
+        """Values (at most slots,), real, or complex where slots are; the rest of the slots holds 0."""
 
     def decrypt(self, ct: Ciphertext) -> np.ndarray:
         """The real parts (slots,) of two or three polynomials, which stay as they are."""
@@ -153,8 +170,8 @@ class Owner(Protocol):
     def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
         """Real and imaginary parts (slots,)."""
 
-    def evaluator(self, rotations: frozenset[int]) -> Engine:
-        """An engine with the keys for exactly these rotation steps."""
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> Engine:
+        """An engine with the keys for exactly these rotation steps, and for conjugation where it is asked for."""
 
 
 def encrypt_all(owner: Owner, vectors: Sequence[np.ndarray], level: int) -> list[Ciphertext]:

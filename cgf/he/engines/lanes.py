@@ -75,6 +75,8 @@ class LanesEngine(Wrapper):
         if operation == "bootstrap":
             need_bootstrap(self.refreshed)
             raise AssertionError("lanes have no bootstrap keys")
+        if operation in ("prepare", "dot", "conjugate"):
+            raise UserError(f"lanes do not run {operation}: whole attention needs he=desilo, with he.workers for cores")
         shadows = [x.shadow if isinstance(x, DeferredOperation) else x for x in operands]
         shadow = getattr(self._shadow, operation)(*shadows)
         needs = tuple(x for x in operands if isinstance(x, DeferredOperation))
@@ -245,5 +247,7 @@ class LanesOwner:
     def decrypt_pair(self, ct: DeferredOperation) -> tuple[np.ndarray, np.ndarray]:
         return self.decrypt_all([ct], pairs=True)[0]
 
-    def evaluator(self, rotations: frozenset[int]) -> LanesEngine:
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> LanesEngine:
+        if conjugation:
+            raise UserError("lanes do not run conjugate: whole attention needs he=desilo, with he.workers for cores")
         return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)  # type: ignore[misc]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,7 @@ class OpenFHEOwner(CheckedOwner):
     """Makes and keeps the secret key; encrypts with the public key, decrypts, grants evaluation keys."""
 
     rings = OPENFHE_RINGS
+    pairs = False
     # a square of [-1, 1] is off by 1e-8 (results/bench/noise_openfhe.json), a fifth of desilofhe's; no whole set ran
     library = Library("openfhe", encrypts=True, noise=1e-4)
 
@@ -113,7 +115,9 @@ class OpenFHEOwner(CheckedOwner):
         plain.SetLength(self.slots)
         return np.array(plain.GetRealPackedValueArray(), dtype=np.float64)
 
-    def evaluator(self, rotations: frozenset[int]) -> OpenFHEEngine:
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> OpenFHEEngine:
+        if conjugation:
+            need_pairs(OpenFHEEngine.pairs)
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
         return OpenFHEEngine(self._context, self.max_level, self._relinearization, keys)
 
@@ -195,6 +199,13 @@ class OpenFHEEngine(CheckedEngine):
 
     def _square(self, a: Ct) -> Ct:
         return self._mul(a, a)
+
+    def _dot(self, a: Sequence[Ct], b: Sequence[Ct]) -> Ct:
+        """Rescaled once; the library holds ciphertexts in the form that multiplies fast as it is."""
+        total = self._context.EvalMultNoRelin(a[0], b[0])
+        for x, y in zip(a[1:], b[1:], strict=True):
+            total = self._context.EvalAdd(total, self._context.EvalMultNoRelin(x, y))
+        return self._context.Rescale(total)
 
     def _relinearize(self, a: Ct) -> Ct:
         return self._context.KeySwitch(a, self._relinearization)

@@ -31,6 +31,16 @@ def need_pairs(pairs: bool) -> None:
         raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
 
 
+def need_complex(pairs: bool) -> None:
+    if not pairs:
+        raise UserError("encryption of complex numbers needs complex slots, and this engine has real ones")
+
+
+def need_conjugation(conjugates: bool) -> None:
+    if not conjugates:
+        raise UserError("a conjugation needs its key, and the engine has none")
+
+
 def need_bootstrap(refreshed: int | None) -> None:
     if refreshed is None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
@@ -57,12 +67,14 @@ def check_fits(values: np.ndarray, slots: int, most: float = sys.float_info.max)
 class CheckedEngine:
     """An Engine whose operations are checked here, and then done by the bare ones that a subclass gives.
 
-    A subclass gives ``level``, ``polynomials`` and the bare operations _add, _sub, _mul, _square, _relinearize and
-    _rotate. It gives _times_i where its slots are complex (``pairs``), and _bootstrap where it can refresh
-    (``refreshed``). A bare operation finds polynomials, levels and rotation keys in order. What a library alone
-    asks for, such as the size of a public number, is checked there.
+    A subclass gives ``level``, ``polynomials`` and the bare operations _add, _sub, _mul, _square, _relinearize,
+    _rotate and _dot. It gives _prepare where another form of a ciphertext multiplies faster, _times_i and _conjugate
+    where its slots are complex (``pairs``), and _bootstrap where it can refresh (``refreshed``). A bare operation finds
+    polynomials, levels and rotation keys in order. What a library alone asks for, such as the size of a public number,
+    is checked there.
 
     rotations  the steps (modulo slots) whose keys it holds; None: all
+    conjugates whether it holds the conjugation key
     Raises UserError, OutOfLevels where a product meets level 0.
     """
 
@@ -71,6 +83,7 @@ class CheckedEngine:
     pairs: bool
     refreshed: int | None = None
     rotations: Collection[int] | None = None
+    conjugates: bool = False
 
     def level(self, ct: Ciphertext) -> int:
         raise NotImplementedError
@@ -113,6 +126,24 @@ class CheckedEngine:
         need_pairs(self.pairs)
         return self._times_i(a)
 
+    def conjugate(self, a: Ciphertext) -> Ciphertext:
+        need_pairs(self.pairs)
+        need_conjugation(self.conjugates)
+        need_polynomials(self.polynomials(a), 2, "a conjugation")
+        return self._conjugate(a)
+
+    def prepare(self, a: Ciphertext) -> Ciphertext:
+        need_polynomials(self.polynomials(a), 2, "a product")
+        return self._prepare(a)
+
+    def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
+        if len(a) != len(b) or not a:
+            raise UserError(f"a sum of products needs as many left as right operands, and has {len(a)} and {len(b)}")
+        for ct in (*a, *b):
+            need_polynomials(self.polynomials(ct), 2, "a product")
+            need_level(self.level(ct), self.max_level)
+        return self._dot(a, b)
+
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         need_bootstrap(self.refreshed)
         for ct in cts:  # before the first of them took a minute
@@ -142,6 +173,15 @@ class CheckedEngine:
     def _times_i(self, a: Any) -> Any:
         raise NotImplementedError
 
+    def _conjugate(self, a: Any) -> Any:
+        raise NotImplementedError
+
+    def _prepare(self, a: Any) -> Any:
+        return a
+
+    def _dot(self, a: Sequence[Any], b: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
     def _bootstrap(self, cts: Sequence[Any]) -> list[Any]:
         raise NotImplementedError
 
@@ -151,10 +191,13 @@ class CheckedOwner:
 
     slots: int
     max_level: int
+    pairs: bool = True  # whether slots are complex
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
+        if np.iscomplexobj(values):
+            need_complex(self.pairs)
         check_fits(values, self.slots, self._holds(level))
         return self._encrypt(values, level)
 
@@ -198,6 +241,15 @@ class Wrapper:
 
     def times_i(self, a: Ciphertext) -> Ciphertext:
         return self._apply("times_i", a)
+
+    def conjugate(self, a: Ciphertext) -> Ciphertext:
+        return self._apply("conjugate", a)
+
+    def prepare(self, a: Ciphertext) -> Ciphertext:
+        return self._apply("prepare", a)
+
+    def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
+        return self._apply("dot", list(a), list(b))
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         return self._apply("bootstrap", cts)

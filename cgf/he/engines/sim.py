@@ -39,6 +39,7 @@ class SimEngine(CheckedEngine):
         outside: str = "record",
         rotations: frozenset[int] | None = None,
         rings: tuple[Ring, ...] = RINGS,
+        conjugation: bool = True,
     ) -> None:
         if outside not in ("raise", "record"):
             raise UserError(f"outside must be 'raise' or 'record', and {outside!r} was given")
@@ -46,7 +47,7 @@ class SimEngine(CheckedEngine):
         self.slots, self.max_level, self.key_switch_level = ring.slots, max_level, ring.key_switch_level
         self.refreshed = ring.max_level if ring == BOOTSTRAPPABLE else None
         self.bound, self.outside, self.beyond = bound, outside, 0
-        self.rotations = rotations
+        self.rotations, self.conjugates = rotations, conjugation
 
     pairs = True
 
@@ -99,6 +100,15 @@ class SimEngine(CheckedEngine):
 
     def _times_i(self, a: SimCiphertext) -> SimCiphertext:
         return SimCiphertext(a.values * 1j, a.level, a.polynomials)
+
+    def _conjugate(self, a: SimCiphertext) -> SimCiphertext:
+        return SimCiphertext(np.conj(a.values), min(a.level, self.key_switch_level), 2)
+
+    def _dot(self, a: Sequence[SimCiphertext], b: Sequence[SimCiphertext]) -> SimCiphertext:
+        total = a[0].values * b[0].values
+        for x, y in zip(a[1:], b[1:], strict=True):
+            total = total + x.values * y.values
+        return self._result(total, min(ct.level for ct in (*a, *b)) - 1, 3)
 
     def _bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
         assert self.refreshed is not None
@@ -153,7 +163,7 @@ class SimOwner(CheckedOwner):
         return b""
 
     def _encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
-        slots = np.zeros(self.slots)
+        slots = np.zeros(self.slots, dtype=np.complex128 if np.iscomplexobj(values) else np.float64)
         slots[: len(values)] = values
         return SimCiphertext(slots, level)
 
@@ -163,5 +173,5 @@ class SimOwner(CheckedOwner):
     def decrypt_pair(self, ct: SimCiphertext) -> tuple[np.ndarray, np.ndarray]:
         return np.real(ct.values).copy(), np.imag(ct.values).copy()
 
-    def evaluator(self, rotations: frozenset[int]) -> SimEngine:
-        return SimEngine(self.max_level, *self._settings, rotations=rotations, rings=self.rings)
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> SimEngine:
+        return SimEngine(self.max_level, *self._settings, rotations, self.rings, conjugation)

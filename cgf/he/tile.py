@@ -1,0 +1,191 @@
+"""Where the numbers of whole attentions lie: the family of layouts from many short texts to one long one.
+
+Slot = part * gap + instance * a + place. An instance is a sample's head; a queries of it stand side by side, and b
+parts of the slots hold other keys each. So a ciphertext of queries is one feature of query block A, the queries A a to
+A a + a - 1, the same in all parts. A ciphertext of keys or values is one feature of the b keys c b to c b + b - 1, the
+same for the a queries of an instance. Scores of block A with keys c are then laid out as cgf.he.layout has rows of a
+gap of slots / b.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.layout import Layout
+
+
+@dataclass(frozen=True)
+class Tile:
+    """a queries of each of ``instances`` side by side, b keys in parts of the slots; a is any number, b a power of two.
+
+    Raises UserError where instances * a * b exceed the slots.
+    """
+
+    instances: int
+    slots: int
+    a: int = 1
+    b: int = 1
+
+    def __post_init__(self) -> None:
+        if self.a < 1 or self.b < 1 or self.b & (self.b - 1) or not 1 <= self.instances * self.a <= self.gap:
+            raise UserError(
+                f"a tile needs a >= 1, b a power of two and instances * a * b of at most {self.slots} slots, and has "
+                f"{self.instances} instances, a = {self.a} and b = {self.b}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.slots} slots, a={self.a} b={self.b}"
+
+    @property
+    def gap(self) -> int:
+        return self.slots // self.b
+
+    def blocks(self, queries: int) -> int:
+        return -(-queries // self.a)
+
+    def columns(self, keys: int) -> int:
+        return -(-keys // self.b)
+
+    def block(self, number: int, queries: int) -> np.ndarray:
+        """(a,) the queries of a block; past the last one the last one again, whose results nobody reads."""
+        return np.minimum(np.arange(number * self.a, (number + 1) * self.a), queries - 1)
+
+    def layout(self, columns: int) -> Layout:
+        """Of the scores of one block with so many ciphertexts of keys: rows are (instance, place)."""
+        return Layout(self.instances * self.a, columns * self.b, self.slots, self.gap)
+
+    def pack_queries(self, values: np.ndarray) -> np.ndarray:
+        """One feature of a block (I, a) -> (slots,), the same in all parts."""
+        one = np.zeros(self.gap, dtype=values.dtype)
+        one[: values.size] = values.reshape(-1)
+        return np.tile(one, self.b)
+
+    def pack_keys(self, values: np.ndarray) -> np.ndarray:
+        """One feature of the keys of a column (I, up to b) -> (slots,), the same for the a queries; absent keys: 0."""
+        parts = np.zeros((self.b, self.gap), dtype=values.dtype)
+        parts[: values.shape[1], : self.instances * self.a] = np.repeat(values.T, self.a, axis=1)
+        return parts.reshape(-1)
+
+    def unpack(self, slots: np.ndarray) -> np.ndarray:
+        """One feature of a block's outputs (slots,) -> (I, a), from the first part."""
+        return slots[: self.instances * self.a].reshape(self.instances, self.a)
+
+
+@dataclass(frozen=True)
+class OpPrices:
+    """Milliseconds of one thread, by which tiles are compared: desilofhe 2.0.0, 8,192 slots, levels 1 to 6.
+
+    What is encrypted pays its preparation too.
+    """
+
+    encrypt_query: float = 14.0
+    encrypt_value: float = 8.0
+    product: float = 0.55
+    switch: float = 14.0
+    rotate: float = 20.0
+    chain: float = 19.0
+    decrypt: float = 12.0
+    mask: float = 8.0
+
+
+PRICES = OpPrices()
+DEPTH = 3  # squarings of a core, for a comparison of tiles
+# what an operation costs in a ring, in multiples of 8,192 slots: relinearizations and products, halfway down
+RING_FACTORS = {4096: 0.4, 8192: 1.0, 16384: 3.5, 32768: 13.0}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which of Q x K pairs count: ``any`` in some instance, ``all`` in every one; None: all do."""
+
+    any: np.ndarray
+    all: np.ndarray
+
+    @classmethod
+    def of(cls, mask: np.ndarray | None) -> Pattern | None:
+        return None if mask is None else cls(mask.any((0, 1)), mask.all((0, 1)))
+
+    def met(self, tile: Tile) -> tuple[int, int]:
+        """(block, column) pairs that a tile computes, and how many of them need masks."""
+        some, every = (self._blocked(array, tile, fill) for array, fill in ((self.any, False), (self.all, True)))
+        return int(some.any((1, 3)).sum()), int((some.any((1, 3)) & ~every.all((1, 3))).sum())
+
+    @staticmethod
+    def _blocked(array: np.ndarray, tile: Tile, fill: bool) -> np.ndarray:
+        """(blocks, a, columns, b); what is not there is ``fill``."""
+        queries, keys = array.shape
+        blocks, columns = tile.blocks(queries), tile.columns(keys)
+        whole = np.pad(array, ((0, blocks * tile.a - queries), (0, columns * tile.b - keys)), constant_values=fill)
+        return whole.reshape(blocks, tile.a, columns, tile.b)
+
+
+def price(tile: Tile, queries: int, keys: int, features: int, pairs: bool, pattern: Pattern | None = None) -> float:
+    """Milliseconds of one thread for one set of ciphertexts, by the counts of the layout family.
+
+    features   of a key and of a value;  pairs: two features a ciphertext
+    """
+    blocks, columns = tile.blocks(queries), tile.columns(keys)
+    width = -(-features // 2) if pairs else features
+    met, masked = (blocks * columns, 0) if pattern is None else pattern.met(tile)
+    doublings = int(math.log2(tile.b))
+    uneven = masked > 0 or columns * tile.b > keys  # rows of the masked circuit: public vectors in its statistics
+    p = PRICES
+    encrypted = (blocks + columns) * width * p.encrypt_query + columns * width * p.encrypt_value
+    scores = met * (2 * width * p.product + (2 if pairs else 1) * p.switch + DEPTH * p.chain) + masked * 2 * p.mask
+    statistics = blocks * (p.switch + 2 * doublings * p.rotate + (3 * p.mask if uneven else 0.0))
+    outputs = blocks * width * (p.decrypt + (p.switch + doublings * p.rotate if tile.b > 1 else 0.0))
+    return (encrypted + scores + statistics + outputs) * RING_FACTORS.get(tile.slots, 1.0)
+
+
+def memory_mib(tile: Tile, queries: int, keys: int, features: int, pairs: bool) -> float:
+    """MiB of the ciphertexts that one set holds at once: keys, values and one block of queries with its scores.
+
+    A prepared ciphertext takes 32 bytes a slot and level; keys and queries have 3 + DEPTH levels, values one.
+    """
+    width, columns = -(-features // 2) if pairs else features, tile.columns(keys)
+    level = 32 * tile.slots / 2**20
+    kept = columns * width * ((3 + DEPTH) + 2) + width * (3 + DEPTH)
+    return level * (kept + columns * 2 * (2 + DEPTH))
+
+
+def tiles(
+    instances: int,
+    queries: int,
+    keys: int,
+    features: int,
+    slots: int,
+    pairs: bool,
+    pattern: Pattern | None,
+    most_mib: float = math.inf,
+) -> list[tuple[float, Tile]]:
+    """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
+
+    instances   in as many sets as they take;  most_mib: of the ciphertexts of one set. Where no tile keeps to it the
+    smallest is returned. Full rows keep b to divisors of the keys, since absent keys cost a level, unless that takes
+    more memory.
+    """
+    found, smallest = [], (math.inf, Tile(1, slots))
+    for b in (1 << j for j in range(slots.bit_length())):
+        if b > 1 and b >= 2 * keys:
+            break
+        if pattern is None and keys % b and found:
+            continue
+        options = []
+        for a in range(1, min(queries, slots // b) + 1):
+            one = min(instances, slots // (a * b))
+            tile = Tile(one, slots, a, b)
+            mib = memory_mib(tile, queries, keys, features, pairs)
+            if mib < smallest[0]:
+                smallest = mib, tile
+            if mib <= most_mib:
+                options.append((price(tile, queries, keys, features, pairs, pattern) * -(-instances // one), tile))
+        if options:
+            found += [min(options, key=lambda option: option[0])]
+            found += [option for option in options if option[1].a == 1]
+    if not found:
+        found = [(price(smallest[1], queries, keys, features, pairs, pattern), smallest[1])]
+    return sorted({tile: (cost, tile) for cost, tile in found}.values(), key=lambda option: option[0])

@@ -1,0 +1,1 @@
+"""What is made of softmaxes: attentions, defined once with operators and read on tensors, numbers and ciphertexts."""
