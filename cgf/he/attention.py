@@ -9,6 +9,7 @@ q1 - i q2 and k' = k1 + i k2 have q1 k1 + q2 k2 for the real part of their produ
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import RINGS, Ciphertext, Engine, Ring, ring_for
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Ciphertext, Engine, Ring, ring_for
 from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.packed import Packed, Rows
@@ -214,6 +215,7 @@ def outputs_of(
 class AttentionCost:
     """What a set of ciphertexts needs; levels from encryption to the outputs.
 
+    input_level  at which queries and keys are encrypted: the levels, or the engine's where the circuit bootstraps
     value_level  at which values are encrypted: what the weights have left;  polynomials: of an output
     """
 
@@ -221,6 +223,7 @@ class AttentionCost:
     pairs: bool
     max_level: int
     levels: int
+    input_level: int
     value_level: int
     polynomials: int
     ops: dict[str, int]
@@ -263,7 +266,7 @@ def needs_of(
         used = _dry_run(softmax, task, style, max_level or ring.max_level, rings)
         if used is None:
             continue
-        if max_level is not None:
+        if max_level is not None or ring == BOOTSTRAPPABLE:  # the library builds that one at its full size alone
             return used
         below = max([r.max_level for r in rings if r.max_level < ring.max_level], default=0)
         for level in range(max(used.levels - 1, below + 1), ring.max_level):
@@ -323,20 +326,23 @@ def _dry_run(
             _repeat(engine.by_level, before_levels, times)
     except OutOfLevels:
         return None
-    levels = max_level - lowest
+    levels, bootstraps = max_level - lowest, engine.ops["boot"] > 0
+    spare = 0 if bootstraps else lowest  # levels that encryption leaves out
     inputs = (task.tile.blocks(task.heads.shape[2]) + columns) * width
-    encrypted = {levels: inputs, weight_level - lowest: columns * out_width}
+    encrypted = Counter({max_level - spare: inputs})
+    encrypted[weight_level - spare] += columns * out_width
     engine.ops["prepare"] += columns * (width + out_width)
     return AttentionCost(
         task.tile,
         task.pairs,
         max_level,
         levels,
-        weight_level - lowest,
+        max_level - spare,
+        weight_level - spare,
         polynomials,
         {kind: n for kind, n in engine.ops.items() if n},
         dict(engine.by_level),
-        encrypted,
+        dict(encrypted),
         task.tile.blocks(task.heads.shape[2]) * out_width,
         frozenset(engine.rotations),
         style,

@@ -36,12 +36,12 @@ def run(
         gone = task.zeroed[:, : task.keys, None]
         key, value = np.where(gone, 0.0, key), np.where(gone, 0.0, value)
     encrypt = _encrypter(owner, engine, lap)
-    keys = _columns(task, key * scales.keys, 1.0, lambda vector: encrypt(vector, needs.levels))
+    keys = _columns(task, key * scales.keys, 1.0, lambda vector: encrypt(vector, needs.input_level))
     values = _columns(task, value, 1.0, lambda vector: encrypt(vector, needs.value_level))
     norms = [engine.relinearize(engine.dot(k, k)) for k in keys] if score == DISTANCE else []
     lap("circuit")
     outputs = np.zeros((*query.shape[:2], value.shape[2]))
-    lowest, names = needs.levels, Counter[str]()
+    lowest, names = needs.input_level, Counter[str]()
     for block in blocks:
         # circuits of masked rows carry the rows' own counts: made anew where two blocks differ
         circuit = circuits[block.kind] if block.rows.valid is None else circuit_of(softmax, block, needs.style)
@@ -54,7 +54,7 @@ def run(
             engine,
             block,
             task.tile,
-            [encrypt(vector, needs.levels) for vector in vectors],
+            [encrypt(vector, needs.input_level) for vector in vectors],
             met,
             task.pairs,
             [norms[c] for c in block.columns] if norms else (),
@@ -67,7 +67,7 @@ def run(
         lap("decrypt")
         names[circuit.style] += block.rows.counts.astype(int).sum()
     return outputs, LayerRecord(
-        levels=needs.levels - lowest,
+        levels=needs.input_level - lowest,
         levels_counted=needs.levels,
         slots={task.tile.slots},
         ops=Counter({kind: n for kind, n in engine.ops.items() if n}),

@@ -203,6 +203,96 @@ def test_a_rotation_needs_its_key(party, step):
         party.engine.rotate(fresh(party)[0], step)
 
 
+def prepared(party, *vectors, level=None):
+    level = party.top if level is None else level
+    return [party.engine.prepare(party.owner.encrypt(v, level)) for v in vectors]
+
+
+def has_products(party):
+    """Lanes note operations of three kinds fewer: they say so."""
+    if not party.name.startswith("lanes"):
+        return True
+    with pytest.raises(UserError, match="lanes do not run prepare: whole attention needs he=desilo"):
+        party.engine.prepare(fresh(party)[0])
+    with pytest.raises(UserError, match="lanes do not run conjugate"):
+        party.owner.evaluator(frozenset(), True)
+    return False
+
+
+def test_sums_of_products_of_prepared_operands(party):
+    """One relinearization for the sum; an operand is used again and again, and keeps its level and values."""
+    if not has_products(party):
+        return
+    x, y = prepared(party, party.x, party.y)
+    holds(party, x, party.x, party.top)
+    for _ in range(2):
+        total = party.engine.dot([x, y, x], [y, y, x])
+        expected = party.x * party.y + party.y**2 + party.x**2
+        holds(party, total, expected, party.top - 1, polynomials=3)
+        holds(party, party.engine.relinearize(total), expected, party.top - 1)
+    holds(party, party.engine.dot([x], [y]), party.x * party.y, party.top - 1, polynomials=3)
+
+
+def test_sums_of_products_go_on_as_others_do(party):
+    """What a circuit does with them: additions, integers, squares, rotations, and a product with a lower operand."""
+    if not has_products(party):
+        return
+    e, (x, y) = party.engine, prepared(party, party.x, party.y)
+    total = e.relinearize(e.dot([x, y], [y, y]))
+    value = party.x * party.y + party.y**2
+    more = e.add(e.mul(e.sub(total, 0.25), 3), e.rotate(total, 1))
+    value = 3 * (value - 0.25) + np.roll(value, -1)
+    holds(party, more, value, party.top - 1)
+    squared = e.relinearize(e.square(more))
+    (low,) = prepared(party, party.y, level=1)
+    again = e.prepare(squared)
+    product = e.dot([again], [low])
+    assert (e.level(product), e.polynomials(product)) == (0, 3)
+    np.testing.assert_allclose(party.owner.decrypt(product), value**2 * party.y, rtol=0, atol=50 * TOLERANCE)
+
+
+def test_sums_of_products_are_checked(party):
+    if not has_products(party):
+        return
+    e, (x, y) = party.engine, prepared(party, party.x, party.y)
+    with pytest.raises(UserError, match="as many left as right operands, and has 2 and 1"):
+        e.dot([x, y], [x])
+    with pytest.raises(UserError, match="as many left as right operands, and has 0 and 0"):
+        e.dot([], [])
+    with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+        e.dot([e.dot([x], [y])], [y])
+    with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+        e.prepare(e.dot([x], [y]))
+    with pytest.raises(OutOfLevels, match=rf"none of {party.top} left"):
+        e.dot([x], prepared(party, party.y, level=0))
+
+
+def test_complex_slots(party):
+    """Two real numbers a slot: (a - ib)(c + id) has ac + bd for its real part, which the conjugate leaves alone."""
+    z = party.x + 1j * party.y
+    if not party.engine.pairs:
+        with pytest.raises(UserError, match="encryption of complex numbers needs complex slots"):
+            party.owner.encrypt(z, 1)
+        return
+    real, imaginary = party.owner.decrypt_pair(party.owner.encrypt(z, party.top))
+    np.testing.assert_allclose(real + 1j * imaginary, z, rtol=0, atol=TOLERANCE)
+    if not has_products(party):
+        return
+    with pytest.raises(UserError, match="a conjugation needs its key, and the engine has none"):
+        party.engine.conjugate(party.owner.encrypt(z, 1))
+    engine = party.owner.evaluator(frozenset(), True)
+    mirrored = engine.conjugate(party.owner.encrypt(z, party.top))
+    np.testing.assert_allclose(party.owner.decrypt_pair(mirrored)[1], -party.y, rtol=0, atol=TOLERANCE)
+    a, b = (engine.prepare(party.owner.encrypt(v, party.top)) for v in (np.conj(z), party.y + 1j * party.x))
+    product = engine.relinearize(engine.dot([a], [b]))
+    assert engine.level(product) == party.top - 1
+    real, imaginary = party.owner.decrypt_pair(engine.add(product, engine.conjugate(product)))
+    np.testing.assert_allclose(real, 4 * party.x * party.y, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(imaginary, 0.0, rtol=0, atol=TOLERANCE)
+    with pytest.raises(UserError, match="a conjugation needs a ciphertext of 2 polynomials"):
+        engine.conjugate(engine.dot([a], [b]))
+
+
 def test_levels_run_out(party):
     e, ct = party.engine, fresh(party)[0]
     for left in reversed(range(party.top)):
