@@ -84,7 +84,8 @@ def _compared(layers: list[LayerRecord]) -> int:
 def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> dict[str, Any]:
     """Of whole attentions: where numbers lay, multiply-adds, and the seconds of key holder and server, summed.
 
-    us_per_mac and us_per_entry_core count the seconds of both, over all workers.
+    ms_per_head is of one head of one sample in one layer. It, us_per_mac and us_per_entry_core count the seconds of
+    both, over all workers.
     """
     client, server = seconds["pack"] + seconds["encrypt"] + seconds["decrypt"], seconds["circuit"]
     layouts: Counter[str] = Counter()
@@ -94,6 +95,7 @@ def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> di
     return {
         "layout": dict(layouts),
         "macs": macs,
+        "ms_per_head": 1e3 * (client + server) / sum(record.instances for record in layers),
         "us_per_mac": 1e6 * (client + server) / macs,
         "us_per_entry_core": 1e6 * (client + server) / entries,
         "client_s": client,

@@ -42,6 +42,7 @@ class EncryptedAttention(Encrypted):
         mask = None if valid is None or bool(valid.all()) else valid.cpu().numpy()
         heads = Heads(*arrays, float(scaling), mask)
         self.record.macs += heads.macs()
+        self.record.instances += heads.instances
         outputs = torch.from_numpy(self.session.attend(self.softmax, heads, self.record)).to(value.device)
         taken = outputs.to(torch.promote_types(value.dtype, torch.float32)).to(value.dtype)
         before = time.perf_counter()

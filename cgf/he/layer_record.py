@@ -61,7 +61,8 @@ class LayerRecord:
     circuits  entries by the circuit that they went through
     overflow  slots of the simulator beyond what a ciphertext holds
     lost    entries of ruined samples, which no error counts
-    outputs, macs  of whole attentions: numbers that were compared (the weights themselves where 0), multiply-adds
+    outputs, macs, instances  of whole attentions: numbers that were compared (the weights themselves where 0),
+            multiply-adds, samples times heads
     layouts of whole attentions: sets of ciphertexts by ring and tile
     ruined  places of ruined samples in the batch under way; not written, a sample's own line says so
     """
@@ -81,6 +82,7 @@ class LayerRecord:
     lost: int = 0
     outputs: int = 0
     macs: int = 0
+    instances: int = 0
     layouts: Counter[str] = field(default_factory=Counter)
     ruined: set[int] = field(default_factory=set)
 
@@ -115,6 +117,7 @@ class LayerRecord:
         self.lost += other.lost
         self.outputs += other.outputs
         self.macs += other.macs
+        self.instances += other.instances
         self.layouts.update(other.layouts)
         self.ruined |= other.ruined
         if other.heads is not None:
@@ -135,9 +138,13 @@ class LayerRecord:
             "circuits": dict(self.circuits),
             "overflow": self.overflow,
             "lost": self.lost,
-            **({"outputs": self.outputs, "macs": self.macs, "layouts": dict(self.layouts)} if self.outputs else {}),
+            **(self._whole() if self.outputs else {}),
             "heads": None if self.heads is None else self.heads.to_json(),
         }
+
+    def _whole(self) -> dict[str, Any]:
+        counts = {name: getattr(self, name) for name in ("outputs", "macs", "instances")}
+        return {**counts, "layouts": dict(self.layouts)}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> LayerRecord:

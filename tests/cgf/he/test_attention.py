@@ -150,18 +150,18 @@ def ring_owner(rings):
 
 
 SHAPES = {
-    "one token": dict(b=3, h=2, n=1, d=4),
-    "one feature": dict(b=2, h=2, n=6, d=1),
-    "odd features": dict(b=2, h=2, n=6, d=5, e=3),
-    "many features": dict(b=1, h=2, n=4, d=64),
-    "grouped queries": dict(b=2, h=6, n=5, d=4, g=2),
-    "one key head": dict(b=2, h=4, n=5, d=4, g=1),
-    "forty tokens": dict(b=1, h=2, n=40, d=4),
-    "causal": dict(b=2, h=2, n=9, d=4, mask=causal(9)),
-    "grouped causal": dict(b=2, h=4, n=6, d=4, g=2, mask=causal(6)),
-    "window": dict(b=2, h=2, n=9, d=4, mask=causal(9, window=3)),
-    "padded": dict(b=3, h=2, n=8, d=4, mask=padded(3, 8)),
-    "causal and padded": dict(b=3, h=2, n=8, d=4, mask=padded(3, 8) & causal(8)),
+    "one token": {"b": 3, "h": 2, "n": 1, "d": 4},
+    "one feature": {"b": 2, "h": 2, "n": 6, "d": 1},
+    "odd features": {"b": 2, "h": 2, "n": 6, "d": 5, "e": 3},
+    "many features": {"b": 1, "h": 2, "n": 4, "d": 64},
+    "grouped queries": {"b": 2, "h": 6, "n": 5, "d": 4, "g": 2},
+    "one key head": {"b": 2, "h": 4, "n": 5, "d": 4, "g": 1},
+    "forty tokens": {"b": 1, "h": 2, "n": 40, "d": 4},
+    "causal": {"b": 2, "h": 2, "n": 9, "d": 4, "mask": causal(9)},
+    "grouped causal": {"b": 2, "h": 4, "n": 6, "d": 4, "g": 2, "mask": causal(6)},
+    "window": {"b": 2, "h": 2, "n": 9, "d": 4, "mask": causal(9, window=3)},
+    "padded": {"b": 3, "h": 2, "n": 8, "d": 4, "mask": padded(3, 8)},
+    "causal and padded": {"b": 3, "h": 2, "n": 8, "d": 4, "mask": padded(3, 8) & causal(8)},
 }
 
 
