@@ -321,6 +321,7 @@ def _dry_run(
             value = SimCiphertext(np.zeros(1), max(weights.level, 1))
             for output in weighted(weights, [[value] * out_width] * len(block.columns), task.tile):
                 lowest, polynomials = min(lowest, engine.level(output)), engine.polynomials(output)
+            engine.by_level["prepare", max_level] += width - 1
             engine.ops["prepare"] += width - 1
             _repeat(engine.ops, before, times)
             _repeat(engine.by_level, before_levels, times)
@@ -332,6 +333,8 @@ def _dry_run(
     encrypted = Counter({max_level - spare: inputs})
     encrypted[weight_level - spare] += columns * out_width
     engine.ops["prepare"] += columns * (width + out_width)
+    engine.by_level["prepare", max_level] += columns * width
+    engine.by_level["prepare", weight_level] += columns * out_width
     return AttentionCost(
         task.tile,
         task.pairs,

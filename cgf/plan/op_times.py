@@ -30,8 +30,12 @@ KINDS = (
     "rotate",
     "encrypt",
     "decrypt",
+    "prepare",
+    "prepared",
+    "conjugate",
 )
-TAKES_A_LEVEL = ("pmult_float", "pmult_vector", "square", "cmult")
+TAKES_A_LEVEL = ("pmult_float", "pmult_vector", "square", "cmult", "prepared")
+PREPARED = 8  # pairs of products in a timed dot; a product's time is its share, addition included
 LEAST = 3  # timings of an operation, however long it takes
 
 
@@ -133,12 +137,14 @@ def measure(
     operation is timed ``repeats`` times, or at least LEAST times once ``budget_s`` are spent on it.
     Values are normal numbers in every slot: times do not depend on them.
     """
-    engine = owner.evaluator(frozenset([1]))
+    engine = owner.evaluator(frozenset([1]), owner.pairs)
     values = np.random.default_rng(0).normal(size=owner.slots) * 0.1
     ms: dict[str, dict[int, float]] = {kind: {} for kind in KINDS}
     for level in levels:
         for kind, (operands, operation) in _trials(owner, engine, values, level).items():
-            ms[kind][level] = _median_ms(operands, operation, repeats, budget_s)
+            ms[kind][level] = _median_ms(operands, operation, repeats, budget_s) / (
+                2 * PREPARED if kind == "prepared" else 1
+            )
     return Size(owner.slots, key_bytes, ms)
 
 
@@ -161,6 +167,12 @@ def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dic
         "encrypt": ((values, level), owner.encrypt),
         "decrypt": ((a,), owner.decrypt),
     }
+    left, right = [engine.prepare(ct) for ct in (a, b)], [engine.prepare(b)] * 2
+    trials["prepare"] = ((a,), engine.prepare)
+    if level > 0:
+        trials["prepared"] = ((left * PREPARED, right * PREPARED), engine.dot)
+    if owner.pairs:
+        trials["conjugate"] = ((a,), engine.conjugate)
     if level < owner.max_level:
         higher = owner.encrypt(values, level + 1)
         trials["add_levels"] = ((higher, a), engine.add)

@@ -160,6 +160,7 @@ class Owner(Protocol):
     slots: int
     max_level: int
     library: Library
+    pairs: bool  # slots are complex
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
         """Values (at most slots,), real, or complex where slots are; the rest of the slots holds 0."""

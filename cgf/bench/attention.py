@@ -1,0 +1,110 @@
+"""Cost of whole attentions by shape, predicted before they run and measured: one set of ciphertexts each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cgf.he import attention_run
+from cgf.he.attention import AttentionTask, needs_of
+from cgf.he.engines.engine import Owner, complex_slots, rings_of
+from cgf.memory import keep_freed_memory, peak_mib
+from cgf.network.attention import Heads
+from cgf.plan.attention_cost import predict_attention
+from cgf.plan.op_times import OpTimes
+from cgf.softmax.base import Softmax
+
+
+@dataclass(frozen=True)
+class Shape:
+    """samples of ``heads`` heads, tokens each, features of keys and values; rows: full or causal."""
+
+    samples: int
+    heads: int
+    tokens: int
+    features: int
+    rows: str = "full"
+
+    def layer(self, seed: int) -> Heads:
+        """Random queries and keys whose scores have a standard deviation of about 1.3, as trained models' have."""
+        rng = np.random.default_rng(seed)
+        size = (self.samples, self.heads, self.tokens, self.features)
+        query, key, value = (spread * rng.normal(size=size) for spread in (1.14, 1.14, 0.6))
+        mask = np.tril(np.ones((self.tokens, self.tokens), dtype=bool))[None, None] if self.rows == "causal" else None
+        return Heads(query, key, value, self.features**-0.5, mask)
+
+
+def measured(
+    shape: Shape, softmax: Softmax, make_owner: Callable[..., Owner], most_mib: float, times: OpTimes | None, seed: int
+) -> dict[str, Any]:
+    """Predicted, then measured, in a process of its own, whose peak of memory is this shape's.
+
+    client_s, server_s  seconds of one thread of the key holder (packing, encryption, decryption) and of the server
+    max_error  of an output, against float64 with the same polynomials
+    """
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_measured, (shape, softmax, make_owner, most_mib, times, seed))
+
+
+def _measured(
+    shape: Shape, softmax: Softmax, make_owner: Callable[..., Owner], most_mib: float, times: OpTimes | None, seed: int
+) -> dict[str, Any]:
+    keep_freed_memory()
+    heads = shape.layer(seed)
+    every = np.arange(heads.instances)
+    needs = needs_of(
+        softmax, heads, every, "folded", rings_of(make_owner), complex_slots(make_owner), most_mib=most_mib
+    )
+    chosen = every[: needs.tile.instances]
+    predicted = None if times is None else predict_attention(needs, heads, times)
+    started = time.perf_counter()
+    owner = make_owner(max_level=needs.max_level)
+    evaluator = owner.evaluator(needs.rotations, needs.pairs)
+    keys_s = time.perf_counter() - started
+    task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
+    cpu = time.process_time()
+    outputs, seen = attention_run.run(needs, owner, evaluator, softmax, task)
+    cpu, peak = time.process_time() - cpu, peak_mib()
+    client = seen.seconds["pack"] + seen.seconds["encrypt"] + seen.seconds["decrypt"]
+    server, count = seen.seconds["circuit"], len(chosen)
+    macs = heads.macs() * count // heads.instances
+    return {
+        **asdict(shape),
+        "layout": str(needs.tile),
+        "instances": count,
+        "instances_asked": heads.instances,
+        "levels": seen.levels,
+        "levels_counted": needs.levels,
+        "ciphertexts": {"encrypted": sum(needs.encrypted.values()), "decrypted": needs.decrypted},
+        "client_s": client,
+        "server_s": server,
+        "cpu_s": cpu,
+        "keys_s": keys_s,
+        "ms_per_head": 1e3 * (client + server) / count,
+        "us_per_mac": 1e6 * (client + server) / macs,
+        "us_per_entry": 1e6 * (client + server) * (heads.query.shape[3] + heads.value.shape[3]) / macs,
+        "peak_mib": peak,
+        "max_error": float(np.abs(outputs - _clear(softmax, heads, chosen)).max()),
+        "largest": float(np.abs(outputs).max()),
+        "ops": dict(seen.ops),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", 0)) or None,
+        **({} if predicted is None else {"predicted": {**asdict(predicted), "total_s": predicted.total_s}}),
+    }
+
+
+def _clear(softmax: Softmax, heads: Heads, chosen: np.ndarray) -> np.ndarray:
+    """Outputs (I, Q, E) in float64 with the same polynomials."""
+    import torch
+
+    query, key, value = (torch.from_numpy(np.ascontiguousarray(x)) for x in heads.flat(chosen))
+    valid = None if heads.mask is None else torch.from_numpy(heads.mask[np.divmod(chosen, heads.shape[1])])
+    scores = softmax.scores(query[:, None], key[:, None], heads.scaling)[:, 0]
+    weights = softmax.reading(scores[:, None], None if valid is None else valid[:, None])[:, 0]
+    return (weights @ value).numpy()
