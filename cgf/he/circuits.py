@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,12 +18,15 @@ from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
+from cgf.he.engines.engine import Ciphertext
 from cgf.he.packed import Packed, Rows, pairwise
-from cgf.softmax.base import ExponentialSoftmax, as_defined
+from cgf.softmax.base import ExponentialSoftmax, Softmax, as_defined
 from cgf.softmax.cgf import CGF
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.value import Value
 
+Exponent = Callable[..., Value]  # of a softmax and its rows: a method as a function
 STYLES = ("folded", "abreast", "paper")
 
 
@@ -51,7 +53,7 @@ class Circuit:
         return (result + self.output_offset) * self.output_scale
 
 
-def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
+def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
     """The circuit of a softmax on rows; padded: the layout has padding columns.
 
     Raises UserError for a softmax that cannot run on ciphertexts, or that still has the true exponential.
@@ -61,17 +63,18 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
-        return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
+        return Circuit("formula", on_ciphertexts(softmax.formula), input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
             f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
             "approx=plan, chebyshev, limit or chain"
         )
-    build = BUILDERS.get(exponent_of(softmax), as_it_stands)
+    exponent = exponent_of(softmax)
+    build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
     return build(softmax, rows, padded, style)
 
 
-def exponent_of(softmax: ExponentialSoftmax) -> Any:
+def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
     """The exponent that the weights are the exponential of, as a function; None where they are more than that.
 
     What CGF and LoopCGF do beyond applying the exponential is for training alone: an evaluation never cuts.
@@ -81,31 +84,50 @@ def exponent_of(softmax: ExponentialSoftmax) -> Any:
     return getattr(softmax.exponent, "__func__", None) if known else None
 
 
-def as_it_stands(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def on_ciphertexts(formula: Callable[[Value], Value]) -> Callable[[Packed], Packed]:
+    """A formula as what a circuit runs: of Packed rows it makes Packed weights."""
+
+    def run(x: Packed) -> Packed:
+        weights = formula(x)
+        assert isinstance(weights, Packed)
+        return weights
+
+    return run
+
+
+def stand_in(softmax: ExponentialSoftmax) -> Exponential:
+    """The polynomial in place of exp, without which there is no circuit (``circuit_for``)."""
+    assert softmax.exponential is not None
+    return softmax.exponential
+
+
+def as_it_stands(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """The softmax's own formula."""
-    return Circuit("formula", softmax.formula)
+    return Circuit("formula", on_ciphertexts(softmax.formula))
 
 
-def plain(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def plain(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """The exponent is the score itself: its affine map rides on the encoding. Levels: core."""
-    e = softmax.exponential
+    e = stand_in(softmax)
     return Circuit("plain", lambda x: e.core(plus_public(x, e.b)), input_scale=e.a)
 
 
-def second_order(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """CGF-softmax of two cumulants; of more, as it stands."""
-    exponential = softmax.exponential
+    assert isinstance(softmax, CGF)  # whose exponent it is
     if softmax.order != 2:
         return as_it_stands(softmax, rows, padded, style)
+    e = stand_in(softmax)
     if rows.valid is not None or padded or rows.uniform is None:
-        return masked(exponential, rows)
+        return masked(e, rows)
     if style == "paper":
-        return algorithm_1(exponential, rows.uniform)
-    return (folded if style == "folded" else abreast)(exponential, rows)
+        return algorithm_1(e, rows.uniform)
+    return folded(e, rows) if style == "folded" else abreast(e, rows)
 
 
 # an exponent -> what makes its circuit; any other runs as its formula stands
-BUILDERS = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
+Builder = Callable[[ExponentialSoftmax, Rows, bool, str], Circuit]
+BUILDERS: dict[Exponent, Builder] = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:
@@ -117,7 +139,8 @@ def algorithm_1(e: Exponential, n: int) -> Circuit:
     def run(x: Packed) -> Packed:
         centred = x * n - x.row_sum()
         variance_term = centred.square().row_sum().relinearized() * (e.a / (2 * n))
-        return e.core(plus_public(centred * e.a - variance_term, e.b - e.a * math.log(n)))
+        weights: Packed = e.core(plus_public(centred * e.a - variance_term, e.b - e.a * math.log(n)))
+        return weights
 
     return Circuit("algorithm-1", run, input_scale=1.0 / n)
 
@@ -194,14 +217,16 @@ def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) 
 def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
     """(e', s) with s * e'.core(p u) = e.core(u): a public factor moved through the core, exactly."""
     if isinstance(e, SquareChain):
-        constants = tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(e.constants))
-        return replace(e, constants=constants), p ** -(2 ** len(e.constants))
+        return _rescaled_chain(e, p), p ** -(2**e.k)
     if isinstance(e, HeadChain):
-        chains = [rescaled(chain, p)[0] for chain in e.chains]
-        return replace(e, chains=tuple(chains)), p ** -(2**e.k)  # type: ignore[arg-type]
+        return replace(e, chains=tuple(_rescaled_chain(chain, p) for chain in e.chains)), p ** -(2**e.k)
     if isinstance(e, Polynomial):
         return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
     raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
+
+
+def _rescaled_chain(chain: SquareChain, p: float) -> SquareChain:
+    return replace(chain, constants=tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(chain.constants)))
 
 
 def without_last_constant(e: Exponential, rows: Rows) -> tuple[Exponential, float | np.ndarray]:
@@ -247,7 +272,7 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
         start = x.by_row(e.b) if isinstance(e.b, np.ndarray) else e.b
         everywhere = layout.spread(np.ones(layout.rows))
 
-        def shift(mask: np.ndarray) -> Any:
+        def shift(mask: np.ndarray) -> Ciphertext:
             parts = [x.engine.mul(term, vector * mask) for term, vector in vectors]
             return x.engine.add(pairwise(parts, x.engine.add), offset * mask + start)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cgf.he.engines.engine import Ciphertext, Engine, Owner, decrypt_all
+from cgf.he.engines.engine import Ciphertext, Engine, KeyHolder, decrypt_all
 
 
 def handed_over(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
@@ -21,7 +21,7 @@ def handed_over(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
     return [engine.add(a, engine.times_i(b)) for a, b in zip(cts[::2], cts[1::2], strict=False)] + list(alone)
 
 
-def opened(owner: Owner, cts: Sequence[Ciphertext], count: int) -> list[np.ndarray]:
+def opened(owner: KeyHolder, cts: Sequence[Ciphertext], count: int) -> list[np.ndarray]:
     """The slots (slots,) of ``count`` real results that were handed over, in their order."""
     pairs = count - len(cts)
     opened_pairs = decrypt_all(owner, cts[:pairs], pairs=True)

@@ -14,6 +14,7 @@ from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
+from cgf.softmax.base import Softmax
 
 SPARSE = 2  # times the fewest ciphertexts, to be without padding columns
 
@@ -34,7 +35,12 @@ class CircuitCost:
 
 
 def dry_run(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None, rings: tuple[Ring, ...] = RINGS
+    softmax: Softmax,
+    rows: Rows,
+    columns: int,
+    style: str,
+    max_level: int | None = None,
+    rings: tuple[Ring, ...] = RINGS,
 ) -> CircuitCost:
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
@@ -71,7 +77,7 @@ def dry_run(
     return needs
 
 
-def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
+def depth(softmax: Softmax, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
     """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
     needs = _try(softmax, rows, columns, style, ENDLESS.max_level, (ENDLESS,))
     assert needs is not None
@@ -79,7 +85,7 @@ def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> C
 
 
 def _fitted(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
+    softmax: Softmax, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
 ) -> CircuitCost | None:
     """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
     return _try(softmax, rows, columns, style, max_level, rings) or _try(
@@ -93,7 +99,13 @@ def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
 
 
 def _try(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...], sparse: bool = False
+    softmax: Softmax,
+    rows: Rows,
+    columns: int,
+    style: str,
+    max_level: int,
+    rings: tuple[Ring, ...],
+    sparse: bool = False,
 ) -> CircuitCost | None:
     # beside padding columns stands the masked circuit, whatever style was asked for
     most = SPARSE if sparse or style != "folded" else None

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+Json = dict[str, Any]  # a JSON object
+
 
 @dataclass
 class HeadErrors:
@@ -37,11 +39,11 @@ class HeadErrors:
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {name: getattr(self, name).tolist() for name in ("max_error", *COUNTED)}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> HeadErrors:
+    def from_json(cls, row: Json) -> HeadErrors:
         """Of a row that may be from before all of these were counted."""
         none = [0] * len(row["beyond"])
         return cls(np.array(row["max_error"]), *(np.array(row.get(name, none)) for name in COUNTED))
@@ -98,8 +100,8 @@ class LayerRecord:
     def join(self, other: LayerRecord) -> None:
         self.entries += other.entries
         self.sum_error += other.sum_error
-        self.low = _known(min, self.low, other.low)
-        self.high = _known(max, self.high, other.high)
+        self.low = min((x for x in (self.low, other.low) if x is not None), default=None)
+        self.high = max((x for x in (self.high, other.high) if x is not None), default=None)
         self.levels = max(self.levels, other.levels)
         self.levels_counted = max(self.levels_counted, other.levels_counted)
         self.slots |= other.slots
@@ -113,7 +115,7 @@ class LayerRecord:
             self.heads = self.heads or HeadErrors.of(len(other.heads.max_error))
             self.heads.join(other.heads)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "entries": self.entries,
             "sum_error": self.sum_error,
@@ -131,7 +133,7 @@ class LayerRecord:
         }
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> LayerRecord:
+    def from_json(cls, row: Json) -> LayerRecord:
         heads = row["heads"]
         return cls(
             **{
@@ -143,8 +145,3 @@ class LayerRecord:
                 "heads": None if heads is None else HeadErrors.from_json(heads),
             }
         )
-
-
-def _known(pick: Any, a: float | None, b: float | None) -> float | None:
-    known = [x for x in (a, b) if x is not None]
-    return pick(known) if known else None

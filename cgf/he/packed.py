@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Ciphertext, Engine, Operand
 from cgf.he.layout import Layout
+from cgf.softmax.value import Value
+
+T = TypeVar("T")
+Shape = tuple[int, int, int, int]  # (B, H, Q, K): samples, heads, queries, keys
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Rows:
     counts  (R,) float: valid entries of each row, at least 1
     """
 
-    shape: tuple[int, int, int, int]
+    shape: Shape
     first: int | np.ndarray
     valid: np.ndarray | None
     counts: np.ndarray
@@ -41,7 +46,7 @@ class Rows:
         n = int(self.counts[0])
         return n if bool((self.counts == n).all()) else None
 
-    def part(self, array: Any, columns: int) -> np.ndarray:
+    def part(self, array: ArrayLike, columns: int) -> np.ndarray:
         """These rows (R, columns) of public numbers that broadcast to (B, H, Q, columns)."""
         try:
             full = np.broadcast_to(array, (*self.shape[:3], columns)).reshape(-1, columns)
@@ -49,10 +54,11 @@ class Rows:
             raise UserError(
                 f"public numbers of shape {np.shape(array)} do not fit scores of shape {self.shape}"
             ) from None
-        return full[self.index]
+        own: np.ndarray = full[self.index]
+        return own
 
 
-def pairwise(items: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def pairwise(items: list[T], combine: Callable[[T, T], T]) -> T:
     """Items combined two by two, so that halves can be worked on side by side."""
     while len(items) > 1:
         pairs = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
@@ -97,17 +103,17 @@ class Packed:
 
     # -- additions ---------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Packed:
+    def __add__(self, other: Packed | float) -> Packed:
         return self._sum(other, self.engine.add)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Packed:
+    def __sub__(self, other: Packed | float) -> Packed:
         if isinstance(other, Packed) and self.is_row and not other.is_row:
             return other * -1 + self
         return self._sum(other, self.engine.sub)
 
-    def _sum(self, other: Any, operation: Any) -> Packed:
+    def _sum(self, other: Packed | float, operation: Callable[[Ciphertext, Operand], Ciphertext]) -> Packed:
         if not isinstance(other, Packed):
             if isinstance(other, int | float) and other == 0:
                 return self
@@ -135,7 +141,7 @@ class Packed:
             object.__setattr__(self, "cts", cts)  # the same value: nobody can tell but by the clock
         return self
 
-    def __mul__(self, other: Any) -> Packed:
+    def __mul__(self, other: Packed | float) -> Packed:
         if isinstance(other, Packed):
             if self.is_row and not other.is_row:
                 return other * self
@@ -216,7 +222,8 @@ class Packed:
 
     def times_count(self, power: float) -> Packed:
         if self.rows.uniform is not None:
-            return self * float(self.rows.uniform) ** power
+            factor: float = float(self.rows.uniform) ** power
+            return self * factor
         return self.times_vector([self.layout.spread(self.rows.counts**power)] * len(self.cts))
 
     def at_invalid(self, point: float) -> Packed:
@@ -225,7 +232,7 @@ class Packed:
         clean = self.times_vector(self.mask(), clean=True) if self.dirty else self
         return clean if point == 0 else clean.add_vector([point * (1.0 - m) for m in self.mask()])
 
-    def times_public(self, array: Any) -> Packed:
+    def times_public(self, array: ArrayLike) -> Packed:
         """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
         array = np.asarray(array, dtype=np.float64)
         if array.ndim == 0 and not self.has_invalid:
@@ -233,12 +240,14 @@ class Packed:
         part, valid = self._part(array), self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
 
-    def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
+    def row_fold(self, combine: Callable[[Value, Value], Value]) -> Packed:
         """Pairs of ciphertexts first, then of slots; padding columns take part with the value that they hold."""
         row = replace(self.relinearized(), is_row=True, dirty=False)
 
         def meet(a: Ciphertext, b: Ciphertext) -> Ciphertext:
-            return combine(replace(row, cts=(a,)), replace(row, cts=(b,))).relinearized().cts[0]
+            one = combine(replace(row, cts=(a,)), replace(row, cts=(b,)))
+            assert isinstance(one, Packed)
+            return one.relinearized().cts[0]
 
         total = pairwise(list(row.cts), meet)
         for step in self.layout.rotations:
@@ -255,7 +264,7 @@ class Packed:
     def reciprocal(self) -> Packed:
         raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
 
-    def plus_public(self, array: Any) -> Packed:
+    def plus_public(self, array: ArrayLike) -> Packed:
         """Sum with public numbers that broadcast to (B, H, Q, K); no level."""
         array = np.asarray(array, dtype=np.float64)
         if array.ndim == 0:
@@ -264,7 +273,7 @@ class Packed:
             return self.add_vector([self.by_row(array)] * len(self.cts))
         return self.add_vector(self.layout.pack(self._part(array)))
 
-    def by_row(self, array: Any) -> np.ndarray:
+    def by_row(self, array: ArrayLike) -> np.ndarray:
         """Public numbers that broadcast to (B, H, Q, 1) as a vector of slots, each at every column of its row."""
         return self.layout.spread(self.rows.part(array, 1)[:, 0])
 

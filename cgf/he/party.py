@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +13,13 @@ from cgf.errors import UserError
 from cgf.he.delivery import handed_over, opened
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
-from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import BOOTSTRAPPABLE, Engine, Owner, encrypt_all, finish, library_of, rings_of
+from cgf.he.engines.count import Counting, spend
+from cgf.he.engines.engine import BOOTSTRAPPABLE, Engine, KeyHolder, Owner, encrypt_all, finish, library_of, rings_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Packed, Rows
 from cgf.memory import keep_freed_memory
+from cgf.softmax.base import Softmax
 
 NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 TENFOLD = 10.0  # a value that is off by more than so many times the stated noise is a fault
@@ -49,10 +49,10 @@ class Party:
         self.noise = NOISE if library is None else library.noise  # as the library states it
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
-        self._needs: dict[Any, CircuitCost] = {}
+        self._needs: dict[tuple[object, ...], CircuitCost] = {}
         self._lock = threading.Lock()
 
-    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
+    def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
         # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
         # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
@@ -86,7 +86,7 @@ class Party:
         self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
         return self._owner(max_level).evaluator(self._rotations[max_level])
 
-    def run(self, softmax: Any, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
+    def run(self, softmax: Softmax, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
         """Weights (R, N) of scores (R, N), one set of ciphertexts, and its levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
         owner, evaluator = self._pair(softmax, needs)
@@ -103,7 +103,7 @@ class Party:
                 f"layer {softmax.layer} at {found}"
             ) from None
 
-    def _pair(self, softmax: Any, needs: CircuitCost) -> tuple[Owner, Engine]:
+    def _pair(self, softmax: Softmax, needs: CircuitCost) -> tuple[Owner, Engine]:
         """The owner of this size and its evaluator. UserError where they cannot run the circuit."""
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
             raise UserError(
@@ -125,11 +125,11 @@ class Laps:
 
     def __call__(self, name: str) -> None:
         before, self._last = self._last, time.perf_counter()
-        self.seconds[name] += self._last - before  # type: ignore[assignment]
+        spend(self.seconds, name, self._last - before)
 
 
 def _run(
-    needs: CircuitCost, owner: Any, evaluator: Any, matrix: np.ndarray, rows: Rows
+    needs: CircuitCost, owner: KeyHolder, evaluator: Engine, matrix: np.ndarray, rows: Rows
 ) -> tuple[np.ndarray, LayerRecord]:
     """Encrypted by the owner, run by the evaluator, which hands over what the owner decrypts."""
     engine, layout, lap = Counting(evaluator), needs.layout, Laps()

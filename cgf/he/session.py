@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.he.dryrun import CircuitCost
 from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
-from cgf.he.packed import Rows
+from cgf.he.packed import Rows, Shape
 from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
 from cgf.memory import peak_mib
+from cgf.softmax.base import Softmax
 
 
 class Session:
@@ -46,7 +46,7 @@ class Session:
         self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
         self._workers = Workers(make_party, workers) if workers > 1 else None
 
-    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
+    def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
         """What the circuit of such rows needs, from a dry run that is remembered."""
         return self.party.needs(softmax, rows, columns)
 
@@ -67,11 +67,11 @@ class Session:
 
     def evaluate(
         self,
-        softmax: Any,
+        softmax: Softmax,
         matrix: np.ndarray,
         mask: np.ndarray | None,
         counts: np.ndarray,
-        shape: tuple[int, int, int, int],
+        shape: Shape,
         record: LayerRecord,
     ) -> np.ndarray:
         """Weights (R, N) of scores (R, N) through as many sets of ciphertexts as they take, by all workers.
@@ -96,7 +96,7 @@ class Session:
             record.join(seen)
         return result if mask is None else np.where(mask, result, 0.0)
 
-    def slots(self, softmax: Any, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
+    def slots(self, softmax: Softmax, mask: np.ndarray | None, counts: np.ndarray, shape: Shape, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
         first = slice(0, min(len(counts), self.rings[0].slots))
         return self.needs(

@@ -6,18 +6,23 @@ import functools
 import os
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from cgf.errors import UserError
+from cgf.he.layer_record import LayerRecord
+from cgf.he.packed import Rows
+from cgf.he.party import Party
 from cgf.memory import huge_pages, keep_freed_memory, peak_mib
+from cgf.softmax.base import Softmax
 
 KEPT = 64  # softmaxes that a worker remembers: one a layer
+Weights = tuple[np.ndarray, LayerRecord]  # (R, N), and what was seen while they were computed
 
 
 class Workers:
@@ -28,7 +33,7 @@ class Workers:
     evaluates and decrypts under keys that it made. Raises UserError where a process ends before its work is done.
     """
 
-    def __init__(self, make_party: Callable[[], Any], count: int) -> None:
+    def __init__(self, make_party: Callable[[], Party], count: int) -> None:
         self.count = count
         self._peaks: dict[int, float] = {}  # process -> MiB
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_party),))
@@ -36,7 +41,7 @@ class Workers:
             for _ in range(count):
                 self._pool.submit(os.getpid)
 
-    def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
+    def evaluate(self, softmax: Softmax, tasks: list[tuple[np.ndarray, Rows]]) -> list[Weights]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
         packed = pickle.dumps(softmax)
         # the longest first, so that nobody waits long for the last
@@ -64,7 +69,17 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
 
-def whole_workers(count: Any) -> int:
+class EngineNode(Protocol):
+    """What is read of the configuration's ``he``: the owner's settings, and among how many workers cores are shared."""
+
+    @property
+    def owner(self) -> Mapping[str, object]: ...
+
+    @property
+    def workers(self) -> int: ...
+
+
+def whole_workers(count: object) -> int:
     """``he.workers`` checked: a whole number of at least 1, at most the cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= cores:
@@ -72,7 +87,7 @@ def whole_workers(count: Any) -> int:
     return count
 
 
-def owner_settings(he: Any) -> Any:
+def owner_settings(he: EngineNode) -> dict[str, object]:
     """``he.owner`` for each of ``he.workers``: a library's threads, where none are named, are its share of cores.
 
     desilofhe's mode 'cpu' takes two thirds of the time of its mode 'parallel' with one thread. UserError for
@@ -85,13 +100,13 @@ def owner_settings(he: Any) -> Any:
             f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given"
         )
     if he.workers > 1 and owner.get("threads", 0) is None:
-        owner["threads"] = max(1, len(os.sched_getaffinity(0)) // he.workers)
-        if owner.get("mode") == "parallel" and owner["threads"] == 1:
+        owner["threads"] = threads = max(1, len(os.sched_getaffinity(0)) // he.workers)
+        if owner.get("mode") == "parallel" and threads == 1:
             owner.update(mode="cpu", threads=None)
     return owner
 
 
-_party: Any = None  # of a worker process
+_party: Party  # of a worker process, which makes it first
 
 
 def _start(make_party: bytes) -> None:
@@ -110,13 +125,14 @@ def _end_with_parent() -> None:
 
 
 @functools.lru_cache(KEPT)
-def _unpacked(softmax: bytes) -> Any:
-    return pickle.loads(softmax)
+def _unpacked(softmax: bytes) -> Softmax:
+    made: Softmax = pickle.loads(softmax)
+    return made
 
 
 def _make(sizes: dict[int, frozenset[int]]) -> None:
     _party.make(sizes)
 
 
-def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[tuple[np.ndarray, Any], int, float]:
+def _evaluate(softmax: bytes, scores: np.ndarray, rows: Rows) -> tuple[Weights, int, float]:
     return _party.run(_unpacked(softmax), scores, rows), os.getpid(), peak_mib()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from cgf.approx.exponential import Interval as Interval
+from cgf.he.layer_record import Json
 from cgf.plan.histogram import Histogram
-
-Interval = tuple[float, float]
 
 
 def of_rows() -> Histogram:
@@ -102,7 +101,7 @@ class Calibration:
         """The interval of all slots, which the guard must hold; reaches to 0."""
         return min(self.slots.low, self.low), max(0.0, self.slots.high, self.high)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         y = self.y.to_json() or {}
         sums = [self.row_sums.low, self.row_sums.high] if self.row_sums.count else None
         return {

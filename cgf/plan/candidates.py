@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from scipy.special import ive
@@ -16,6 +15,7 @@ from cgf.approx.exponential import Exponential, Interval
 from cgf.checks import whole
 from cgf.errors import UserError
 
+Fitting = Callable[[float, float, int], Exponential]  # of lo, hi and k
 METHODS = ("chain", "limit", "chebyshev", "fitted", "taylor")
 DEGREES = {"chebyshev": (7, 15, 31), "fitted": (3, 5, 7, 15), "taylor": (1, 2, 3, 5, 7, 15, 31)}
 SQUARINGS = range(1, 11)  # of limit and chain; polynomials take what their interval can use
@@ -59,7 +59,8 @@ class Spec:
     @property
     def whole_degree(self) -> int:
         """Degree in y, squarings included."""
-        return (self.degree or 1) * 2**self.k
+        degree: int = (self.degree or 1) * 2**self.k
+        return degree
 
 
 def specs(
@@ -92,7 +93,7 @@ def specs(
 
 def _of_method(domain: Interval, method: str, degree: int | None, k: int | None, tolerance: float) -> Iterator[Spec]:
     if method in ("chain", "limit"):
-        squares: Any = fit.chain if method == "chain" else fit.limit
+        squares: Fitting = fit.chain if method == "chain" else fit.limit
         for n in [k] if k is not None else SQUARINGS:
             yield Spec(method, None, n, n, n, domain, partial(_squares, squares, n))
         return
@@ -109,8 +110,8 @@ def _polynomials(domain: Interval, method: str, degree: int, k: int | None, tole
         yield Spec(method, degree, n, shape.depth + n, shape.products + n, domain, on)
 
 
-def _squares(made: Callable[[float, float, int], Exponential], k: int, domain: Interval) -> Exponential:
-    return made(*domain, k)
+def _squares(fitting: Fitting, k: int, domain: Interval) -> Exponential:
+    return fitting(*domain, k)
 
 
 def _taylor(degree: int, domain: Interval) -> Exponential:

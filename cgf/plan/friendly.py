@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from cgf.checks import interval, positive, share
 from cgf.errors import UserError
+from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, Interval, merged
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
@@ -35,7 +35,7 @@ class Budget:
     levels: int = 9
     outside: float = 0.0
     margin: float = 1.1
-    domain: Any = None
+    domain: Interval | None = None
     softmax: ExponentialSoftmax = SECOND_ORDER
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Assessment:
     fails: str
     far: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The plan's figures are of the domain rounded outwards: never too few levels."""
         plan, known = self.plan, None if self.plan is None else self.plan.exponential.fit
         return {
@@ -167,7 +167,7 @@ def _step(end: float) -> float:
     return 2.0 ** (max(0, math.floor(math.log2(max(abs(end), 1.0)))) - 3)
 
 
-def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head: bool = False) -> dict[str, Any]:
+def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head: bool = False) -> Json:
     """The report of a model from its calibrations by (layer, head): figures of all, then of each layer and head.
 
     by_head  heads are judged too, not only described. one_plan: the whole model with one polynomial.
@@ -198,7 +198,7 @@ def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head:
     }
 
 
-def kappas(seen: Mapping[str, Iterable[Calibration]], bins: int = 120) -> list[dict[str, Any]]:
+def kappas(seen: Mapping[str, Iterable[Calibration]], bins: int = 120) -> list[Json]:
     """kappa_3/3! + kappa_4/4! over all rows of each named model: {name, mean, std, ..., histogram}.
 
     The histograms cover one interval, three times as wide as what holds 90 % of each model's rows: tails are

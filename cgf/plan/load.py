@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import interval
 from cgf.errors import UserError
 from cgf.former import current_plan
+from cgf.he.layer_record import Json
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
@@ -41,12 +41,7 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
 
 
 def select(
-    approx: dict[str, Any],
-    folder: Path,
-    rows: str,
-    checkpoint: str | None = None,
-    *,
-    softmax: ExponentialSoftmax = SECOND_ORDER,
+    approx: Json, folder: Path, rows: str, checkpoint: str | None = None, *, softmax: ExponentialSoftmax = SECOND_ORDER
 ) -> Plan | None:
     """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Engine, Owner, ring_for
+from cgf.he.engines.engine import Engine, Operand, Owner, ring_for
+from cgf.he.layer_record import Json
 from cgf.results import read_json
 
 TABLE = Path(__file__).with_name("op_times.json")  # a link to the measured one, of which a wheel holds a copy
@@ -51,7 +51,7 @@ class Size:
         levels = sorted(known)
         return float(np.interp(level, levels, [known[x] for x in levels]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "slots": self.slots,
             "key_bytes": self.key_bytes,
@@ -92,7 +92,7 @@ class OpTimes:
         return float(np.interp(max_level, [below, above], ends)) if below < above else float(ends[0])
 
     @classmethod
-    def from_json(cls, data: Any) -> OpTimes:
+    def from_json(cls, data: Json) -> OpTimes:
         try:
             return cls(
                 {
@@ -142,7 +142,7 @@ def measure(
     return Size(owner.slots, key_bytes, ms)
 
 
-Trial = tuple[tuple[Any, ...], Callable[..., Any]]
+Trial = tuple[tuple[Operand, ...], Callable[..., object]]  # an operation and its operands
 
 
 def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dict[str, Trial]:
@@ -168,7 +168,7 @@ def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dic
     return {kind: trial for kind, trial in trials.items() if level > 0 or kind not in TAKES_A_LEVEL}
 
 
-def _median_ms(operands: tuple[Any, ...], operation: Callable[..., Any], repeats: int, budget_s: float) -> float:
+def _median_ms(operands: tuple[Operand, ...], operation: Callable[..., object], repeats: int, budget_s: float) -> float:
     times: list[float] = []
     while len(times) < LEAST or (len(times) < repeats and sum(times) < budget_s):
         start = time.perf_counter()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.dryrun import CircuitCost
+from cgf.he.layer_record import Json
 from cgf.plan.candidates import Spec
 from cgf.plan.choose import feasible, least, tries, why_not
 from cgf.plan.cost import PredictedCost, needs_of, predict
@@ -66,7 +66,7 @@ class Row:
             max(self.error, FLOOR),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         e, p = self.plan.exponential, self.predicted
         assert e.fit is not None
         return {

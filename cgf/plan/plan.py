@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from cgf.approx.exponential import Exponential, Interval
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
 from cgf.approx.verified import ROUNDING, verified
 from cgf.checks import interval
 from cgf.errors import UserError
+from cgf.he.layer_record import Json
 from cgf.plan.cost import SECOND_ORDER, levels_of
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.load import softmax_from_json
 
 ROWS = ("full", "masked")
+Margin = float | list[float] | tuple[float, ...]  # one for both ends of an interval, or [below, above]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Plan:
     share_outside: float | None = None
     layers: tuple[Plan, ...] = ()
     checkpoint: str | None = None
-    softmax: dict[str, Any] | None = field(default=None, hash=False)
+    softmax: Json | None = field(default=None, hash=False)
 
     @property
     def checked(self) -> str:
@@ -65,7 +66,7 @@ class Plan:
         levels, layers = statistics + self.exponential.levels, tuple(plan.on(softmax) for plan in self.layers)
         return replace(self, statistics_levels=statistics, levels=levels, layers=layers, softmax=described)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {
             "exponential": self.exponential.to_json(),
@@ -82,7 +83,7 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, data: Any, file: Any = "the plan") -> Plan:
+    def from_json(cls, data: object, file: object = "the plan") -> Plan:
         """The plan that to_json described; what it states is computed again from its coefficients.
 
         file names it in sentences. Raises UserError for what is no plan, and where the stated numbers are not those
@@ -114,11 +115,11 @@ class Plan:
         plan._repeats(data, file)
         return plan
 
-    def _repeats(self, data: dict[str, Any], file: Any) -> None:
+    def _repeats(self, data: Json, file: object) -> None:
         """UserError where the file says beside its coefficients something else than they say."""
         fit = self.exponential.fit
         assert fit is not None
-        said = {
+        said: Json = {
             "method": self.exponential.method,
             "levels": self.levels,
             "ct_mults": self.ct_mults,
@@ -145,7 +146,7 @@ class Plan:
             )
 
 
-def _alike(stated: Any, known: Any) -> bool:
+def _alike(stated: object, known: str | float | tuple[float, float]) -> bool:
     """Whether a field of a file has a value, numbers to within rounding."""
     if isinstance(known, tuple):
         return isinstance(stated, list | tuple) and len(stated) == len(known) and all(map(_alike, stated, known))
@@ -181,18 +182,18 @@ def statistics_levels(rows: str, exponential: Exponential, softmax: ExponentialS
     return levels_of(exponential, rows, softmax) - exponential.levels
 
 
-def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> dict[str, Any] | None:
+def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> Json | None:
     """The softmax as JSON, where its circuit takes other levels than CGF-softmax of two cumulants; else None."""
     alike = levels_of(exponential, rows, softmax) == levels_of(exponential, rows)
     return None if alike else softmax.to_json()
 
 
-def one_of_rows(rows: Any) -> None:
+def one_of_rows(rows: object) -> None:
     if rows not in ROWS:
         raise UserError(f"rows must be full or masked, and is {rows!r}")
 
 
-def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, int]:
+def _statistics(exponential: Exponential, data: Json) -> tuple[str, int]:
     """(rows, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
 
     2 on full rows are those of a circuit that does not fold.
@@ -216,7 +217,7 @@ def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, in
     return str(rows), counted
 
 
-def stretched(interval: Interval, margin: Any) -> Interval:
+def stretched(interval: Interval, margin: Margin) -> Interval:
     """A calibrated interval that reaches to 0 on both sides, with room around it: margin, or [below, above].
 
     A polynomial's guard ends near ln of the bound above (12.5 at 2^18), and costs a level a doubling below: rare

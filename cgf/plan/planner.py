@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from cgf.approx.exponential import Fit, Interval
 from cgf.checks import share
 from cgf.errors import UserError
 from cgf.former import PLAN_SCHEMA
+from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, merged, union
 from cgf.plan.choose import choose, listed_for
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes, table_of
 from cgf.plan.pareto import Row, check_objective, front, least_levels, needs, pick, rows
-from cgf.plan.plan import Plan, by_layer, stretched
+from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
 
 Requests = Callable[[Interval, Interval], Request]  # of a range and a domain, on rows and a softmax that are settled
@@ -31,7 +31,7 @@ class ParetoSet:
     feasible: list[Row]
     picked: Row
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What pareto.json holds, run info apart."""
         return {
             "objective": self.objective,
@@ -60,9 +60,9 @@ class Planner:
     method: str
     degree: int | None = None
     k: int | None = None
-    domain: Any = None
+    domain: Interval | None = None
     outside: float = 0.0
-    margin: Any = 1.0
+    margin: Margin = 1.0
     objective: str = "levels"
     pareto: bool = True
     per_layer: bool = False
@@ -76,7 +76,7 @@ class Planner:
             raise UserError("objective=seconds chooses from the Pareto set: it needs pareto=true")
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Planner:
+    def of(cls, config: Json) -> Planner:
         """As configs/plan.yaml says; reads the table of operation times. UserError for settings that clash."""
         _check_target(config)
         approx, cache = config["approx"], config["cache"]
@@ -156,7 +156,7 @@ def fit_of(plan: Plan) -> Fit:
     return fit
 
 
-def content(plan: Plan, request: Request) -> dict[str, Any]:
+def content(plan: Plan, request: Request) -> Json:
     """What plan.json says of a plan on the rows of the request; what was measured for it comes beside it.
 
     ring_slots: of the smallest ring that holds the plan on these rows; packing: how they lie in ciphertexts there.
@@ -178,11 +178,11 @@ def content(plan: Plan, request: Request) -> dict[str, Any]:
     }
 
 
-def _shape(request: Request) -> dict[str, Any]:
+def _shape(request: Request) -> Json:
     return {"rows": request.rows, "columns": request.columns, "mask": request.mask}
 
 
-def _check_target(config: dict[str, Any]) -> None:
+def _check_target(config: Json) -> None:
     """UserError unless the settings name a checkpoint or a range, and nothing that belongs to the other."""
     if config["ckpt"] is None and config["range"] is None:
         raise UserError("a plan needs ckpt=PATH, or range=[LO,HI] for a table alone, and neither was given")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, is_public
+from cgf.he.engines.engine import Ciphertext, Operand, Public, is_public
 
 
 class OutOfLevels(UserError):
@@ -36,7 +35,7 @@ def need_bootstrap(refreshed: int | None) -> None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
 
 
-def need_size(values: Any, most: float, what: str) -> None:
+def need_size(values: Public, most: float, what: str) -> None:
     """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
 
     An infinity makes desilofhe 2.0.0 take memory until there is none.
@@ -78,13 +77,13 @@ class CheckedEngine:
     def polynomials(self, ct: Ciphertext) -> int:
         raise NotImplementedError
 
-    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._add(a, b)
 
-    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._sub(a, b)
 
-    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         if isinstance(b, int):  # a product with an integer is a sum of copies: no level
             return self._mul(a, b)
         if not is_public(b):
@@ -121,28 +120,28 @@ class CheckedEngine:
 
     # -- the bare operations ---------------------------------------------------------------------
 
-    def _add(self, a: Any, b: Any) -> Any:
+    def _add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _sub(self, a: Any, b: Any) -> Any:
+    def _sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _mul(self, a: Any, b: Any) -> Any:
+    def _mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _square(self, a: Any) -> Any:
+    def _square(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _relinearize(self, a: Any) -> Any:
+    def _relinearize(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _rotate(self, a: Any, step: int) -> Any:
+    def _rotate(self, a: Ciphertext, step: int) -> Ciphertext:
         raise NotImplementedError
 
-    def _times_i(self, a: Any) -> Any:
+    def _times_i(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+    def _bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         raise NotImplementedError
 
 
@@ -162,7 +161,7 @@ class CheckedOwner:
         """The largest size of a number that can be encrypted at a level."""
         return sys.float_info.max
 
-    def _encrypt(self, values: np.ndarray, level: int) -> Any:
+    def _encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
         raise NotImplementedError
 
 
@@ -174,17 +173,17 @@ class Wrapper:
     pairs: bool
     refreshed: int | None
 
-    def _apply(self, name: str, *operands: Any) -> Any:
-        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its one operand."""
+    def _apply(self, name: str, *operands: Operand) -> Ciphertext:
+        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its operand, and its result."""
         raise NotImplementedError
 
-    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("add", a, b)
 
-    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("sub", a, b)
 
-    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("mul", a, b)
 
     def square(self, a: Ciphertext) -> Ciphertext:
@@ -200,4 +199,5 @@ class Wrapper:
         return self._apply("times_i", a)
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
-        return self._apply("bootstrap", cts)
+        fresh: list[Ciphertext] = self._apply("bootstrap", cts)
+        return fresh
