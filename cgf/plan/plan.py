@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from reprlib import repr as shortened
 
 from cgf.approx.exponential import Exponential, Interval
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
@@ -15,6 +16,7 @@ from cgf.plan.cost import SECOND_ORDER, levels_of
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.load import softmax_from_json
 
+LAYERS = 512  # that a plan.json may plan one by one
 ROWS = ("full", "masked")
 Margin = float | list[float] | tuple[float, ...]  # one for both ends of an interval, or [below, above]
 
@@ -90,15 +92,12 @@ class Plan:
         of the coefficients (see ``verified``), in whichever of its layers.
         """
         if not isinstance(data, dict):
-            raise UserError(f"a plan must be a JSON object, and is {data!r}")
+            raise UserError(f"a plan must be a JSON object, and is {shortened(data)}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
         rows, statistics = _statistics(exponential, data)
         range_ = None if data.get("range") is None else interval("range", numbers(data, "range", 2))
         share = None if data.get("share_outside") is None else number(data, "share_outside")
-        own = data.get("plans", [])
-        if not isinstance(own, list):
-            raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
-        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(own))
+        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(_of_layers(data, file)))
         plan = cls(
             exponential,
             rows,
@@ -144,6 +143,19 @@ class Plan:
                 f"{file} is the plan of its deepest layer, and that of layer {wrong[0]} costs more or is "
                 "for other rows: it has to be made anew"
             )
+
+
+def _of_layers(data: Json, file: object) -> list[Json]:
+    """The plans of the layers as JSON, none for one plan; UserError for more than LAYERS, or for plans within them."""
+    plans = data.get("plans", [])
+    if not isinstance(plans, list):
+        raise UserError(f"the plans of a plan must be a list, one a layer, and are {shortened(plans)}")
+    if len(plans) > LAYERS:
+        raise UserError(f"{file} may hold {LAYERS} layers at most, and holds {len(plans)}")
+    for layer, plan in enumerate(plans):
+        if isinstance(plan, dict) and plan.get("plans"):
+            raise UserError(f"{file} (layer {layer}) is the plan of one layer, and holds plans of others")
+    return plans
 
 
 def _alike(stated: object, known: str | float | tuple[float, float]) -> bool:
