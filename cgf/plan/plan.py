@@ -26,7 +26,8 @@ class Plan:
     """An exponential and what it costs on rows of one kind.
 
     statistics_levels  levels of the circuit that are not the core's (see ``statistics_levels``)
-    levels             statistics_levels + levels of the core
+    levels             statistics_levels + levels of the core, on rows without padding columns: beside those, full
+                       rows take the masked circuit, and plan.json says under ``packing`` what that takes
     range              calibrated [lo, hi] of y, None where nothing was measured
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
     layers             where each layer has a plan of its own: those, by layer; the rest is then that of the

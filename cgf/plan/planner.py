@@ -159,7 +159,9 @@ def fit_of(plan: Plan) -> Fit:
 def content(plan: Plan, request: Request) -> Json:
     """What plan.json says of a plan on the rows of the request; what was measured for it comes beside it.
 
-    ring_slots: of the smallest ring that holds the plan on these rows; packing: how they lie in ciphertexts there.
+    ring_slots: of the smallest ring that holds the plan on these rows. packing: how they lie in ciphertexts there, and
+    the levels that their circuits take. Those are more than the plan's where full rows are packed with padding columns,
+    beside which the masked circuit stands.
     """
     blocks, fit = needs(request, plan.exponential), fit_of(plan)
     return {
@@ -170,12 +172,25 @@ def content(plan: Plan, request: Request) -> Json:
             **_shape(request),
             "columns_a_ciphertext": max(n.layout.columns_per_ct for n in blocks),
             "ciphertexts": sum(n.layout.ciphertexts for n in blocks),
+            "padding_columns": max(n.layout.padding_columns for n in blocks),
+            "levels": max(n.levels for n in blocks),
         },
         "method": plan.exponential.method,
         "domain": fit.domain,
         "guard": fit.guard,
         "max_error": fit.max_error,
     }
+
+
+def levels_told(plan: Plan, stated: Json) -> str:
+    """The levels of a plan in words, and those of its packing (``content``) where they differ."""
+    packing = stated["packing"]
+    if packing["levels"] == plan.levels:
+        return f"{plan.levels} levels"
+    return (
+        f"{plan.levels} levels ({packing['levels']} as {packing['rows']} rows of {packing['columns']} are packed, with "
+        f"{packing['padding_columns']} padding columns)"
+    )
 
 
 def _shape(request: Request) -> Json:

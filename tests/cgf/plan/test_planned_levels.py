@@ -20,6 +20,7 @@ from cgf.plan.cost import levels_of, mask_rows, needs_of, with_exponential
 from cgf.plan.friendly import Budget, assess
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan, by_layer, statistics_levels
+from cgf.plan.planner import content, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.bpmax import BPMax
@@ -56,6 +57,29 @@ def test_planned_levels_are_the_counted_ones(softmax, mask):
         assert planned(request, exponential).levels == counted
     (needs,) = needs_of(LIMIT, mask, 64, 32, softmax=softmax)
     assert needs.levels == planned(request, LIMIT).levels
+
+
+@pytest.mark.parametrize("rows, columns", [(3444, 41), (64, 33), (64, 32), (8192, 17)])
+@pytest.mark.parametrize("softmax", [CGF(), CGF(order=3), GaussianKernel()], ids=["cgf", "cgf3", "gaussian"])
+def test_a_packing_says_the_levels_of_its_own_circuits(softmax, rows, columns):
+    """Full rows beside padding columns take the masked circuit: for CGF-softmax a level more than the plan's."""
+    request = Request(None, (-8.0, 0.5), rows=rows, columns=columns, softmax=softmax)
+    plan, blocks = planned(request, LIMIT), needs_of(LIMIT, "full", rows, columns, softmax=softmax)
+    stated = content(plan, request)
+    assert stated["packing"]["levels"] == max(needs.levels for needs in blocks)
+    assert stated["packing"]["padding_columns"] == max(needs.layout.padding_columns for needs in blocks)
+    more, padded = stated["packing"]["levels"] - plan.levels, stated["packing"]["padding_columns"] > 0
+    assert stated["levels"] == plan.levels and (more > 0) == (padded and softmax.name != "gaussian")
+    assert Plan.from_json(json.loads(json.dumps(stated))) == plan
+
+
+def test_levels_are_told_with_those_of_the_packing_where_they_differ():
+    told = {}
+    for columns in (32, 33):
+        request = Request(None, (-8.0, 0.5), rows=64, columns=columns)
+        plan = planned(request, LIMIT)
+        told[columns] = levels_told(plan, content(plan, request))
+    assert told == {32: "6 levels", 33: "6 levels (7 as 64 rows of 33 are packed, with 31 padding columns)"}
 
 
 @pytest.mark.parametrize(
