@@ -157,7 +157,7 @@ class EncryptedEvaluation:
         start = time.perf_counter()
         outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
         seconds = time.perf_counter() - start
-        layers = [slot.taken() for slot in slots]
+        layers = [slot.take_record() for slot in slots]
         return outcome, layers, seconds - sum(r.seconds.pop("softmax") for r in layers)
 
     def _clear(self, indices: list[int]) -> dict[str, dict[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,28 +49,41 @@ def dry_run(
     max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels
     do not suffice.
     """
+    # 1. an engine of a given size: it holds the circuit, or the sentence says which size would
     if max_level is not None:
         needs = _fitted(softmax, rows, columns, style, max_level, rings)
         if needs is None:
             least = dry_run(softmax, rows, columns, style, rings=rings).max_level
             raise UserError(f"the circuit needs an engine of {least} levels, and he.max_level={max_level}")
         return needs
+    # 2. the rings from the smallest on, each at its full size, until one holds the circuit
     for ring in rings:
         needs = _fitted(softmax, rows, columns, style, ring.max_level, rings)
         if needs is None:
             continue
         if ring == BOOTSTRAPPABLE:  # the library builds it at its full size alone
             return needs
-        # where a key switch at the top of the ring costs a level, an engine of one level less needs one less
+        # 3. within that ring the fewest levels, from one below those that were used: where a key switch at the top of
+        #    the ring costs a level, an engine of one level less needs one less. Padding columns stay as they are
         for level in range(needs.levels - 1, ring.max_level):
             if level > _below(ring.max_level, rings) and (
-                smaller := _try(softmax, rows, columns, style, level, rings, needs.layout.padding_columns == 0)
+                smaller := _try(
+                    softmax,
+                    rows,
+                    columns,
+                    style,
+                    max_level=level,
+                    rings=rings,
+                    sparse=needs.layout.padding_columns == 0,
+                )
             ):
                 return smaller
         return needs
+    # 4. no ring holds it: the one whose ciphertexts can be refreshed
     needs = None
     if rings == RINGS:  # of the one library here that bootstraps
-        needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,))
+        level, only = BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,)
+        needs = _try(softmax, rows, columns, style, max_level=level, rings=only)
     if needs is None:
         raise UserError(
             f"the circuit needs more levels than the largest ring holds ({rings[-1].max_level}), and does not bootstrap"
@@ -79,7 +93,7 @@ def dry_run(
 
 def depth(softmax: Softmax, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
     """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
-    needs = _try(softmax, rows, columns, style, ENDLESS.max_level, (ENDLESS,))
+    needs = _try(softmax, rows, columns, style, max_level=ENDLESS.max_level, rings=(ENDLESS,))
     assert needs is not None
     return needs
 
@@ -88,9 +102,8 @@ def _fitted(
     softmax: Softmax, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
 ) -> CircuitCost | None:
     """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
-    return _try(softmax, rows, columns, style, max_level, rings) or _try(
-        softmax, rows, columns, style, max_level, rings, sparse=True
-    )
+    attempt = functools.partial(_try, softmax, rows, columns, style, max_level=max_level, rings=rings)
+    return attempt() or attempt(sparse=True)
 
 
 def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
@@ -103,10 +116,15 @@ def _try(
     rows: Rows,
     columns: int,
     style: str,
+    *,
     max_level: int,
     rings: tuple[Ring, ...],
     sparse: bool = False,
 ) -> CircuitCost | None:
+    """The needs in an engine of so many levels; None where rows or levels do not fit.
+
+    sparse  no padding columns, at up to SPARSE times the fewest ciphertexts
+    """
     # beside padding columns stands the masked circuit, whatever style was asked for
     most = SPARSE if sparse or style != "folded" else None
     engine = Counting(OneSlot(max_level, rings=rings))

@@ -32,7 +32,7 @@ HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined befo
 class Encrypted(Around):
     """Stands in for a layer's softmax in the model: same scores and masks in, decrypted weights out.
 
-    Several threads may run the model at once: each has a record of its own, which ``taken`` hands out.
+    Several threads may run the model at once: each has a record of its own, which ``take_record`` hands out.
     """
 
     training = False  # set on the slot alone: what training adds to a reading has no counterpart here
@@ -51,7 +51,7 @@ class Encrypted(Around):
         record: LayerRecord = self._own.record
         return record
 
-    def taken(self) -> LayerRecord:
+    def take_record(self) -> LayerRecord:
         """This thread's record; a new one begins."""
         record, self._own.record = self.record, LayerRecord()
         return record

@@ -31,15 +31,18 @@ class HeadErrors:
 
     @classmethod
     def of(cls, heads: int) -> HeadErrors:
+        """Of so many heads, before anything was seen."""
         none = np.zeros(heads, dtype=np.int64)
         return cls(np.zeros(heads), *[none] * 5)
 
     def join(self, other: HeadErrors) -> None:
+        """Takes in those of the same heads elsewhere."""
         self.max_error = np.maximum(self.max_error, other.max_error)
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> Json:
+        """A list of one number a head, by name."""
         return {name: getattr(self, name).tolist() for name in ("max_error", *COUNTED)}
 
     @classmethod
@@ -83,14 +86,17 @@ class LayerRecord:
 
     @property
     def max_error(self) -> float:
+        """The largest of all heads, in units of a weight; 0 where nothing was compared."""
         return 0.0 if self.heads is None else float(self.heads.max_error.max())
 
     @property
     def outside(self) -> int:
+        """Entries outside the accuracy domain."""
         return self.count("outside")
 
     @property
     def beyond(self) -> int:
+        """Entries beyond the guard."""
         return self.count("beyond")
 
     def count(self, name: str) -> int:
@@ -98,6 +104,7 @@ class LayerRecord:
         return 0 if self.heads is None else int(getattr(self.heads, name).sum())
 
     def join(self, other: LayerRecord) -> None:
+        """Takes in another one of the same layer: sums, and the extremes of levels and arguments."""
         self.entries += other.entries
         self.sum_error += other.sum_error
         self.low = min((x for x in (self.low, other.low) if x is not None), default=None)
@@ -116,6 +123,7 @@ class LayerRecord:
             self.heads.join(other.heads)
 
     def to_json(self) -> Json:
+        """The object of a layer in a result's lines."""
         return {
             "entries": self.entries,
             "sum_error": self.sum_error,
@@ -134,6 +142,7 @@ class LayerRecord:
 
     @classmethod
     def from_json(cls, row: Json) -> LayerRecord:
+        """The record that to_json described; lines of before circuits were counted have none."""
         heads = row["heads"]
         return cls(
             **{

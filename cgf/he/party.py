@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.delivery import handed_over, opened
+from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting, spend
@@ -53,6 +53,7 @@ class Party:
         self._lock = threading.Lock()
 
     def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
+        """What the circuit of rows (R, columns) needs, from a dry run that is remembered. UserError as ``dry_run``."""
         # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
         # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
@@ -97,10 +98,10 @@ class Party:
         both = Checking((reference, reference.evaluator(needs.rotations)), (owner, evaluator), tolerance)
         try:
             return _run(needs, both, both, matrix, rows)
-        except Divergence as found:
+        except Divergence as where:
             raise Divergence(
                 f"he.check: the simulator and the engine {owner.library.name} part in softmax '{softmax.name}' of "
-                f"layer {softmax.layer} at {found}"
+                f"layer {softmax.layer} at {where}"
             ) from None
 
     def _pair(self, softmax: Softmax, needs: CircuitCost) -> tuple[Owner, Engine]:
@@ -131,27 +132,27 @@ class Laps:
 def _run(
     needs: CircuitCost, owner: KeyHolder, evaluator: Engine, matrix: np.ndarray, rows: Rows
 ) -> tuple[np.ndarray, LayerRecord]:
-    """Encrypted by the owner, run by the evaluator, which hands over what the owner decrypts."""
+    """(weights (R, N), record) of scores (R, N), encrypted by the owner, run by the evaluator, opened by the owner."""
     engine, layout, lap = Counting(evaluator), needs.layout, Laps()
     vectors = layout.pack(matrix * needs.circuit.input_scale)
     lap("pack")
     cts = tuple(encrypt_all(owner, vectors, needs.max_level))
     lap("encrypt")
     result = needs.circuit.run(Packed(engine, layout, rows, cts))
-    answers = handed_over(engine, result.cts)
-    spent = finish(evaluator, answers) or engine.seconds
+    pairs = join_pairs(engine, result.cts)
+    spent = finish(evaluator, pairs) or engine.seconds
     lap("circuit")
-    answered = opened(owner, answers, len(result.cts))
+    vectors = open_pairs(owner, pairs, len(result.cts))
     lap("decrypt")
-    weights = needs.circuit.opened(layout.unpack(answered))
+    weights = needs.circuit.opened(layout.unpack(vectors))
     lap("pack")
-    ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
+    entries = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
     return weights, LayerRecord(
         levels=needs.max_level - result.level,
         levels_counted=needs.levels,
         slots={layout.slots},
         ops=Counter(engine.ops),
         seconds=Counter({**spent, **lap.seconds}),
-        circuits=Counter(ran),
+        circuits=Counter(entries),
         overflow=getattr(evaluator, "beyond", 0),
     )

@@ -55,12 +55,12 @@ class Session:
 
         Returns what waits for them. An evaluation makes what is missing: this only moves work to the start.
         """
-        under_way = [] if self._workers is None else self._workers.make(sizes)
+        futures = [] if self._workers is None else self._workers.make(sizes)
         if self._workers is None:
             self.party.make(sizes)
 
         def wait() -> None:
-            for future in under_way:
+            for future in futures:
                 future.result()
 
         return wait
@@ -87,13 +87,13 @@ class Session:
             for block, place in zip(blocks, places, strict=True)
         ]
         if self._workers is None:
-            done = [self.party.run(softmax, *task) for task in tasks]
+            parts = [self.party.run(softmax, *task) for task in tasks]
         else:
-            done = self._workers.evaluate(softmax, tasks)
+            parts = self._workers.evaluate(softmax, tasks)
         result = np.zeros_like(matrix)
-        for place, (weights, seen) in zip(places, done, strict=True):
+        for place, (weights, part) in zip(places, parts, strict=True):
             result[place] = weights
-            record.join(seen)
+            record.join(part)
         return result if mask is None else np.where(mask, result, 0.0)
 
     def slots(self, softmax: Softmax, mask: np.ndarray | None, counts: np.ndarray, shape: Shape, columns: int) -> int:

@@ -48,14 +48,14 @@ class Workers:
         order = sorted(range(len(tasks)), key=lambda i: -tasks[i][0].size)
         try:
             running = {i: self._pool.submit(_evaluate, packed, *tasks[i]) for i in order}
-            found = [running[i].result() for i in range(len(tasks))]
+            results = [running[i].result() for i in range(len(tasks))]
         except BrokenProcessPool:
             raise UserError(
                 f"a worker process of {self.count} ended before its work was done (out of memory?): "
                 "he.workers must be fewer, or he.rows_at_once smaller"
             ) from None
-        self._peaks.update({process: peak for _, process, peak in found})  # a process's peak never falls
-        return [result for result, _, _ in found]
+        self._peaks.update({process: peak for _, process, peak in results})  # a process's peak never falls
+        return [weights for weights, _, _ in results]
 
     def make(self, sizes: dict[int, frozenset[int]]) -> list[Future[None]]:
         """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, a call each."""
@@ -66,6 +66,7 @@ class Workers:
         return sum(self._peaks.values())
 
     def close(self) -> None:
+        """Ends the processes; tasks that have not begun are dropped."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -73,10 +74,12 @@ class EngineNode(Protocol):
     """What is read of the configuration's ``he``: the owner's settings, and among how many workers cores are shared."""
 
     @property
-    def owner(self) -> Mapping[str, object]: ...
+    def owner(self) -> Mapping[str, object]:
+        """The settings that the owner is made with."""
 
     @property
-    def workers(self) -> int: ...
+    def workers(self) -> int:
+        """How many processes evaluate."""
 
 
 def whole_workers(count: object) -> int:
@@ -126,8 +129,8 @@ def _end_with_parent() -> None:
 
 @functools.lru_cache(KEPT)
 def _unpacked(softmax: bytes) -> Softmax:
-    made: Softmax = pickle.loads(softmax)
-    return made
+    unpacked: Softmax = pickle.loads(softmax)
+    return unpacked
 
 
 def _make(sizes: dict[int, frozenset[int]]) -> None:

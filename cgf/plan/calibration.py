@@ -74,14 +74,17 @@ class Calibration:
 
     @property
     def entries(self) -> int:
+        """How many entries count."""
         return self.y.count
 
     @property
     def low(self) -> float:
+        """The least y of the entries that count."""
         return self.y.low
 
     @property
     def high(self) -> float:
+        """The greatest y of the entries that count."""
         return self.y.high
 
     def quantile(self, share: float) -> float:
@@ -102,6 +105,7 @@ class Calibration:
         return min(self.slots.low, self.low), max(0.0, self.slots.high, self.high)
 
     def to_json(self) -> Json:
+        """The figures of a layer or head in plan.json and in the report of ``friendly``."""
         y = self.y.to_json() or {}
         sums = [self.row_sums.low, self.row_sums.high] if self.row_sums.count else None
         return {

@@ -46,6 +46,7 @@ class Spec:
     on: Callable[[Interval], Exponential]
 
     def make(self) -> Exponential:
+        """The fit on its domain: up to 20 s."""
         return self.on(self.domain)
 
     def over(self, domain: Interval) -> Spec:
@@ -54,6 +55,7 @@ class Spec:
 
     @property
     def family(self) -> tuple[str, int | None]:
+        """(method, degree): candidates that differ in their squarings alone."""
         return self.method, self.degree
 
     @property
@@ -77,18 +79,21 @@ def specs(
     above 1e-4, so that only a wider ``tolerance`` asks for them. Raises UserError for an unknown method, a degree
     that is no whole number from 1 to 63, a k that is none, and where no method takes both.
     """
+    # 1. what cannot be asked for of any method
     if unknown := [m for m in methods if m not in METHODS]:
         raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
     if degree is not None:
         whole("degree", degree, 1, tree.MAX_DEGREE)
     if k is not None and not isinstance(k, int):
         raise UserError(f"k must be a whole number, and is {k!r}")
+    # 2. of several methods, those that can have this degree and k; one alone says itself that it cannot
     if len(methods) > 1:
         methods = tuple(m for m in methods if (k is None or k in TAKEN[m]) and (degree or 0) <= MOST.get(m, 63))
-    found = [spec for method in methods for spec in _of_method(domain, method, degree, k, tolerance)]
-    if not found:
+    # 3. every degree and k of each
+    listed = [spec for method in methods for spec in _of_method(domain, method, degree, k, tolerance)]
+    if not listed:
         raise UserError(f"no method takes degree {degree} and k {k}")
-    return found
+    return listed
 
 
 def _of_method(domain: Interval, method: str, degree: int | None, k: int | None, tolerance: float) -> Iterator[Spec]:

@@ -69,15 +69,15 @@ class Assessment:
 
     def to_json(self) -> Json:
         """The plan's figures are of the domain rounded outwards: never too few levels."""
-        plan, known = self.plan, None if self.plan is None else self.plan.exponential.fit
+        plan, fit = self.plan, None if self.plan is None else self.plan.exponential.fit
         return {
             "domain": list(self.domain),
             "outside_domain": self.outside,
             "friendly": not self.fails,
             "levels": None if plan is None else plan.levels,
             "method": None if plan is None else plan.exponential.method,
-            "max_error": None if known is None else known.max_error,
-            "guard": None if known is None else list(known.guard),
+            "max_error": None if fit is None else fit.max_error,
+            "guard": None if fit is None else list(fit.guard),
             "verdict": self.verdict(),
         }
 
@@ -121,13 +121,13 @@ def _intervals(seen: Calibration, budget: Budget) -> tuple[Interval, Interval]:
 
 
 def _covers(plan: Plan, domain: Interval, guarded: Interval) -> bool:
-    known = plan.exponential.fit
-    assert known is not None
+    fit = plan.exponential.fit
+    assert fit is not None
     return (
-        known.domain[0] <= domain[0]
-        and domain[1] <= known.domain[1]
-        and known.guard[0] <= guarded[0]
-        and guarded[1] <= known.guard[1]
+        fit.domain[0] <= domain[0]
+        and domain[1] <= fit.domain[1]
+        and fit.guard[0] <= guarded[0]
+        and guarded[1] <= fit.guard[1]
     )
 
 
@@ -174,7 +174,7 @@ def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head:
     """
     numbers = sorted({layer for layer, _ in heads})
     by_layer = {layer: {head: c for (of, head), c in sorted(heads.items()) if of == layer} for layer in numbers}
-    wholes = {layer: merged(own.values()) for layer, own in by_layer.items()}
+    wholes = {layer: merged(heads_of.values()) for layer, heads_of in by_layer.items()}
     model = merged(wholes.values())
     judged = [model, *wholes.values(), *(heads.values() if by_head else ())]
     plans = {a.plan for a in (assess(c, budget) for c in judged) if a.plan is not None}

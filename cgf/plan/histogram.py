@@ -44,13 +44,13 @@ class Histogram:
         mean = float(values.mean())
         first = int(places.min())
         self._join(
-            values.size,
-            float(values.min()),
-            float(values.max()),
-            mean,
-            float(((values - mean) ** 2).sum()),
-            first,
-            np.bincount(places - first),
+            count=values.size,
+            low=float(values.min()),
+            high=float(values.max()),
+            mean=mean,
+            squares=float(((values - mean) ** 2).sum()),
+            first=first,
+            bins=np.bincount(places - first),
         )
 
     def merge(self, other: Histogram) -> None:
@@ -61,10 +61,11 @@ class Histogram:
                 f"{other.width} from {other.limits}"
             )
         if other.count:
-            self._join(other.count, other.low, other.high, other.mean, other.squares, other.first, other.bins)
+            names = ("count", "low", "high", "mean", "squares", "first", "bins")
+            self._join(**{name: getattr(other, name) for name in names})
 
     def _join(
-        self, count: int, low: float, high: float, mean: float, squares: float, first: int, bins: np.ndarray
+        self, *, count: int, low: float, high: float, mean: float, squares: float, first: int, bins: np.ndarray
     ) -> None:
         total, apart = self.count + count, mean - self.mean
         self.squares += squares + apart**2 * self.count * count / total

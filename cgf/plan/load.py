@@ -63,11 +63,11 @@ def select(
     k = approx.get("k")
     if k is not None and not isinstance(k, int):
         raise UserError(f"approx.k must be a whole number, and {k!r} was given")
-    own = approx.get("range") or (plan.range if plan is not None else None)
-    if own is None:
+    range_ = approx.get("range") or (plan.range if plan is not None else None)
+    if range_ is None:
         if method == "auto" or k is None:
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
-        own = (-8.0 * 2**k, 0.0)
-    own = interval("approx.range", own)
-    request = Request(own, own, mask=MASK_OF[rows], softmax=softmax)
+        range_ = (-8.0 * 2**k, 0.0)
+    range_ = interval("approx.range", range_)
+    request = Request(range_, range_, mask=MASK_OF[rows], softmax=softmax)
     return choose(request, method=method, degree=approx.get("degree"), k=k)

@@ -45,13 +45,14 @@ class Size:
 
     def at(self, kind: str, level: int) -> float:
         """ms, linear in the level between measured ones and level with the ends beyond them."""
-        known = self.ms.get(kind)
-        if not known:
+        by_level = self.ms.get(kind)
+        if not by_level:
             raise UserError(f"the table of operation times has no '{kind}': it has {', '.join(sorted(self.ms))}")
-        levels = sorted(known)
-        return float(np.interp(level, levels, [known[x] for x in levels]))
+        levels = sorted(by_level)
+        return float(np.interp(level, levels, [by_level[x] for x in levels]))
 
     def to_json(self) -> Json:
+        """An entry of the table's sizes, levels as texts."""
         return {
             "slots": self.slots,
             "key_bytes": self.key_bytes,
@@ -87,12 +88,14 @@ class OpTimes:
         return (1 - share) * self.sizes[below].at(kind, level) + share * upper
 
     def key_bytes(self, kind: str, max_level: int) -> float:
+        """Bytes of one key of a kind, relinearize or rotate; read between measured sizes, linearly."""
         below, above = self.neighbours(max_level)
         ends = [self.sizes[m].key_bytes[kind] for m in (below, above)]
         return float(np.interp(max_level, [below, above], ends)) if below < above else float(ends[0])
 
     @classmethod
     def from_json(cls, data: Json) -> OpTimes:
+        """The table of a file. UserError for what is none."""
         try:
             return cls(
                 {

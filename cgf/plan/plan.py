@@ -56,6 +56,7 @@ class Plan:
         return "coefficients" if self.checkpoint is None else "coefficients and checkpoint"
 
     def of(self, layer: int) -> Plan:
+        """The plan of a layer, which is this one where layers have none of their own."""
         return self.layers[layer] if self.layers else self
 
     def on(self, softmax: Softmax) -> Plan:
@@ -70,7 +71,8 @@ class Plan:
         return replace(self, statistics_levels=statistics, levels=levels, layers=layers, softmax=described)
 
     def to_json(self) -> Json:
-        own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
+        """What ``from_json`` reads, each layer's plan under ``plans``."""
+        layers = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {
             "exponential": self.exponential.to_json(),
             "rows": self.rows,
@@ -80,7 +82,7 @@ class Plan:
             "range": None if self.range is None else list(self.range),
             "tolerance": self.tolerance,
             "share_outside": self.share_outside,
-            **own,
+            **layers,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({} if self.softmax is None else {"softmax": self.softmax}),
         }
@@ -119,7 +121,8 @@ class Plan:
         """UserError where the file says beside its coefficients something else than they say."""
         fit = self.exponential.fit
         assert fit is not None
-        said: Json = {
+        # beside the exponential, and in it
+        computed: Json = {
             "method": self.exponential.method,
             "levels": self.levels,
             "ct_mults": self.ct_mults,
@@ -127,12 +130,9 @@ class Plan:
             "guard": fit.guard,
             "max_error": fit.max_error,
         }
-        own = data["exponential"]
-        for where, known in (
-            (data, said),
-            (own, {k: v for k, v in self.exponential.to_json().items() if k in ("k", "levels", "ct_mults")}),
-        ):
-            for key, value in known.items():
+        inner = {k: v for k, v in self.exponential.to_json().items() if k in ("k", "levels", "ct_mults")}
+        for where, figures in ((data, computed), (data["exponential"], inner)):
+            for key, value in figures.items():
                 if key in where and not _alike(where[key], value):
                     raise UserError(
                         f"{file} states {key} {where[key]}, and its exponential has {value}: it was "
@@ -159,16 +159,17 @@ def _of_layers(data: Json, file: object) -> list[Json]:
     return plans
 
 
-def _alike(stated: object, known: str | float | tuple[float, float]) -> bool:
+def _alike(stated: object, value: str | float | tuple[float, float]) -> bool:
     """Whether a field of a file has a value, numbers to within rounding."""
-    if isinstance(known, tuple):
-        return isinstance(stated, list | tuple) and len(stated) == len(known) and all(map(_alike, stated, known))
-    if isinstance(known, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
-        return bool(stated == known)
-    return math.isclose(stated, known, rel_tol=ROUNDING)
+    if isinstance(value, tuple):
+        return isinstance(stated, list | tuple) and len(stated) == len(value) and all(map(_alike, stated, value))
+    if isinstance(value, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
+        return bool(stated == value)
+    return math.isclose(stated, value, rel_tol=ROUNDING)
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:
+    """What plans are ordered by: levels, then multiplications, then error."""
     return plan.levels, plan.ct_mults, error_of(plan)
 
 
@@ -202,6 +203,7 @@ def other_than_second_order(rows: str, exponential: Exponential, softmax: Expone
 
 
 def one_of_rows(rows: object) -> None:
+    """UserError for what is no kind of rows."""
     if rows not in ROWS:
         raise UserError(f"rows must be full or masked, and is {rows!r}")
 
@@ -219,13 +221,14 @@ def _statistics(exponential: Exponential, data: Json) -> tuple[str, int]:
                 f"and {statistics!r}"
             )
         return rows, statistics
-    own = softmax_from_json(data["softmax"])
-    if not isinstance(own, ExponentialSoftmax):
-        raise UserError(f"softmax '{own.name}' has no exponential to plan, and a plan says that it is made for it")
-    counted = statistics_levels(str(rows), exponential, own)
+    softmax = softmax_from_json(data["softmax"])
+    if not isinstance(softmax, ExponentialSoftmax):
+        raise UserError(f"softmax '{softmax.name}' has no exponential to plan, and a plan says that it is made for it")
+    counted = statistics_levels(str(rows), exponential, softmax)
     if statistics != counted:
         raise UserError(
-            f"a plan for softmax '{own.name}' needs {counted} statistics_levels on {rows} rows, and has {statistics!r}"
+            f"a plan for softmax '{softmax.name}' needs {counted} statistics_levels on {rows} rows, and has "
+            f"{statistics!r}"
         )
     return str(rows), counted
 

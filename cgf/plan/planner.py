@@ -12,10 +12,10 @@ from cgf.errors import UserError
 from cgf.former import PLAN_SCHEMA
 from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, merged, union
-from cgf.plan.choose import choose, listed_for
+from cgf.plan.choose import candidates_for, choose
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes, table_of
-from cgf.plan.pareto import Row, check_objective, front, least_levels, needs, pick, rows
+from cgf.plan.pareto import CostedPlan, check_objective, costed_plans, least_levels, needs, pareto_front, pick
 from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
 
@@ -28,15 +28,15 @@ class ParetoSet:
 
     request: Request
     objective: str
-    feasible: list[Row]
-    picked: Row
+    feasible: list[CostedPlan]
+    picked: CostedPlan
 
     def to_json(self) -> Json:
         """What pareto.json holds, run info apart."""
         return {
             "objective": self.objective,
             "picked": self.picked.to_json(),
-            "front": [row.to_json() for row in front(self.feasible)],
+            "front": [row.to_json() for row in pareto_front(self.feasible)],
             "feasible": [row.to_json() for row in self.feasible],
             "range": self.request.range,
             "tolerance": self.request.tolerance,
@@ -98,9 +98,9 @@ class Planner:
 
     def pareto_set(self, request: Request) -> ParetoSet:
         """UserError where no exponential serves the request."""
-        listed = listed_for(request, self.method, self.degree, self.k)
-        found = rows(request, listed, self.times, self.cache)
-        return ParetoSet(request, self.objective, found, pick(found, self.objective))
+        listed = candidates_for(request, self.method, self.degree, self.k)
+        costed = costed_plans(request, listed, self.times, self.cache)
+        return ParetoSet(request, self.objective, costed, pick(costed, self.objective))
 
     def request(self, layers: list[Calibration], requests: Requests) -> Request:
         """What is asked for layers that share a plan."""
@@ -131,7 +131,7 @@ class Planner:
             return self._chosen(request)
         if self.objective == "seconds":
             return self.pareto_set(request).picked.plan
-        return least_levels(request, listed_for(request, self.method, self.degree, self.k), self.cache)
+        return least_levels(request, candidates_for(request, self.method, self.degree, self.k), self.cache)
 
 
 def share_outside(plan: Plan, layers: list[Calibration]) -> float:
@@ -151,8 +151,9 @@ def _check_guard(plan: Plan, layer: Calibration) -> None:
 
 
 def fit_of(plan: Plan) -> Fit:
+    """What is known of its exponential, which a planner has always fitted."""
     fit = plan.exponential.fit
-    assert fit is not None  # whatever a planner chooses was fitted
+    assert fit is not None
     return fit
 
 

@@ -94,6 +94,7 @@ PUBLIC = (int, float, np.ndarray, np.number)
 
 
 def is_public(operand: Operand) -> bool:
+    """Whether an operand is in the clear: a number or a vector."""
     return isinstance(operand, PUBLIC)
 
 
@@ -112,23 +113,32 @@ class Engine(Protocol):
     pairs: bool  # slots are complex, so that two real results can share a ciphertext
     refreshed: int | None  # level after a bootstrap; None: this engine cannot bootstrap
 
-    def level(self, ct: Ciphertext) -> int: ...
+    def level(self, ct: Ciphertext) -> int:
+        """The products that a ciphertext has left."""
 
-    def polynomials(self, ct: Ciphertext) -> int: ...
+    def polynomials(self, ct: Ciphertext) -> int:
+        """2, or 3 after a product of ciphertexts."""
 
-    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext:
+        """a + b, slot by slot; no level."""
 
-    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext:
+        """a - b, slot by slot; no level."""
 
-    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext: ...
+    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext:
+        """a b, slot by slot; one level, but none where b is an int."""
 
-    def square(self, a: Ciphertext) -> Ciphertext: ...
+    def square(self, a: Ciphertext) -> Ciphertext:
+        """a^2, slot by slot; one level, for less time than ``mul`` takes."""
 
-    def relinearize(self, a: Ciphertext) -> Ciphertext: ...
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
+        """The same slots in two polynomials, from three."""
 
-    def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        """Slot i + step to slot i, with the key of that step."""
 
-    def times_i(self, a: Ciphertext) -> Ciphertext: ...
+    def times_i(self, a: Ciphertext) -> Ciphertext:
+        """i a, slot by slot; no level."""
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""
@@ -137,9 +147,11 @@ class Engine(Protocol):
 class Portable(Engine, Protocol):
     """An engine whose ciphertexts go to other engines of the same size and secret, as bytes."""
 
-    def dump(self, ct: Ciphertext) -> bytes: ...
+    def dump(self, ct: Ciphertext) -> bytes:
+        """A ciphertext as bytes."""
 
-    def load(self, data: bytes) -> Ciphertext: ...
+    def load(self, data: bytes) -> Ciphertext:
+        """The ciphertext of such bytes."""
 
 
 class KeyHolder(Protocol):
@@ -149,7 +161,8 @@ class KeyHolder(Protocol):
     max_level: int
     library: Library
 
-    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext: ...
+    def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
+        """At most ``slots`` real numbers at a level of 0 to max_level; the other slots are zero."""
 
     def decrypt(self, ct: Ciphertext) -> np.ndarray:
         """The real parts (slots,) of two or three polynomials, which stay as they are."""

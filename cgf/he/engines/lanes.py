@@ -227,16 +227,16 @@ class LanesOwner:
         if waiting := [ct for ct in cts if not ct.done.is_set()]:
             assert waiting[0].engine is not None
             waiting[0].engine.wait(waiting)
-        own = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
+        places = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
 
         def opened(lane: int) -> list[Slots]:
             owner = self._owners[lane]
             one: Callable[[Ciphertext], Slots] = owner.decrypt_pair if pairs else owner.decrypt
-            return [one(cts[i].copies[lane]) for i in own[lane]]
+            return [one(cts[i].copies[lane]) for i in places[lane]]
 
         shares = self._side_by_side(opened)
-        found = {i: slots for lane in zip(own, shares, strict=True) for i, slots in zip(*lane, strict=True)}
-        return [found[i] for i in range(len(cts))]
+        slots_of = {i: slots for lane in zip(places, shares, strict=True) for i, slots in zip(*lane, strict=True)}
+        return [slots_of[i] for i in range(len(cts))]
 
     def _side_by_side(self, work: Callable[[int], list[T]]) -> list[list[T]]:
         with ThreadPoolExecutor(len(self._owners)) as pool:

@@ -16,21 +16,25 @@ class OutOfLevels(UserError):
 
 
 def need_level(level: int, max_level: int) -> None:
+    """OutOfLevels where a product has none to take."""
     if level < 1:
         raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
 
 
 def need_polynomials(have: int, need: int, what: str) -> None:
+    """UserError for a ciphertext of more or fewer polynomials than ``what`` takes."""
     if have != need:
         raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
 
 
 def need_pairs(pairs: bool) -> None:
+    """UserError where slots are real."""
     if not pairs:
         raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
 
 
 def need_bootstrap(refreshed: int | None) -> None:
+    """UserError for an engine that cannot refresh a ciphertext."""
     if refreshed is None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
 

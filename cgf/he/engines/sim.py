@@ -17,6 +17,8 @@ ABOVE = 2.0**40  # a level is a prime of 40 bits more
 
 @dataclass(frozen=True)
 class SimCiphertext:
+    """What a ciphertext holds, in the clear, with its level and polynomials."""
+
     values: np.ndarray  # (slots,) float64, or complex128 after a product with i
     level: int
     polynomials: int = 2

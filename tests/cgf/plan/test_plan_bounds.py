@@ -8,7 +8,7 @@ import pytest
 from cgf.approx import fit
 from cgf.approx.exponential_json import HEADS, SQUARINGS, exponential_from_json
 from cgf.errors import UserError
-from cgf.plan.choose import planned
+from cgf.plan.choose import plan_with
 from cgf.plan.plan import LAYERS, Plan, by_layer
 from cgf.plan.request import Request
 
@@ -47,7 +47,7 @@ def test_an_exponential_as_long_as_the_bounds_is_read():
 
 
 def test_a_plan_of_more_layers_than_a_model_or_of_plans_within_plans_is_refused():
-    plan = planned(Request(None, (-8.0, 0.5)), fit.limit(-8.0, 0.5, 5))
+    plan = plan_with(Request(None, (-8.0, 0.5)), fit.limit(-8.0, 0.5, 5))
     layers = json.loads(json.dumps(by_layer([plan, plan]).to_json()))
     assert Plan.from_json(layers) == by_layer([plan, plan])
     with pytest.raises(UserError, match=f"may hold {LAYERS} layers at most, and holds 100000"):
