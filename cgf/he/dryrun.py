@@ -59,26 +59,10 @@ def dry_run(
     # 2. the rings from the smallest on, each at its full size, until one holds the circuit
     for ring in rings:
         needs = _fitted(softmax, rows, columns, style, ring.max_level, rings)
-        if needs is None:
-            continue
-        if ring == BOOTSTRAPPABLE:  # the library builds it at its full size alone
-            return needs
-        # 3. within that ring the fewest levels, from one below those that were used: where a key switch at the top of
-        #    the ring costs a level, an engine of one level less needs one less. Padding columns stay as they are
-        for level in range(needs.levels - 1, ring.max_level):
-            if level > _below(ring.max_level, rings) and (
-                smaller := _try(
-                    softmax,
-                    rows,
-                    columns,
-                    style,
-                    max_level=level,
-                    rings=rings,
-                    sparse=needs.layout.padding_columns == 0,
-                )
-            ):
-                return smaller
-        return needs
+        if needs is not None:
+            # 3. within that ring the fewest levels; the one that bootstraps is built at its full size alone
+            full = ring == BOOTSTRAPPABLE
+            return needs if full else _fewest_levels(softmax, rows, columns, style, needs=needs, rings=rings)
     # 4. no ring holds it: the one whose ciphertexts can be refreshed
     needs = None
     if rings == RINGS:  # of the one library here that bootstraps
@@ -104,6 +88,21 @@ def _fitted(
     """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
     attempt = functools.partial(_try, softmax, rows, columns, style, max_level=max_level, rings=rings)
     return attempt() or attempt(sparse=True)
+
+
+def _fewest_levels(
+    softmax: Softmax, rows: Rows, columns: int, style: str, *, needs: CircuitCost, rings: tuple[Ring, ...]
+) -> CircuitCost:
+    """The needs in the smallest engine of the ring at whose full size they are ``needs``, padding columns as there.
+
+    Tried from one level below those that were used on: where a key switch at the top of the ring costs a level, an
+    engine of one level less needs one less.
+    """
+    least, sparse = max(needs.levels - 1, _below(needs.max_level, rings) + 1), needs.layout.padding_columns == 0
+    for level in range(least, needs.max_level):
+        if smaller := _try(softmax, rows, columns, style, max_level=level, rings=rings, sparse=sparse):
+            return smaller
+    return needs
 
 
 def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
