@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from cgf.config import build, changed, entry, resolved, task_maker
+from cgf.config import build, changed, chosen, entry, resolved, task_maker
 
 
 @entry("eval_he")
@@ -33,7 +33,7 @@ def main(cfg: DictConfig) -> None:
     settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
     path = opened.result_path(
         cfg.out,
-        f"he-{library.name}-{cfg.he.circuit}" + ("" if scope == "softmax" else f"-{scope}"),
+        f"he-{chosen('he')}-{cfg.he.circuit}" + ("" if scope == "softmax" else f"-{scope}"),
         plan,
         cfg.split,
         len(indices),

@@ -191,13 +191,13 @@ def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple
 
     but: names that are left out.
     """
-    chosen = OmegaConf.load(CONFIGS / f"{config_name}.yaml")
-    assert isinstance(chosen, DictConfig)
+    files = OmegaConf.load(CONFIGS / f"{config_name}.yaml")
+    assert isinstance(files, DictConfig)
     for group, choice in HydraConfig.get().runtime.choices.items():
         if group in keys and choice is not None:
             file = OmegaConf.load(CONFIGS / group / f"{choice}.yaml")
-            chosen[group] = OmegaConf.merge(chosen.get(group) or {}, file)
-    own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, chosen))
+            files[group] = OmegaConf.merge(files.get(group) or {}, file)
+    own, default = (_flat({key: resolved(each).get(key) for key in keys}) for each in (cfg, files))
     return {
         name: own.get(name)
         for name in sorted({*own, *default})
@@ -213,6 +213,11 @@ def _flat(node: Any, name: str = "") -> dict[str, Any]:
         for part, below in node.items()
         for key, value in _flat(below, f"{name}.{part}" if name else str(part)).items()
     }
+
+
+def chosen(group: str) -> str:
+    """The file that was chosen of a group: 'desilo_gpu' for he=desilo_gpu."""
+    return str(HydraConfig.get().runtime.choices[group])
 
 
 def run_name(cfg: DictConfig) -> str:

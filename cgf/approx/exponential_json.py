@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from reprlib import repr as shortened
 from typing import Any
 
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, Fit
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
+from cgf.approx.tree import MAX_DEGREE
+from cgf.checks import whole
 from cgf.errors import UserError
 
 CHAINS = ("chain", "limit")
 HEAD_CHAIN = "head_chain"
 POLYNOMIALS = ("chebyshev", "taylor", "fitted")
+# what a file may hold: the deepest circuits here have 36 levels, the largest models fewer heads a layer
+SQUARINGS = 64
+COEFFICIENTS = MAX_DEGREE + 1
+HEADS = 1024
 
 
 def number(data: dict[str, Any], key: str) -> float:
@@ -21,11 +28,13 @@ def number(data: dict[str, Any], key: str) -> float:
     return _float(data.get(key), key)
 
 
-def numbers(data: dict[str, Any], key: str, count: int | None = None) -> tuple[float, ...]:
-    """data[key] as a tuple of finite floats, ``count`` of them if given."""
+def numbers(data: dict[str, Any], key: str, count: int | None = None, most: int | None = None) -> tuple[float, ...]:
+    """data[key] as a tuple of finite floats, ``count`` of them, or at most ``most``, if given."""
     values = data.get(key)
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
-        raise UserError(f"'{key}' must be a list of {count or 'several'} numbers, and is {values!r}")
+        raise UserError(f"'{key}' must be a list of {count or 'several'} numbers, and is {shortened(values)}")
+    if most is not None and len(values) > most:
+        raise UserError(f"'{key}' may hold {most} numbers at most, and holds {len(values)}")
     return tuple(_float(v, key) for v in values)
 
 
@@ -35,7 +44,7 @@ def _float(value: Any, key: str) -> float:
     except (ValueError, OverflowError):
         result = math.nan
     if not math.isfinite(result):
-        raise UserError(f"'{key}' must hold finite numbers, and there is {value!r}")
+        raise UserError(f"'{key}' must hold finite numbers, and there is {shortened(value)}")
     return result
 
 
@@ -48,31 +57,34 @@ def _fit(data: dict[str, Any]) -> Fit | None:
 
 
 def _head_chain(data: dict[str, Any]) -> HeadChain:
-    betas, rows = numbers(data, "beta"), data.get("constants")
-    if not isinstance(rows, list | tuple) or len(rows) != len(betas) or not betas:
-        raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {rows!r}")
+    betas, lists = numbers(data, "beta", most=HEADS), data.get("constants")
+    if not isinstance(lists, list | tuple) or len(lists) != len(betas) or not betas:
+        have = len(lists) if isinstance(lists, list | tuple) else shortened(lists)
+        raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {have}")
     alpha = number(data, "alpha")
     chains = [
-        SquareChain("chain", alpha, beta, numbers({"constants": row}, "constants"))
-        for beta, row in zip(betas, rows, strict=True)
+        SquareChain("chain", alpha, beta, numbers({"constants": constants}, "constants", most=SQUARINGS))
+        for beta, constants in zip(betas, lists, strict=True)
     ]
     return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
 
 
 def exponential_from_json(data: Any) -> Exponential:
-    """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss."""
+    """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss.
+
+    Raises it before anything is computed for more squarings, coefficients or heads than the bounds above.
+    """
     if not isinstance(data, dict):
-        raise UserError(f"an exponential must be a JSON object, and is {data!r}")
+        raise UserError(f"an exponential must be a JSON object, and is {shortened(data)}")
     method = data.get("method")
     if method in CHAINS:
-        return SquareChain(method, number(data, "alpha"), number(data, "beta"), numbers(data, "constants"), _fit(data))
+        constants = numbers(data, "constants", most=SQUARINGS)
+        return SquareChain(method, number(data, "alpha"), number(data, "beta"), constants, _fit(data))
     if method == HEAD_CHAIN:
         return _head_chain(data)
     if method in POLYNOMIALS:
-        k = data.get("k", 0)
-        if not isinstance(k, int) or isinstance(k, bool):
-            raise UserError(f"'k' must be a whole number, and is {k!r}")
-        coefficients = numbers(data, "coefficients")
+        k = whole("'k'", data.get("k", 0), 0, SQUARINGS)
+        coefficients = numbers(data, "coefficients", most=COEFFICIENTS)
         return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
     known = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
-    raise UserError(f"an exponential's method must be one of {known}, and is {method!r}")
+    raise UserError(f"an exponential's method must be one of {known}, and is {shortened(method)}")

@@ -69,9 +69,9 @@ class AttentionProbe(Around):
     def many(self, instances: int) -> Heads:
         """So many instances of what was given, as views of zeros."""
         samples = max(1, instances // self.given[0][1])
-        arrays = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
+        query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
         valid = self.given[3]
-        return Heads(*arrays, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
+        return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
 
 
 @dataclass
@@ -201,7 +201,7 @@ class EncryptedEvaluation:
         start = time.perf_counter()
         outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
         seconds = time.perf_counter() - start
-        layers = [slot.taken() for slot in slots]
+        layers = [slot.take_record() for slot in slots]
         return outcome, layers, seconds - sum(r.seconds.pop("softmax") for r in layers)
 
     def _clear(self, indices: list[int]) -> dict[str, dict[int, int]]:

@@ -17,7 +17,7 @@ from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.plan.calibration import Calibration, Interval, union
 from cgf.plan.load import FILE
 from cgf.plan.plan import Plan
-from cgf.plan.planner import ParetoSet, Planner, content, fit_of
+from cgf.plan.planner import ParetoSet, Planner, content, fit_of, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 
@@ -76,8 +76,8 @@ class PlannedCheckpoint:
         return (
             f"exponent in [{low:.2f}, {high:.2f}] on {self.data['samples']} {self.data['split']} samples, "
             f"{plan.rows} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
-            f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {plan.levels} levels, {plan.ct_mults} multiplications, "
-            f"error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
+            f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {levels_told(plan, self.data)}, {plan.ct_mults} "
+            f"multiplications, error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
             f"{' in the deepest layer' if plan.layers else ''}"
         )
 

@@ -79,7 +79,7 @@ class AttentionTask:
     @cached_property
     def zeroed(self) -> np.ndarray | None:
         """(I, keys) bool: keys that no query of the instance attends to; they are encrypted as zeros."""
-        return None if self.valid is None else ~self.valid.any(1)
+        return None if self.valid is None else ~np.any(self.valid, 1)
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -206,9 +206,8 @@ def outputs_of(
     meeting: Meeting, softmax: Softmax, circuit: Circuit, values: Sequence[Sequence[Ciphertext]]
 ) -> Iterator[Ciphertext]:
     """The encrypted outputs of one block, without the circuit's output scale."""
-    return attention(
-        meeting, score_of(softmax), lambda x: weigh(circuit, x), lambda w: weighted(w, values, meeting.tile)
-    )
+    score = score_of(softmax)
+    return attention(meeting, score, lambda x: weigh(circuit, x), lambda w: weighted(w, values, meeting.tile))
 
 
 @dataclass(frozen=True)

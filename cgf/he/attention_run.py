@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.he.attention import AttentionCost, AttentionTask, Block, Meeting, Scales, circuit_of, complex_pairs, outputs_of
 from cgf.he.circuits import Circuit
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import Ciphertext, decrypt_all
+from cgf.he.engines.engine import Ciphertext, Engine, KeyHolder, decrypt_all
 from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord
 from cgf.network.attention import DISTANCE, score_of
@@ -19,7 +18,7 @@ from cgf.softmax.base import Softmax
 
 
 def run(
-    needs: AttentionCost, owner: Any, evaluator: Any, softmax: Softmax, task: AttentionTask
+    needs: AttentionCost, owner: KeyHolder, evaluator: Engine, softmax: Softmax, task: AttentionTask
 ) -> tuple[np.ndarray, LayerRecord]:
     """Outputs (I, Q, E) of the chosen instances, and what was seen.
 
@@ -78,7 +77,7 @@ def run(
     )
 
 
-def _encrypter(owner: Any, engine: Counting, lap: Laps) -> Callable[[np.ndarray, int], Ciphertext]:
+def _encrypter(owner: KeyHolder, engine: Counting, lap: Laps) -> Callable[[np.ndarray, int], Ciphertext]:
     """Encrypts a vector for the owner, and prepares it for the evaluator; seconds of each go to its own."""
 
     def encrypt(vector: np.ndarray, level: int) -> Ciphertext:
@@ -105,12 +104,19 @@ def _columns(
 
 
 def _open(
-    owner: Any, answers: list[Ciphertext], task: AttentionTask, block: Block, circuit: Circuit, outputs: np.ndarray
+    owner: KeyHolder,
+    answers: list[Ciphertext],
+    task: AttentionTask,
+    block: Block,
+    circuit: Circuit,
+    outputs: np.ndarray,
 ) -> None:
     """A block's decrypted outputs, times the circuit's public scale, in their places of ``outputs``."""
     queries = np.unique(block.queries)  # the last block repeats its last query
     features = outputs.shape[2]
-    for x, slots in enumerate(decrypt_all(owner, answers, pairs=task.pairs)):
-        for part, feature in zip(slots, (2 * x, 2 * x + 1), strict=True) if task.pairs else [(slots, x)]:
-            if feature < features:
-                outputs[:, queries, feature] = task.tile.unpack(part)[:, : len(queries)] * circuit.output_scale
+    if task.pairs:
+        parts = [part for pair in decrypt_all(owner, answers, pairs=True) for part in pair]
+    else:
+        parts = decrypt_all(owner, answers)
+    for feature, slots in enumerate(parts[:features]):  # an odd last feature had no partner
+        outputs[:, queries, feature] = task.tile.unpack(slots)[:, : len(queries)] * circuit.output_scale

@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
-from cgf.approx.head_chain import HeadChain
-from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
+from cgf.he.engines.engine import Ciphertext
+from cgf.he.folding import fold_integers, rescaled, square_part, without_last_constant
 from cgf.he.packed import Packed, Rows, pairwise
-from cgf.softmax.base import ExponentialSoftmax, as_defined
+from cgf.softmax.base import ExponentialSoftmax, Softmax, as_defined
 from cgf.softmax.cgf import CGF
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.value import Value
 
+Exponent = Callable[..., Value]  # of a softmax and its rows: a method as a function
 STYLES = ("folded", "abreast", "paper")
 
 
@@ -43,7 +43,7 @@ class Circuit:
 
     @property
     def style(self) -> str:
-        """The name by which he.circuit asks for it, where it can."""
+        """The value of he.circuit that asks for it: ``paper`` for algorithm-1; a masked circuit is never asked for."""
         return "paper" if self.name == "algorithm-1" else self.name
 
     def opened(self, result: np.ndarray) -> np.ndarray:
@@ -51,8 +51,8 @@ class Circuit:
         return (result + self.output_offset) * self.output_scale
 
 
-def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
-    """The circuit of a softmax on rows; padded: the layout has padding columns.
+def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded") -> Circuit:
+    """The circuit of a softmax on rows; padded: the layout has padding columns; style: one of STYLES.
 
     Raises UserError for a softmax that cannot run on ciphertexts, or that still has the true exponential.
     """
@@ -61,51 +61,71 @@ def circuit_for(softmax: Any, rows: Rows, padded: bool, style: str = "folded") -
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
-        return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
+        return Circuit("formula", on_ciphertexts(softmax.formula), input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
             f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
             "approx=plan, chebyshev, limit or chain"
         )
-    build = BUILDERS.get(exponent_of(softmax), as_it_stands)
+    exponent = exponent_of(softmax)
+    build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
     return build(softmax, rows, padded, style)
 
 
-def exponent_of(softmax: ExponentialSoftmax) -> Any:
+def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
     """The exponent that the weights are the exponential of, as a function; None where they are more than that.
 
     What CGF and LoopCGF do beyond applying the exponential is for training alone: an evaluation never cuts.
     """
     applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
-    known = as_defined(softmax, ExponentialSoftmax.formula) and any(as_defined(softmax, one) for one in applied)
-    return getattr(softmax.exponent, "__func__", None) if known else None
+    alone = as_defined(softmax, ExponentialSoftmax.formula) and any(as_defined(softmax, one) for one in applied)
+    return getattr(softmax.exponent, "__func__", None) if alone else None
 
 
-def as_it_stands(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def on_ciphertexts(formula: Callable[[Value], Value]) -> Callable[[Packed], Packed]:
+    """A formula as what a circuit runs: of Packed rows it makes Packed weights."""
+
+    def run(x: Packed) -> Packed:
+        weights = formula(x)
+        assert isinstance(weights, Packed)
+        return weights
+
+    return run
+
+
+def stand_in(softmax: ExponentialSoftmax) -> Exponential:
+    """The polynomial in place of exp, without which there is no circuit (``circuit_for``)."""
+    assert softmax.exponential is not None
+    return softmax.exponential
+
+
+def as_it_stands(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """The softmax's own formula."""
-    return Circuit("formula", softmax.formula)
+    return Circuit("formula", on_ciphertexts(softmax.formula))
 
 
-def plain(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def plain(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """The exponent is the score itself: its affine map rides on the encoding. Levels: core."""
-    e = softmax.exponential
+    e = stand_in(softmax)
     return Circuit("plain", lambda x: e.core(plus_public(x, e.b)), input_scale=e.a)
 
 
-def second_order(softmax: Any, rows: Rows, padded: bool, style: str) -> Circuit:
+def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """CGF-softmax of two cumulants; of more, as it stands."""
-    exponential = softmax.exponential
+    assert isinstance(softmax, CGF)  # whose exponent it is
     if softmax.order != 2:
         return as_it_stands(softmax, rows, padded, style)
+    e = stand_in(softmax)
     if rows.valid is not None or padded or rows.uniform is None:
-        return masked(exponential, rows)
+        return masked(e, rows)
     if style == "paper":
-        return algorithm_1(exponential, rows.uniform)
-    return (folded if style == "folded" else abreast)(exponential, rows)
+        return algorithm_1(e, rows.uniform)
+    return folded(e, rows) if style == "folded" else abreast(e, rows)
 
 
 # an exponent -> what makes its circuit; any other runs as its formula stands
-BUILDERS = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
+Builder = Callable[[ExponentialSoftmax, Rows, bool, str], Circuit]
+BUILDERS: dict[Exponent, Builder] = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:
@@ -117,7 +137,8 @@ def algorithm_1(e: Exponential, n: int) -> Circuit:
     def run(x: Packed) -> Packed:
         centred = x * n - x.row_sum()
         variance_term = centred.square().row_sum().relinearized() * (e.a / (2 * n))
-        return e.core(plus_public(centred * e.a - variance_term, e.b - e.a * math.log(n)))
+        weights: Packed = e.core(plus_public(centred * e.a - variance_term, e.b - e.a * math.log(n)))
+        return weights
 
     return Circuit("algorithm-1", run, input_scale=1.0 / n)
 
@@ -131,15 +152,22 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
     = M1 n X - shift. Levels: 1 + core. Error: that of e, nothing is added.
     """
     n = int(rows.counts[0])
+    # 1. M1, M2 and the public factor p that they leave on a y + b
     m1, m2, p = fold_integers(e, n)
+    # 2. p moves through the core, and the core's last constant to the far side of the decryption
     core, output_scale = rescaled(e, p)
     core, offset = without_last_constant(core, rows)
+    # 3. p (b - a ln n): what is public of p (a y + b)
     constant = p * (e.b - e.a * math.log(n))
 
     def run(x: Packed) -> Packed:
+        # 4. rowsum(X), by additions and rotations alone
         total = x.row_sum()
+        # 5. S = rowsum(C^2) with C = n X - rowsum(X): n is an integer, so the square is the one level
         squares = x.sum_each(lambda column: (column * n - total).square()).relinearized()
+        # 6. M1 rowsum(X) + M2 S - constant, one ciphertext for the row
         shift = plus_public(squares * m2 + total * m1, -constant)
+        # 7. M1 n X less that is p (a y + b), which enters the core, one ciphertext after the other
         return x.each(lambda column: core.core(column * (n * m1) - shift))
 
     return Circuit("folded", run, p * e.a / (m1 * n), output_scale, offset)
@@ -161,61 +189,12 @@ def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:
 
     def run(x: Packed) -> Packed:
         x = x - centre * scale
+        # m q^2 = n, of which only m multiplies the noise of the squares
         s1, s2 = x.row_sum(), x.sum_each(lambda column: (column * q).square()).relinearized() * m
         shift = plus_public(s2 - s1.square().relinearized() + s1 * root, -constant)
         return x.each(lambda column: core.core(column * (n * root) - shift))
 
     return Circuit("abreast", run, scale, output_offset=offset)
-
-
-def square_part(n: int) -> tuple[int, int]:
-    """(q, m) with n = q^2 m and m square-free."""
-    q = max(q for q in range(1, math.isqrt(n) + 1) if n % (q * q) == 0)
-    return q, n // (q * q)
-
-
-def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) -> tuple[int, int, float]:
-    """(M1, M2, p) with M1^2 / (2 n M2) = p a and |ln p| * degree of the core at most ``slack`` if possible.
-
-    M2 multiplies the noise of S, so the smallest that serves is taken.
-    """
-    degree = 2**e.levels
-    best = (1, 1, math.inf)
-    for m2 in range(1, most + 1):
-        m1 = max(1, round(math.sqrt(2 * n * m2 * e.a)))
-        p = m1 * m1 / (2 * n * m2) / e.a
-        if not math.isfinite(best[2]) or abs(math.log(p)) < abs(math.log(best[2])):
-            best = (m1, m2, p)
-        if degree * abs(math.log(best[2])) <= slack:
-            break
-    return best
-
-
-def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
-    """(e', s) with s * e'.core(p u) = e.core(u): a public factor moved through the core, exactly."""
-    if isinstance(e, SquareChain):
-        constants = tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(e.constants))
-        return replace(e, constants=constants), p ** -(2 ** len(e.constants))
-    if isinstance(e, HeadChain):
-        chains = [rescaled(chain, p)[0] for chain in e.chains]
-        return replace(e, chains=tuple(chains)), p ** -(2**e.k)  # type: ignore[arg-type]
-    if isinstance(e, Polynomial):
-        return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
-    raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
-
-
-def without_last_constant(e: Exponential, rows: Rows) -> tuple[Exponential, float | np.ndarray]:
-    """(e', offset) with e'.core(u) + offset = e.core(u): a chain's last constant is public, and is added at the end.
-
-    Under encryption it would be an addition, and it makes the product with i that two results share a
-    decryption by (cgf.he.delivery) four times as long.
-    """
-    if isinstance(e, SquareChain):
-        return replace(e, constants=(*e.constants[:-1], 0.0)), e.constants[-1]
-    if isinstance(e, HeadChain):
-        chains = tuple(replace(c, constants=(*c.constants[:-1], 0.0)) for c in e.chains)
-        return replace(e, chains=chains), rows.part(e.by_head([c.constants[-1] for c in e.chains]), 1)
-    return e, 0.0
 
 
 def masked(e: Exponential, rows: Rows) -> Circuit:
@@ -235,9 +214,11 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
     def run(x: Packed) -> Packed:
         n, layout = rows.counts, x.layout
         masks = x.mask()
+        # 1. both row sums and the square of the first: one level
         s1 = x.row_sum().relinearized()
         s2 = x.sum_each(Packed.square).relinearized()
         s1_squared = s1.square().relinearized()
+        # 2. the three terms that a row subtracts, each with its public factor; a goes in with the sign
         if rows.uniform is not None:  # n s2 - s1^2 takes an integer product: one vector for both
             terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]
         else:
@@ -247,16 +228,19 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
         start = x.by_row(e.b) if isinstance(e.b, np.ndarray) else e.b
         everywhere = layout.spread(np.ones(layout.rows))
 
-        def shift(mask: np.ndarray) -> Any:
+        def shift(mask: np.ndarray) -> Ciphertext:
+            """3. Their sum where an entry counts, b where none does: a vector carries factor and mask, one level."""
             parts = [x.engine.mul(term, vector * mask) for term, vector in vectors]
             return x.engine.add(pairwise(parts, x.engine.add), offset * mask + start)
 
+        # 4. ciphertexts in which every entry counts have one mask, and share one sum
         whole = [np.array_equal(mask, everywhere) for mask in masks]
         shared = shift(everywhere) if any(whole) else None
-        done = []
-        for ct, mask, same in zip(x.cts, masks, whole, strict=True):  # each through the core, as Packed.each does
+        # 5. a N X plus the sum is a y + b, each through the core to its end, as Packed.each does
+        weights = []
+        for ct, mask, same in zip(x.cts, masks, whole, strict=True):
             u = x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask))
-            done.append(core.core(replace(x, cts=(u,))).cts[0])
-        return replace(x, cts=tuple(done), dirty=True)
+            weights.append(core.core(replace(x, cts=(u,))).cts[0])
+        return replace(x, cts=tuple(weights), dirty=True)
 
     return Circuit("masked", run, 1.0 / longest, output_offset=offset)

@@ -1,4 +1,4 @@
-"""What the evaluating party hands over and the owner opens: two real results in one complex ciphertext."""
+"""What goes from the party that evaluates to the owner: two real results in one complex ciphertext."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cgf.he.engines.engine import Ciphertext, Engine, Owner, decrypt_all
+from cgf.he.engines.engine import Ciphertext, Engine, KeyHolder, decrypt_all
 
 
-def handed_over(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+def join_pairs(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
     """a + i b for each two results a, b, where the engine's slots are complex; a last one without a partner as it is.
 
     Halves the decryptions. Results stay unrelinearized: decryption takes three polynomials, and for those times_i is
@@ -21,8 +21,8 @@ def handed_over(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
     return [engine.add(a, engine.times_i(b)) for a, b in zip(cts[::2], cts[1::2], strict=False)] + list(alone)
 
 
-def opened(owner: Owner, cts: Sequence[Ciphertext], count: int) -> list[np.ndarray]:
-    """The slots (slots,) of ``count`` real results that were handed over, in their order."""
+def open_pairs(owner: KeyHolder, cts: Sequence[Ciphertext], count: int) -> list[np.ndarray]:
+    """The slots (slots,) of ``count`` real results that ``join_pairs`` joined, in their order."""
     pairs = count - len(cts)
-    opened_pairs = decrypt_all(owner, cts[:pairs], pairs=True)
-    return [part for pair in opened_pairs for part in pair] + decrypt_all(owner, cts[pairs:])
+    both = decrypt_all(owner, cts[:pairs], pairs=True)
+    return [part for pair in both for part in pair] + decrypt_all(owner, cts[pairs:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
+from cgf.softmax.base import Softmax
 
 SPARSE = 2  # times the fewest ciphertexts, to be without padding columns
 
@@ -34,7 +36,12 @@ class CircuitCost:
 
 
 def dry_run(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int | None = None, rings: tuple[Ring, ...] = RINGS
+    softmax: Softmax,
+    rows: Rows,
+    columns: int,
+    style: str,
+    max_level: int | None = None,
+    rings: tuple[Ring, ...] = RINGS,
 ) -> CircuitCost:
     """The needs of a softmax on such rows in the smallest ring that holds it.
 
@@ -42,28 +49,25 @@ def dry_run(
     max_level fixes the engine; rings are those of its library. Raises UserError with need and have if the levels
     do not suffice.
     """
+    # 1. an engine of a given size: it holds the circuit, or the sentence says which size would
     if max_level is not None:
         needs = _fitted(softmax, rows, columns, style, max_level, rings)
         if needs is None:
             least = dry_run(softmax, rows, columns, style, rings=rings).max_level
             raise UserError(f"the circuit needs an engine of {least} levels, and he.max_level={max_level}")
         return needs
+    # 2. the rings from the smallest on, each at its full size, until one holds the circuit
     for ring in rings:
         needs = _fitted(softmax, rows, columns, style, ring.max_level, rings)
-        if needs is None:
-            continue
-        if ring == BOOTSTRAPPABLE:  # the library builds it at its full size alone
-            return needs
-        # where a key switch at the top of the ring costs a level, an engine of one level less needs one less
-        for level in range(needs.levels - 1, ring.max_level):
-            if level > _below(ring.max_level, rings) and (
-                smaller := _try(softmax, rows, columns, style, level, rings, needs.layout.padding_columns == 0)
-            ):
-                return smaller
-        return needs
+        if needs is not None:
+            # 3. within that ring the fewest levels; the one that bootstraps is built at its full size alone
+            full = ring == BOOTSTRAPPABLE
+            return needs if full else _fewest_levels(softmax, rows, columns, style, needs=needs, rings=rings)
+    # 4. no ring holds it: the one whose ciphertexts can be refreshed
     needs = None
     if rings == RINGS:  # of the one library here that bootstraps
-        needs = _try(softmax, rows, columns, style, BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,))
+        level, only = BOOTSTRAPPABLE.max_level, (BOOTSTRAPPABLE,)
+        needs = _try(softmax, rows, columns, style, max_level=level, rings=only)
     if needs is None:
         raise UserError(
             f"the circuit needs more levels than the largest ring holds ({rings[-1].max_level}), and does not bootstrap"
@@ -71,20 +75,34 @@ def dry_run(
     return needs
 
 
-def depth(softmax: object, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
+def depth(softmax: Softmax, rows: Rows, columns: int, style: str = "folded") -> CircuitCost:
     """Levels and operations of a circuit as if no ring ended: its multiplicative depth, in 32,768 slots."""
-    needs = _try(softmax, rows, columns, style, ENDLESS.max_level, (ENDLESS,))
+    needs = _try(softmax, rows, columns, style, max_level=ENDLESS.max_level, rings=(ENDLESS,))
     assert needs is not None
     return needs
 
 
 def _fitted(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
+    softmax: Softmax, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...]
 ) -> CircuitCost | None:
     """With padding columns where they save time; without, at up to twice the ciphertexts, before a larger ring."""
-    return _try(softmax, rows, columns, style, max_level, rings) or _try(
-        softmax, rows, columns, style, max_level, rings, sparse=True
-    )
+    attempt = functools.partial(_try, softmax, rows, columns, style, max_level=max_level, rings=rings)
+    return attempt() or attempt(sparse=True)
+
+
+def _fewest_levels(
+    softmax: Softmax, rows: Rows, columns: int, style: str, *, needs: CircuitCost, rings: tuple[Ring, ...]
+) -> CircuitCost:
+    """The needs in the smallest engine of the ring at whose full size they are ``needs``, padding columns as there.
+
+    Tried from one level below those that were used on: where a key switch at the top of the ring costs a level, an
+    engine of one level less needs one less.
+    """
+    least, sparse = max(needs.levels - 1, _below(needs.max_level, rings) + 1), needs.layout.padding_columns == 0
+    for level in range(least, needs.max_level):
+        if smaller := _try(softmax, rows, columns, style, max_level=level, rings=rings, sparse=sparse):
+            return smaller
+    return needs
 
 
 def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
@@ -93,8 +111,19 @@ def _below(max_level: int, rings: tuple[Ring, ...]) -> int:
 
 
 def _try(
-    softmax: object, rows: Rows, columns: int, style: str, max_level: int, rings: tuple[Ring, ...], sparse: bool = False
+    softmax: Softmax,
+    rows: Rows,
+    columns: int,
+    style: str,
+    *,
+    max_level: int,
+    rings: tuple[Ring, ...],
+    sparse: bool = False,
 ) -> CircuitCost | None:
+    """The needs in an engine of so many levels; None where rows or levels do not fit.
+
+    sparse  no padding columns, at up to SPARSE times the fewest ciphertexts
+    """
     # beside padding columns stands the masked circuit, whatever style was asked for
     most = SPARSE if sparse or style != "folded" else None
     engine = Counting(OneSlot(max_level, rings=rings))

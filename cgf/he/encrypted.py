@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from cgf.approx.fit import GUARD_BOUND
 from cgf.errors import UserError
 from cgf.he.layer_record import HeadErrors, LayerRecord
+from cgf.he.packed import Shape
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around
@@ -32,7 +32,7 @@ HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined befo
 class Encrypted(Around):
     """Stands in for a layer's softmax in the model: same scores and masks in, decrypted weights out.
 
-    Several threads may run the model at once: each has a record of its own, which ``taken`` hands out.
+    Several threads may run the model at once: each has a record of its own, which ``take_record`` hands out.
     """
 
     training = False  # set on the slot alone: what training adds to a reading has no counterpart here
@@ -48,9 +48,10 @@ class Encrypted(Around):
         """What this thread has seen since it last took the record."""
         if not hasattr(self._own, "record"):
             self._own.record = LayerRecord()
-        return self._own.record
+        record: LayerRecord = self._own.record
+        return record
 
-    def taken(self) -> LayerRecord:
+    def take_record(self) -> LayerRecord:
         """This thread's record; a new one begins."""
         record, self._own.record = self.record, LayerRecord()
         return record
@@ -72,7 +73,7 @@ class Encrypted(Around):
         before = time.perf_counter()
         ruined = self._compare(scores, valid, weights, given, lost)
         after = time.perf_counter()
-        self.record.seconds.update({"compare": after - before, "softmax": after - start})  # type: ignore[dict-item]
+        self.record.seconds.update({"compare": after - before, "softmax": after - start})
         return given.masked_fill(ruined[:, None, None, None], torch.nan) if bool(ruined.any()) else given
 
     def _compare(self, scores: Tensor, valid: Tensor | None, weights: Tensor, given: Tensor, lost: Tensor) -> Tensor:
@@ -137,8 +138,9 @@ class Encrypted(Around):
 
     def _argument(self, double: Tensor, valid: Tensor | None) -> Tensor:
         """As the softmax says; finite, whatever a polynomial in it overflows to."""
-        y = self.softmax.argument(TensorRows.of(double, valid)).data  # type: ignore[attr-defined]
-        return y.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
+        y = self.softmax.argument(TensorRows.of(double, valid))
+        assert isinstance(y, TensorRows)
+        return y.data.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
 
 
 def by_head(entries: Tensor) -> np.ndarray:
@@ -153,9 +155,10 @@ def hopeless(scores: Tensor, valid: Tensor | None) -> Tensor:
     return (~(scores.abs() <= HOPELESS) & (True if valid is None else valid)).amax((1, 2, 3))
 
 
-def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Any]:
+def flatten(scores: Tensor, valid: Tensor | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, Shape]:
     """Scores (B, H, Q, K) as rows (B H Q, K) in float64, zero where not valid; mask (None: all), counts, shape."""
-    shape = tuple(scores.shape)
+    batch, heads, queries, keys = scores.shape
+    shape = batch, heads, queries, keys
     matrix = scores.detach().double().cpu().numpy().reshape(-1, shape[-1])
     if valid is None or bool(valid.all()):
         return matrix, None, np.full(len(matrix), float(shape[-1])), shape

@@ -37,10 +37,10 @@ class EncryptedAttention(Encrypted):
         scores = self.softmax.scores(query.double(), key.double(), scaling)  # for the comparison alone
         lost = hopeless(scores, valid) | ~_finite(value)
         gone = lost[:, None, None, None]
-        given = (x.masked_fill(gone, 0.0) if bool(lost.any()) else x for x in (query, key, value))
-        arrays = (x.detach().double().cpu().numpy() for x in given)
+        given = [x.masked_fill(gone, 0.0) if bool(lost.any()) else x for x in (query, key, value)]
+        q, k, v = (x.detach().double().cpu().numpy() for x in given)
         mask = None if valid is None or bool(valid.all()) else valid.cpu().numpy()
-        heads = Heads(*arrays, float(scaling), mask)
+        heads = Heads(q, k, v, float(scaling), mask)
         self.record.macs += heads.macs()
         self.record.instances += heads.instances
         outputs = torch.from_numpy(self.session.attend(self.softmax, heads, self.record)).to(value.device)
@@ -48,7 +48,7 @@ class EncryptedAttention(Encrypted):
         before = time.perf_counter()
         ruined = self._compare_outputs(scores.masked_fill(gone, 0.0), value, valid, outputs, lost)
         after = time.perf_counter()
-        self.record.seconds.update({"compare": after - before, "softmax": after - start})  # type: ignore[dict-item]
+        self.record.seconds.update({"compare": after - before, "softmax": after - start})
         return taken.masked_fill(ruined[:, None, None, None], torch.nan) if bool(ruined.any()) else taken, None
 
     def _compare_outputs(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from cgf.he.engines.count import spend
+
 
 class Laps:
     """Seconds by name, each since the lap before; laps of one name are summed."""
@@ -15,4 +17,4 @@ class Laps:
 
     def __call__(self, name: str) -> None:
         before, self._last = self._last, time.perf_counter()
-        self.seconds[name] += self._last - before  # type: ignore[assignment]
+        spend(self.seconds, name, self._last - before)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+Json = dict[str, Any]  # a JSON object
+
 
 @dataclass
 class HeadErrors:
@@ -29,19 +31,22 @@ class HeadErrors:
 
     @classmethod
     def of(cls, heads: int) -> HeadErrors:
+        """Of so many heads, before anything was seen."""
         none = np.zeros(heads, dtype=np.int64)
         return cls(np.zeros(heads), *[none] * 5)
 
     def join(self, other: HeadErrors) -> None:
+        """Takes in those of the same heads elsewhere."""
         self.max_error = np.maximum(self.max_error, other.max_error)
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
+        """A list of one number a head, by name."""
         return {name: getattr(self, name).tolist() for name in ("max_error", *COUNTED)}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> HeadErrors:
+    def from_json(cls, row: Json) -> HeadErrors:
         """Of a row that may be from before all of these were counted."""
         none = [0] * len(row["beyond"])
         return cls(np.array(row["max_error"]), *(np.array(row.get(name, none)) for name in COUNTED))
@@ -88,14 +93,17 @@ class LayerRecord:
 
     @property
     def max_error(self) -> float:
+        """The largest of all heads, in units of a weight; 0 where nothing was compared."""
         return 0.0 if self.heads is None else float(self.heads.max_error.max())
 
     @property
     def outside(self) -> int:
+        """Entries outside the accuracy domain."""
         return self.count("outside")
 
     @property
     def beyond(self) -> int:
+        """Entries beyond the guard."""
         return self.count("beyond")
 
     def count(self, name: str) -> int:
@@ -103,10 +111,11 @@ class LayerRecord:
         return 0 if self.heads is None else int(getattr(self.heads, name).sum())
 
     def join(self, other: LayerRecord) -> None:
+        """Takes in another one of the same layer: sums, and the extremes of levels and arguments."""
         self.entries += other.entries
         self.sum_error += other.sum_error
-        self.low = _known(min, self.low, other.low)
-        self.high = _known(max, self.high, other.high)
+        self.low = min((x for x in (self.low, other.low) if x is not None), default=None)
+        self.high = max((x for x in (self.high, other.high) if x is not None), default=None)
         self.levels = max(self.levels, other.levels)
         self.levels_counted = max(self.levels_counted, other.levels_counted)
         self.slots |= other.slots
@@ -124,7 +133,8 @@ class LayerRecord:
             self.heads = self.heads or HeadErrors.of(len(other.heads.max_error))
             self.heads.join(other.heads)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
+        """The object of a layer in a result's lines."""
         return {
             "entries": self.entries,
             "sum_error": self.sum_error,
@@ -147,7 +157,8 @@ class LayerRecord:
         return {**counts, "layouts": dict(self.layouts)}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> LayerRecord:
+    def from_json(cls, row: Json) -> LayerRecord:
+        """The record that to_json described; lines of before circuits were counted have none."""
         heads = row["heads"]
         return cls(
             **{
@@ -160,8 +171,3 @@ class LayerRecord:
                 "heads": None if heads is None else HeadErrors.from_json(heads),
             }
         )
-
-
-def _known(pick: Any, a: float | None, b: float | None) -> float | None:
-    known = [x for x in (a, b) if x is not None]
-    return pick(known) if known else None

@@ -36,14 +36,17 @@ class Layout:
 
     @property
     def columns_per_ct(self) -> int:
+        """Columns of scores that one ciphertext holds."""
         return self.slots // self.gap
 
     @property
     def ciphertexts(self) -> int:
+        """How many hold all columns; the last of them may hold padding columns."""
         return -(-self.columns // self.columns_per_ct)
 
     @property
     def padding_columns(self) -> int:
+        """Columns of the last ciphertext that no entry fills: beside them full rows take the circuit of masked ones."""
         return self.ciphertexts * self.columns_per_ct - self.columns
 
     @property
@@ -88,15 +91,20 @@ def choose_layout(rows: int, columns: int, slots: int, masked: bool, most: float
     """
     if rows > slots:
         raise UserError(f"a set of ciphertexts takes at most {slots} rows, and {rows} were given")
+    # 1. the least gap: a power of two that holds the rows, and no less than spreads the columns over one ciphertext,
+    #    since a smaller gap only adds rotations
     smallest = 1 << max(0, rows - 1).bit_length()
-    # a gap beyond slots / (columns rounded up) only adds ciphertexts; a smaller one only adds rotations
     smallest = max(smallest, slots // (1 << max(0, columns - 1).bit_length()))
+    # 2. the layouts of that gap and its doubles; the first has the fewest ciphertexts and the most padding columns
     gaps = [g for g in (smallest << j for j in range(slots.bit_length())) if g <= slots]
     layouts = [Layout(rows, columns, slots, gap) for gap in gaps]
     dense = layouts[0]
+    # 3. masked rows, and rows that fill it, take the first
     if masked or dense.padding_columns == 0:
         return dense
+    # 4. full rows may do without padding columns: the first layout that has none (a gap of all slots never has any)
     exact = next(layout for layout in layouts if layout.padding_columns == 0)
+    # 5. of the two, by how many ciphertexts are accepted, or by the time that each takes
     if most is not None:
         return exact if exact.ciphertexts <= most * dense.ciphertexts else dense
     return min(exact, dense, key=lambda layout: layout.cost)

@@ -5,55 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Ciphertext, Engine, Operand
 from cgf.he.layout import Layout
+from cgf.he.rows import Rows as Rows
+from cgf.he.rows import Shape as Shape
+from cgf.softmax.value import Value
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Public facts about a set of rows.
-
-    shape   (B, H, Q, K) of the scores that the rows come from, in C order over (B, H, Q)
-    first   index of the first of these rows among the B*H*Q, or all their indices (R,) where they do not follow
-            one another
-    valid   (R, K) bool, or None: every entry counts
-    counts  (R,) float: valid entries of each row, at least 1
-    """
-
-    shape: tuple[int, int, int, int]
-    first: int | np.ndarray
-    valid: np.ndarray | None
-    counts: np.ndarray
-
-    @property
-    def index(self) -> np.ndarray:
-        """(R,) where these rows stand among the B*H*Q."""
-        return self.first + np.arange(len(self.counts)) if isinstance(self.first, int) else self.first
-
-    @property
-    def uniform(self) -> int | None:
-        """The common count of all rows, or None."""
-        n = int(self.counts[0])
-        return n if bool((self.counts == n).all()) else None
-
-    def part(self, array: Any, columns: int) -> np.ndarray:
-        """These rows (R, columns) of public numbers that broadcast to (B, H, Q, columns)."""
-        try:
-            full = np.broadcast_to(array, (*self.shape[:3], columns)).reshape(-1, columns)
-        except ValueError:
-            raise UserError(
-                f"public numbers of shape {np.shape(array)} do not fit scores of shape {self.shape}"
-            ) from None
-        return full[self.index]
-
-
-def pairwise(items: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Items combined two by two, so that halves can be worked on side by side."""
+def pairwise(items: list[T], combine: Callable[[T, T], T]) -> T:
+    """One or more items combined two by two, so that halves can be worked on side by side."""
     while len(items) > 1:
         pairs = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = pairs + ([items[-1]] if len(items) % 2 else [])
@@ -81,33 +49,37 @@ class Packed:
 
     @property
     def queries(self) -> int:
+        """Rows of one head of one sample, Q."""
         return self.rows.shape[2]
 
     @property
     def count(self) -> int | None:
+        """The entries that count, n, where all rows have as many; else None."""
         return self.rows.uniform
 
     @property
     def has_invalid(self) -> bool:
+        """Whether some slot of a row holds an entry that does not count: masked, or of a padding column."""
         return self.rows.valid is not None or self.layout.padding_columns > 0
 
     @property
     def level(self) -> int:
+        """The products that are left: the lowest of its ciphertexts' levels."""
         return min(self.engine.level(ct) for ct in self.cts)
 
     # -- additions ---------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Packed:
+    def __add__(self, other: Packed | float) -> Packed:
         return self._sum(other, self.engine.add)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Packed:
+    def __sub__(self, other: Packed | float) -> Packed:
         if isinstance(other, Packed) and self.is_row and not other.is_row:
             return other * -1 + self
         return self._sum(other, self.engine.sub)
 
-    def _sum(self, other: Any, operation: Any) -> Packed:
+    def _sum(self, other: Packed | float, operation: Callable[[Ciphertext, Operand], Ciphertext]) -> Packed:
         if not isinstance(other, Packed):
             if isinstance(other, int | float) and other == 0:
                 return self
@@ -135,7 +107,7 @@ class Packed:
             object.__setattr__(self, "cts", cts)  # the same value: nobody can tell but by the clock
         return self
 
-    def __mul__(self, other: Any) -> Packed:
+    def __mul__(self, other: Packed | float) -> Packed:
         if isinstance(other, Packed):
             if self.is_row and not other.is_row:
                 return other * self
@@ -156,27 +128,33 @@ class Packed:
         return replace(self, cts=cts, dirty=self.dirty and not clean)
 
     def square(self) -> Packed:
-        two = self.relinearized()
-        return replace(self, cts=tuple(map(self.engine.square, two.cts)))
+        """Entry by entry; one level, three polynomials."""
+        return replace(self, cts=tuple(map(self.engine.square, self.relinearized().cts)))
 
     def each(self, work: Callable[[Packed], Packed]) -> Packed:
         """``work`` on one ciphertext after the other, each to its end: what it makes on the way stays in the cache.
 
         For work without row sums, and with public numbers that are equal along a row.
         """
-        done = [work(replace(self, cts=(ct,))) for ct in self.cts]
-        return replace(done[0], cts=tuple(part.cts[0] for part in done), dirty=any(part.dirty for part in done))
+        parts = [work(replace(self, cts=(ct,))) for ct in self.cts]
+        return replace(parts[0], cts=tuple(part.cts[0] for part in parts), dirty=any(part.dirty for part in parts))
 
     def sum_each(self, work: Callable[[Packed], Packed]) -> Packed:
-        """The row sum of ``each(work)``, added up on the way, two by two as ``pairwise`` does: few stay in memory."""
+        """The row sum of ``each(work)``, added up on the way, two by two as ``pairwise`` does: few stay in memory.
+
+        A binary counter of partial sums: after n ciphertexts there is one sum for each bit of n that is set.
+        """
         waiting: list[tuple[int, Ciphertext]] = []  # (how many it is the sum of, sum), sizes falling
         for ct in self.cts:
+            # 1. one ciphertext through the work: a sum of one
             part = work(replace(self, cts=(ct,)))
             assert not part.dirty
             size, total = 1, part.cts[0]
+            # 2. the carry: as long as a sum of the same size waits, both become one of twice the size
             while waiting and waiting[-1][0] == size:
                 total, size = self.engine.add(waiting.pop()[1], total), 2 * size
             waiting.append((size, total))
+        # 3. what is left is added from the smallest on; then the slots of the total, as any row sum
         while len(waiting) > 1:
             (_, a), (size, b) = waiting[-2:]
             waiting[-2:] = [(size, self.engine.add(a, b))]
@@ -191,6 +169,7 @@ class Packed:
         return self.layout.pack(ones)
 
     def row_sum(self) -> Packed:
+        """The sum of a row's valid entries, at each of its slots; no level, or one where they are ``dirty``."""
         entries = self.times_vector(self.mask(), clean=True) if self.dirty else self
         total = pairwise(list(entries.cts), self.engine.add)
         if self.layout.rotations and self.engine.polynomials(total) != 2:
@@ -200,32 +179,38 @@ class Packed:
         return replace(self, cts=(total,), is_row=True, dirty=False)
 
     def row_mean(self) -> Packed:
+        """row_sum over the row's own count; one level more than row_sum."""
         total = self.row_sum()
         if self.rows.uniform is not None:
             return total * (1.0 / self.rows.uniform)
         return total.times_vector([self.layout.spread(1.0 / self.rows.counts)])
 
     def centred(self) -> Packed:
+        """The entries less their row's mean; the levels of row_mean."""
         return self - self.row_mean()
 
     def minus_log_count(self) -> Packed:
+        """self - ln n, n the row's count; no level."""
         if self.rows.uniform is not None:
             return self - float(np.log(self.rows.uniform))
         vector = -self.layout.spread(np.log(self.rows.counts))
         return self.add_vector([vector] * len(self.cts))
 
     def times_count(self, power: float) -> Packed:
+        """self * n^power, n the row's count; one level."""
         if self.rows.uniform is not None:
-            return self * float(self.rows.uniform) ** power
+            factor: float = float(self.rows.uniform) ** power
+            return self * factor
         return self.times_vector([self.layout.spread(self.rows.counts**power)] * len(self.cts))
 
     def at_invalid(self, point: float) -> Packed:
+        """``point`` where an entry does not count; one level where those slots are ``dirty``, else none."""
         if not self.has_invalid or self.is_row or (point == 0 and not self.dirty):
             return self
         clean = self.times_vector(self.mask(), clean=True) if self.dirty else self
         return clean if point == 0 else clean.add_vector([point * (1.0 - m) for m in self.mask()])
 
-    def times_public(self, array: Any) -> Packed:
+    def times_public(self, array: ArrayLike) -> Packed:
         """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
         array = np.asarray(array, dtype=np.float64)
         if array.ndim == 0 and not self.has_invalid:
@@ -233,12 +218,17 @@ class Packed:
         part, valid = self._part(array), self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
 
-    def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
-        """Pairs of ciphertexts first, then of slots; padding columns take part with the value that they hold."""
+    def row_fold(self, combine: Callable[[Value, Value], Value]) -> Packed:
+        """As Value says. Pairs of ciphertexts first, then of slots; padding columns take part with what they hold.
+
+        Levels: those of ``combine``, ceil(log2 of the ciphertexts) + log2(columns a ciphertext) times.
+        """
         row = replace(self.relinearized(), is_row=True, dirty=False)
 
         def meet(a: Ciphertext, b: Ciphertext) -> Ciphertext:
-            return combine(replace(row, cts=(a,)), replace(row, cts=(b,))).relinearized().cts[0]
+            one = combine(replace(row, cts=(a,)), replace(row, cts=(b,)))
+            assert isinstance(one, Packed)
+            return one.relinearized().cts[0]
 
         total = pairwise(list(row.cts), meet)
         for step in self.layout.rotations:
@@ -246,6 +236,7 @@ class Packed:
         return replace(row, cts=(total,))
 
     def refresh(self, levels: int, most: float = 1.0) -> Packed:
+        """As Value says: bootstrapped where fewer levels are left, for slots in [-most, most]."""
         if self.engine.refreshed is None or self.level >= levels:
             return self
         whole = 1 << max(0, math.ceil(math.log2(most)))  # a bootstrap takes slots of at most 1
@@ -253,9 +244,10 @@ class Packed:
         return replace(small, cts=tuple(self.engine.bootstrap(small.cts))) * whole
 
     def reciprocal(self) -> Packed:
+        """Raises UserError: no circuit has it."""
         raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
 
-    def plus_public(self, array: Any) -> Packed:
+    def plus_public(self, array: ArrayLike) -> Packed:
         """Sum with public numbers that broadcast to (B, H, Q, K); no level."""
         array = np.asarray(array, dtype=np.float64)
         if array.ndim == 0:
@@ -264,7 +256,7 @@ class Packed:
             return self.add_vector([self.by_row(array)] * len(self.cts))
         return self.add_vector(self.layout.pack(self._part(array)))
 
-    def by_row(self, array: Any) -> np.ndarray:
+    def by_row(self, array: ArrayLike) -> np.ndarray:
         """Public numbers that broadcast to (B, H, Q, 1) as a vector of slots, each at every column of its row."""
         return self.layout.spread(self.rows.part(array, 1)[:, 0])
 
@@ -273,7 +265,9 @@ class Packed:
         return self.rows.part(array, self.rows.shape[3])[:, : self.layout.columns]
 
     def clamp(self, low: float, high: float) -> Packed:
+        """Raises UserError: no circuit has it."""
         raise UserError("a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation")
 
     def exp(self) -> Packed:
+        """Raises UserError: no circuit has it."""
         raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

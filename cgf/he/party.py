@@ -6,20 +6,20 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he import attention_run
 from cgf.he.attention import AttentionCost, AttentionTask, needs_of
-from cgf.he.delivery import handed_over, opened
+from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import (
     BOOTSTRAPPABLE,
     Engine,
+    KeyHolder,
     Owner,
     complex_slots,
     encrypt_all,
@@ -35,7 +35,7 @@ from cgf.memory import keep_freed_memory
 from cgf.network.attention import Heads
 from cgf.softmax.base import Softmax
 
-Work = Callable[[Any, Any], tuple[np.ndarray, LayerRecord]]  # of an owner and an evaluator
+Work = Callable[[KeyHolder, Engine], tuple[np.ndarray, LayerRecord]]
 NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 TENFOLD = 10.0  # a value that is off by more than so many times the stated noise is a fault
 KEPT = 64  # dry runs that a party remembers
@@ -70,10 +70,12 @@ class Party:
         self.noise = NOISE if library is None else library.noise  # as the library states it
         self._owners: dict[int, Owner] = {}
         self._rotations: dict[int, frozenset[int]] = {}
-        self._needs: dict[Any, CircuitCost] = {}
+        self._attentions: dict[tuple[object, ...], AttentionCost] = {}
+        self._needs: dict[tuple[object, ...], CircuitCost] = {}
         self._lock = threading.Lock()
 
-    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
+    def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
+        """What the circuit of rows (R, columns) needs, from a dry run that is remembered. UserError as ``dry_run``."""
         # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
         # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
@@ -107,7 +109,7 @@ class Party:
         self._rotations[max_level] = self._rotations.get(max_level, frozenset()) | rotations
         return self._owner(max_level).evaluator(self._rotations[max_level])
 
-    def run(self, softmax: Any, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
+    def run(self, softmax: Softmax, matrix: np.ndarray, rows: Rows) -> tuple[np.ndarray, LayerRecord]:
         """Weights (R, N) of scores (R, N), one set of ciphertexts, and its levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
         owner, evaluator = self._pair(softmax, needs)
@@ -124,22 +126,22 @@ class Party:
         both = Checking((reference, reference.evaluator(needs.rotations, True)), (owner, evaluator), tolerance)
         try:
             return work(both, both)
-        except Divergence as found:
+        except Divergence as where:
             raise Divergence(
                 f"he.check: the simulator and the engine {owner.library.name} part in softmax '{softmax.name}' of "
-                f"layer {softmax.layer} at {found}"
+                f"layer {softmax.layer} at {where}"
             ) from None
 
     def attention_needs(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> AttentionCost:
         """What chosen instances of a layer need as a whole attention; remembered by the public facts alone."""
         mask = None if heads.mask is None else heads.mask[np.divmod(chosen, heads.shape[1])].tobytes()
         shapes = heads.shape[1:], heads.query.shape[3], heads.value.shape[3]
-        key = ("attention", softmax, softmax.exponential, shapes, len(chosen), mask)
+        key = (softmax, softmax.exponential, shapes, len(chosen), mask)
         with self._lock:
-            if key not in self._needs:
-                while len(self._needs) >= KEPT:
-                    self._needs.pop(next(iter(self._needs)))
-                self._needs[key] = needs_of(
+            if key not in self._attentions:
+                while len(self._attentions) >= KEPT:
+                    self._attentions.pop(next(iter(self._attentions)))
+                self._attentions[key] = needs_of(
                     softmax,
                     heads,
                     chosen,
@@ -149,7 +151,7 @@ class Party:
                     self.max_level,
                     self.most_mib,
                 )
-            return self._needs[key]
+            return self._attentions[key]
 
     def attend(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> tuple[np.ndarray, LayerRecord]:
         """Outputs (I, Q, E) of chosen instances that fit one set of ciphertexts, and what was seen."""
@@ -162,7 +164,7 @@ class Party:
             softmax, needs, owner, evaluator, lambda o, e: attention_run.run(needs, o, e, softmax, task)
         )
 
-    def _pair(self, softmax: Any, needs: CircuitCost) -> tuple[Owner, Engine]:
+    def _pair(self, softmax: Softmax, needs: CircuitCost) -> tuple[Owner, Engine]:
         """The owner of this size and its evaluator. UserError where they cannot run the circuit."""
         if needs.bootstrap and self.rings != (BOOTSTRAPPABLE,):
             raise UserError(
@@ -176,29 +178,29 @@ class Party:
 
 
 def _run(
-    needs: CircuitCost, owner: Any, evaluator: Any, matrix: np.ndarray, rows: Rows
+    needs: CircuitCost, owner: KeyHolder, evaluator: Engine, matrix: np.ndarray, rows: Rows
 ) -> tuple[np.ndarray, LayerRecord]:
-    """Encrypted by the owner, run by the evaluator, which hands over what the owner decrypts."""
+    """(weights (R, N), record) of scores (R, N), encrypted by the owner, run by the evaluator, opened by the owner."""
     engine, layout, lap = Counting(evaluator), needs.layout, Laps()
     vectors = layout.pack(matrix * needs.circuit.input_scale)
     lap("pack")
     cts = tuple(encrypt_all(owner, vectors, needs.max_level))
     lap("encrypt")
     result = needs.circuit.run(Packed(engine, layout, rows, cts))
-    answers = handed_over(engine, result.cts)
-    spent = finish(evaluator, answers) or engine.seconds
+    pairs = join_pairs(engine, result.cts)
+    spent = finish(evaluator, pairs) or engine.seconds
     lap("circuit")
-    answered = opened(owner, answers, len(result.cts))
+    vectors = open_pairs(owner, pairs, len(result.cts))
     lap("decrypt")
-    weights = needs.circuit.opened(layout.unpack(answered))
+    weights = needs.circuit.opened(layout.unpack(vectors))
     lap("pack")
-    ran = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
+    entries = {needs.circuit.style: int(rows.valid.sum()) if rows.valid is not None else matrix.size}
     return weights, LayerRecord(
         levels=needs.max_level - result.level,
         levels_counted=needs.levels,
         slots={layout.slots},
         ops=Counter(engine.ops),
         seconds=Counter({**spent, **lap.seconds}),
-        circuits=Counter(ran),
+        circuits=Counter(entries),
         overflow=getattr(evaluator, "beyond", 0),
     )

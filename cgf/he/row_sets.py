@@ -21,6 +21,7 @@ class Block:
 
     @property
     def first(self) -> int:
+        """The index of its first row among all rows."""
         return int(self.order[0])
 
 
@@ -35,23 +36,26 @@ def blocks_of(rows: int, columns: int, slots: int, mask: np.ndarray | None = Non
     """
     if mask is None:
         return [Block(np.arange(b.start, b.stop), columns) for b in row_blocks(rows, _share(rows, slots, parts))]
+    # 1. how many columns each row reaches, at least 1, and the rows from the shortest on
     reach = np.maximum(columns - mask[:, ::-1].argmax(1), 1)
     reach[~mask.any(1)] = 1
     order = np.argsort(reach, kind="stable")
+    # 2. sets of slots, slots / 2, slots / 4, ... rows: more of them leave out more columns, and rotate more
     best: list[Block] = []
     size, cheapest = slots, float("inf")
     while size:
-        found = [Block(order[b], int(reach[order[b]].max())) for b in row_blocks(rows, _share(rows, size, parts))]
-        price = sum(cost(block, slots) for block in found)
+        blocks = [Block(order[b], int(reach[order[b]].max())) for b in row_blocks(rows, _share(rows, size, parts))]
+        price = sum(cost(block, slots) for block in blocks)
         if price < cheapest:
-            best, cheapest = found, price
-        elif size < rows:  # from here on rotations outweigh what shorter sets save
+            best, cheapest = blocks, price
+        elif size < rows:  # 3. the end: from here on rotations outweigh what shorter sets save
             break
         size //= 2
     return best
 
 
 def cost(block: Block, slots: int) -> float:
+    """Time of a masked set, in that of one ciphertext through encryption, chain and decryption."""
     layout = choose_layout(len(block.order), block.columns, slots, masked=True)
     return layout.ciphertexts + ROTATION * STATISTICS * len(layout.rotations)
 

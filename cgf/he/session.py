@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.he.dryrun import CircuitCost
 from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
-from cgf.he.packed import Rows
+from cgf.he.packed import Rows, Shape
 from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
@@ -51,7 +50,7 @@ class Session:
         self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
         self._workers = Workers(make_party, workers) if workers > 1 else None
 
-    def needs(self, softmax: Any, rows: Rows, columns: int) -> CircuitCost:
+    def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
         """What the circuit of such rows needs, from a dry run that is remembered."""
         return self.party.needs(softmax, rows, columns)
 
@@ -60,23 +59,23 @@ class Session:
 
         Returns what waits for them. An evaluation makes what is missing: this only moves work to the start.
         """
-        under_way = [] if self._workers is None else self._workers.make(sizes)
+        futures = [] if self._workers is None else self._workers.make(sizes)
         if self._workers is None:
             self.party.make(sizes)
 
         def wait() -> None:
-            for future in under_way:
+            for future in futures:
                 future.result()
 
         return wait
 
     def evaluate(
         self,
-        softmax: Any,
+        softmax: Softmax,
         matrix: np.ndarray,
         mask: np.ndarray | None,
         counts: np.ndarray,
-        shape: tuple[int, int, int, int],
+        shape: Shape,
         record: LayerRecord,
     ) -> np.ndarray:
         """Weights (R, N) of scores (R, N) through as many sets of ciphertexts as they take, by all workers.
@@ -92,13 +91,13 @@ class Session:
             for block, place in zip(blocks, places, strict=True)
         ]
         if self._workers is None:
-            done = [self.party.run(softmax, *task) for task in tasks]
+            parts = [self.party.run(softmax, *task) for task in tasks]
         else:
-            done = self._workers.evaluate(softmax, tasks)
+            parts = self._workers.evaluate(softmax, tasks)
         result = np.zeros_like(matrix)
-        for place, (weights, seen) in zip(places, done, strict=True):
+        for place, (weights, part) in zip(places, parts, strict=True):
             result[place] = weights
-            record.join(seen)
+            record.join(part)
         return result if mask is None else np.where(mask, result, 0.0)
 
     def attend(self, softmax: Softmax, heads: Heads, record: LayerRecord) -> np.ndarray:
@@ -119,7 +118,7 @@ class Session:
             record.join(seen)
         return np.concatenate([outputs for outputs, _ in done]).reshape(*heads.shape[:3], heads.value.shape[3])
 
-    def slots(self, softmax: Any, mask: np.ndarray | None, counts: np.ndarray, shape: Any, columns: int) -> int:
+    def slots(self, softmax: Softmax, mask: np.ndarray | None, counts: np.ndarray, shape: Shape, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""
         first = slice(0, min(len(counts), self.rings[0].slots))
         return self.needs(

@@ -107,7 +107,7 @@ class Pattern:
 
     @classmethod
     def of(cls, mask: np.ndarray | None) -> Pattern | None:
-        return None if mask is None else cls(mask.any((0, 1)), mask.all((0, 1)))
+        return None if mask is None else cls(np.any(mask, (0, 1)), np.all(mask, (0, 1)))
 
     def met(self, tile: Tile) -> tuple[int, int]:
         """(block, column) pairs that a tile computes, and how many of them need masks."""
@@ -168,7 +168,8 @@ def tiles(
     smallest is returned. Full rows keep b to divisors of the keys, since absent keys cost a level, unless that takes
     more memory.
     """
-    found, smallest = [], (math.inf, Tile(1, slots))
+    found: list[tuple[float, Tile]] = []
+    smallest = math.inf, Tile(1, slots)
     for b in (1 << j for j in range(slots.bit_length())):
         if b > 1 and b >= 2 * keys:
             break

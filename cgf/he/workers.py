@@ -6,18 +6,24 @@ import functools
 import os
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from cgf.errors import UserError
+from cgf.he.layer_record import LayerRecord
+from cgf.he.packed import Rows
+from cgf.he.party import Party
 from cgf.memory import huge_pages, keep_freed_memory, peak_mib
+from cgf.network.attention import Heads
+from cgf.softmax.base import Softmax
 
 KEPT = 64  # softmaxes that a worker remembers: one a layer
+Weights = tuple[np.ndarray, LayerRecord]  # (R, N), or outputs (I, Q, E), and what was seen while they were computed
 
 
 class Workers:
@@ -28,7 +34,7 @@ class Workers:
     evaluates and decrypts under keys that it made. Raises UserError where a process ends before its work is done.
     """
 
-    def __init__(self, make_party: Callable[[], Any], count: int) -> None:
+    def __init__(self, make_party: Callable[[], Party], count: int) -> None:
         self.count = count
         self._peaks: dict[int, float] = {}  # process -> MiB
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_party),))
@@ -36,30 +42,35 @@ class Workers:
             for _ in range(count):
                 self._pool.submit(os.getpid)
 
-    def evaluate(self, softmax: Any, tasks: list[tuple[np.ndarray, Any]]) -> list[tuple[np.ndarray, Any]]:
+    def evaluate(self, softmax: Softmax, tasks: list[tuple[np.ndarray, Rows]]) -> list[Weights]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
         return self._shared(_evaluate, softmax, tasks, [task[0].size for task in tasks])
 
-    def attend(self, softmax: Any, tasks: list[tuple[Any, np.ndarray]]) -> list[tuple[np.ndarray, Any]]:
+    def attend(self, softmax: Softmax, tasks: list[tuple[Heads, np.ndarray]]) -> list[Weights]:
         """(outputs, record) of each task (Heads, chosen instances), in the order of the tasks."""
         return self._shared(_attend, softmax, tasks, [len(task[1]) for task in tasks])
 
     def _shared(
-        self, work: Callable[..., Any], softmax: Any, tasks: list[Any], sizes: list[int]
-    ) -> list[tuple[np.ndarray, Any]]:
+        self,
+        work: Callable[..., tuple[Weights, int, float]],
+        softmax: Softmax,
+        tasks: Sequence[tuple[object, ...]],
+        sizes: list[int],
+    ) -> list[Weights]:
+        """``work`` of each task by whichever worker is free, the largest tasks first."""
         packed = pickle.dumps(softmax)
         # the longest first, so that nobody waits long for the last
         order = sorted(range(len(tasks)), key=lambda i: -sizes[i])
         try:
             running = {i: self._pool.submit(work, packed, *tasks[i]) for i in order}
-            found = [running[i].result() for i in range(len(tasks))]
+            results = [running[i].result() for i in range(len(tasks))]
         except BrokenProcessPool:
             raise UserError(
                 f"a worker process of {self.count} ended before its work was done (out of memory?): "
                 "he.workers must be fewer, or he.rows_at_once smaller"
             ) from None
-        self._peaks.update({process: peak for _, process, peak in found})  # a process's peak never falls
-        return [result for result, _, _ in found]
+        self._peaks.update({process: peak for _, process, peak in results})  # a process's peak never falls
+        return [weights for weights, _, _ in results]
 
     def make(self, sizes: dict[int, frozenset[int]]) -> list[Future[None]]:
         """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, a call each."""
@@ -70,10 +81,23 @@ class Workers:
         return sum(self._peaks.values())
 
     def close(self) -> None:
+        """Ends the processes; tasks that have not begun are dropped."""
         self._pool.shutdown(cancel_futures=True)
 
 
-def whole_workers(count: Any) -> int:
+class EngineNode(Protocol):
+    """What is read of the configuration's ``he``: the owner's settings, and among how many workers cores are shared."""
+
+    @property
+    def owner(self) -> Mapping[str, object]:
+        """The settings that the owner is made with."""
+
+    @property
+    def workers(self) -> int:
+        """How many processes evaluate."""
+
+
+def whole_workers(count: object) -> int:
     """``he.workers`` checked: a whole number of at least 1, at most the cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= cores:
@@ -81,7 +105,7 @@ def whole_workers(count: Any) -> int:
     return count
 
 
-def owner_settings(he: Any) -> Any:
+def owner_settings(he: EngineNode) -> dict[str, object]:
     """``he.owner`` for each of ``he.workers``: a library's threads, where none are named, are its share of cores.
 
     desilofhe's mode 'cpu' takes two thirds of the time of its mode 'parallel' with one thread. UserError for
@@ -94,13 +118,13 @@ def owner_settings(he: Any) -> Any:
             f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given"
         )
     if he.workers > 1 and owner.get("threads", 0) is None:
-        owner["threads"] = max(1, len(os.sched_getaffinity(0)) // he.workers)
-        if owner.get("mode") == "parallel" and owner["threads"] == 1:
+        owner["threads"] = threads = max(1, len(os.sched_getaffinity(0)) // he.workers)
+        if owner.get("mode") == "parallel" and threads == 1:
             owner.update(mode="cpu", threads=None)
     return owner
 
 
-_party: Any = None  # of a worker process
+_party: Party  # of a worker process, which makes it first
 
 
 def _start(make_party: bytes) -> None:
@@ -119,17 +143,18 @@ def _end_with_parent() -> None:
 
 
 @functools.lru_cache(KEPT)
-def _unpacked(softmax: bytes) -> Any:
-    return pickle.loads(softmax)
+def _unpacked(softmax: bytes) -> Softmax:
+    unpacked: Softmax = pickle.loads(softmax)
+    return unpacked
 
 
 def _make(sizes: dict[int, frozenset[int]]) -> None:
     _party.make(sizes)
 
 
-def _evaluate(softmax: bytes, scores: np.ndarray, rows: Any) -> tuple[tuple[np.ndarray, Any], int, float]:
+def _evaluate(softmax: bytes, scores: np.ndarray, rows: Rows) -> tuple[Weights, int, float]:
     return _party.run(_unpacked(softmax), scores, rows), os.getpid(), peak_mib()
 
 
-def _attend(softmax: bytes, heads: Any, chosen: np.ndarray) -> tuple[tuple[np.ndarray, Any], int, float]:
+def _attend(softmax: bytes, heads: Heads, chosen: np.ndarray) -> tuple[Weights, int, float]:
     return _party.attend(_unpacked(softmax), heads, chosen), os.getpid(), peak_mib()

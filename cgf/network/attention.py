@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -17,20 +17,22 @@ from cgf.softmax.base import Softmax, as_defined
 from cgf.softmax.published.gaussian import GaussianKernel
 
 W = TypeVar("W")
+R = TypeVar("R", covariant=True)
+Out = TypeVar("Out")
 DOT, DISTANCE = "dot", "distance"
 
 
-class Queries(Protocol[W]):
+class Queries(Protocol[R]):
     """Queries of some rows, and the keys that they meet."""
 
-    def products(self) -> W:
+    def products(self) -> R:
         """q_i k_j for each query i and key j, times the public scale."""
 
-    def distances(self) -> W:
+    def distances(self) -> R:
         """-|q_i - k_j|^2 / 2 for each query i and key j, times the public scale."""
 
 
-def attention(rows: Queries[W], score: str, weigh: Callable[[W], W], combine: Callable[[W], Any]) -> Any:
+def attention(rows: Queries[W], score: str, weigh: Callable[[W], W], combine: Callable[[W], Out]) -> Out:
     """O = softmax(S) V: ``score`` says what S is made of, ``weigh`` is the softmax, ``combine`` the product with V."""
     scores = rows.products() if score == DOT else rows.distances()
     return combine(weigh(scores))

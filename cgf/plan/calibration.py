@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from cgf.approx.exponential import Interval as Interval
+from cgf.he.layer_record import Json
 from cgf.plan.histogram import Histogram
-
-Interval = tuple[float, float]
 
 
 def of_rows() -> Histogram:
@@ -75,14 +74,17 @@ class Calibration:
 
     @property
     def entries(self) -> int:
+        """How many entries count."""
         return self.y.count
 
     @property
     def low(self) -> float:
+        """The least y of the entries that count."""
         return self.y.low
 
     @property
     def high(self) -> float:
+        """The greatest y of the entries that count."""
         return self.y.high
 
     def quantile(self, share: float) -> float:
@@ -102,7 +104,8 @@ class Calibration:
         """The interval of all slots, which the guard must hold; reaches to 0."""
         return min(self.slots.low, self.low), max(0.0, self.slots.high, self.high)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
+        """The figures of a layer or head in plan.json and in the report of ``friendly``."""
         y = self.y.to_json() or {}
         sums = [self.row_sums.low, self.row_sums.high] if self.row_sums.count else None
         return {

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from scipy.special import ive
@@ -16,6 +15,7 @@ from cgf.approx.exponential import Exponential, Interval
 from cgf.checks import whole
 from cgf.errors import UserError
 
+Fitting = Callable[[float, float, int], Exponential]  # of lo, hi and k
 METHODS = ("chain", "limit", "chebyshev", "fitted", "taylor")
 DEGREES = {"chebyshev": (7, 15, 31), "fitted": (3, 5, 7, 15), "taylor": (1, 2, 3, 5, 7, 15, 31)}
 SQUARINGS = range(1, 11)  # of limit and chain; polynomials take what their interval can use
@@ -46,6 +46,7 @@ class Spec:
     on: Callable[[Interval], Exponential]
 
     def make(self) -> Exponential:
+        """The fit on its domain: up to 20 s."""
         return self.on(self.domain)
 
     def over(self, domain: Interval) -> Spec:
@@ -54,12 +55,14 @@ class Spec:
 
     @property
     def family(self) -> tuple[str, int | None]:
+        """(method, degree): candidates that differ in their squarings alone."""
         return self.method, self.degree
 
     @property
     def whole_degree(self) -> int:
         """Degree in y, squarings included."""
-        return (self.degree or 1) * 2**self.k
+        degree: int = (self.degree or 1) * 2**self.k
+        return degree
 
 
 def specs(
@@ -76,23 +79,26 @@ def specs(
     above 1e-4, so that only a wider ``tolerance`` asks for them. Raises UserError for an unknown method, a degree
     that is no whole number from 1 to 63, a k that is none, and where no method takes both.
     """
+    # 1. what cannot be asked for of any method
     if unknown := [m for m in methods if m not in METHODS]:
         raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
     if degree is not None:
         whole("degree", degree, 1, tree.MAX_DEGREE)
     if k is not None and not isinstance(k, int):
         raise UserError(f"k must be a whole number, and is {k!r}")
+    # 2. of several methods, those that can have this degree and k; one alone says itself that it cannot
     if len(methods) > 1:
         methods = tuple(m for m in methods if (k is None or k in TAKEN[m]) and (degree or 0) <= MOST.get(m, 63))
-    found = [spec for method in methods for spec in _of_method(domain, method, degree, k, tolerance)]
-    if not found:
+    # 3. every degree and k of each
+    listed = [spec for method in methods for spec in _of_method(domain, method, degree, k, tolerance)]
+    if not listed:
         raise UserError(f"no method takes degree {degree} and k {k}")
-    return found
+    return listed
 
 
 def _of_method(domain: Interval, method: str, degree: int | None, k: int | None, tolerance: float) -> Iterator[Spec]:
     if method in ("chain", "limit"):
-        squares: Any = fit.chain if method == "chain" else fit.limit
+        squares: Fitting = fit.chain if method == "chain" else fit.limit
         for n in [k] if k is not None else SQUARINGS:
             yield Spec(method, None, n, n, n, domain, partial(_squares, squares, n))
         return
@@ -109,8 +115,8 @@ def _polynomials(domain: Interval, method: str, degree: int, k: int | None, tole
         yield Spec(method, degree, n, shape.depth + n, shape.products + n, domain, on)
 
 
-def _squares(made: Callable[[float, float, int], Exponential], k: int, domain: Interval) -> Exponential:
-    return made(*domain, k)
+def _squares(fitting: Fitting, k: int, domain: Interval) -> Exponential:
+    return fitting(*domain, k)
 
 
 def _taylor(degree: int, domain: Interval) -> Exponential:

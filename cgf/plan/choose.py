@@ -1,4 +1,4 @@
-"""Which exponential for a measured range: of the listed candidates (cgf.plan.candidates), the cheapest feasible one."""
+"""Which exponential for a measured range: of the candidates listed for it, the cheapest feasible one."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def choose(request: Request, *, method: str = "auto", degree: int | None = None,
     """
     by_hand = method != "auto" and k is not None
     degree = BY_HAND if by_hand and degree is None else degree
-    listed = listed_for(request, method, degree, k)
-    return planned(request, listed[0].make()) if by_hand else least(request, listed)
+    candidates = candidates_for(request, method, degree, k)
+    return plan_with(request, candidates[0].make()) if by_hand else cheapest(request, candidates)
 
 
-def listed_for(request: Request, method: str, degree: int | None, k: int | None) -> list[Spec]:
+def candidates_for(request: Request, method: str, degree: int | None, k: int | None) -> list[Spec]:
     """The candidates of a request: of one method, or of all where it is auto."""
     methods = METHODS if method == "auto" else (method,)
     return specs(request.domain, methods, degree, k, request.tolerance)
 
 
-def planned(request: Request, exponential: Exponential) -> Plan:
+def plan_with(request: Request, exponential: Exponential) -> Plan:
     """The plan that an exponential makes for a request, feasible or not (``feasible`` tells)."""
     if request.bound != fit.GUARD_BOUND:
         exponential = fit.with_fit(exponential, request.domain, request.bound)
@@ -52,47 +52,54 @@ def planned(request: Request, exponential: Exponential) -> Plan:
     )
 
 
-def least(request: Request, listed: list[Spec], fitted: Callable[[Spec], Exponential] | None = None) -> Plan:
+def cheapest(request: Request, candidates: list[Spec], fitted: Callable[[Spec], Exponential] | None = None) -> Plan:
     """Of a list of candidates, the feasible plan of least ``cost``; UserError where none is feasible.
 
     fitted  makes the fit of a candidate, by a cache say
     Fits in order of levels, then multiplications, and nothing beyond the first that serve; a candidate whose degree
     no polynomial of the tolerance has (``least_error``) is fitted only for the error's message.
     """
+    # 1. nothing is fitted for a request that no exponential can serve
     request.need_room()
     make = fitted or Spec.make
     tried: list[Plan] = []
     in_vain: list[Spec] = []
-    for _, group in groupby(sorted(listed, key=_spent), key=_spent):
+    # 2. groups of equal levels and multiplications, the cheapest first
+    for _, group in groupby(sorted(candidates, key=_spent), key=_spent):
         for spec in group:
+            # 3. a degree that is too low for the tolerance is not fitted, the others are: a fit takes seconds
             if least_error(request.domain, spec.whole_degree) > request.tolerance:
                 in_vain.append(spec)
             else:
-                tried += tries(request, spec, make)
+                tried += plans_of(request, spec, make)
+        # 4. the first group that serves ends the search: what follows costs more
         if good := [plan for plan in tried if feasible(plan)]:
             return min(good, key=cost)
-    raise UserError(why_not(request, tried + [planned(request, make(spec)) for spec in in_vain]))
+    # 5. none serves: the sentence names the best of all, those of too low a degree among them
+    raise UserError(why_not(request, tried + [plan_with(request, make(spec)) for spec in in_vain]))
 
 
-def tries(request: Request, spec: Spec, make: Callable[[Spec], Exponential]) -> list[Plan]:
+def plans_of(request: Request, spec: Spec, make: Callable[[Spec], Exponential]) -> list[Plan]:
     """The plan of a candidate; then, where its guard alone falls short below, of its fits on wider and wider domains.
 
     A guard reaches as far beyond its domain as the polynomial stays small: a fit on more than the accuracy asks for
     may hold the range at the same levels, at a greater error. Ends with the first that is feasible.
     """
-    plans = [planned(request, make(spec))]
-    known = plans[0].exponential.fit
+    # 1. the fit on the domain that was asked for; done where it is too bad, or its guard reaches low enough
+    plans = [plan_with(request, make(spec))]
+    first = plans[0].exponential.fit
     if (
         request.range is None
-        or known is None
-        or known.max_error > request.tolerance
-        or request.range[0] >= known.guard[0]
+        or first is None
+        or first.max_error > request.tolerance
+        or request.range[0] >= first.guard[0]
     ):
         return plans
+    # 2. fits on ever wider domains: the guard reaches further and the error grows, until one serves or none can
     for share in WIDER:
         low = share * request.range[0]
         if low < request.domain[0]:
-            plans.append(planned(request, make(spec.over((low, request.domain[1])))))
+            plans.append(plan_with(request, make(spec.over((low, request.domain[1])))))
             if feasible(plans[-1]) or error_of(plans[-1]) > request.tolerance:
                 break
     return plans
@@ -103,11 +110,11 @@ def _spent(spec: Spec) -> tuple[int, int]:
 
 
 def _guarded(plan: Plan) -> bool:
-    known = plan.exponential.fit
-    if known is None:
+    fitted = plan.exponential.fit
+    if fitted is None:
         return False
-    lo, hi = plan.range or known.domain
-    return known.guard[0] <= min(lo, known.domain[0]) and max(hi, known.domain[1]) <= known.guard[1]
+    lo, hi = plan.range or fitted.domain
+    return fitted.guard[0] <= min(lo, fitted.domain[0]) and max(hi, fitted.domain[1]) <= fitted.guard[1]
 
 
 def feasible(plan: Plan) -> bool:

@@ -36,6 +36,7 @@ class PredictedCost:
 
     @property
     def total_s(self) -> float:
+        """Seconds from scores to weights, one part after another."""
         return self.circuit_s + self.encrypt_s + self.decrypt_s
 
 
@@ -109,18 +110,19 @@ def needs_of(
 ) -> list[CircuitCost]:
     """Dry runs of the softmax with the exponential, one for each set of ciphertexts that the rows take.
 
-    Sets as cgf.he.session makes them: as many rows as the ring of the first rows has slots.
+    Sets as ``cgf.he.session.Session`` makes them: as many rows as the ring of the first rows has slots.
     """
     softmax = with_exponential(softmax, exponential)
     everything = mask_rows(mask, rows, columns)
     first = dry_run(softmax, mask_rows(mask, rows, columns, 0, min(rows, RINGS[0].slots)), columns, style)
-    found, known = [], {}
+    needs: list[CircuitCost] = []
+    runs: dict[tuple[int, int, bytes | None], CircuitCost] = {}
     for block in blocks_of(rows, columns, first.layout.slots, everything.valid):
         valid = None if everything.valid is None else everything.valid[block.order, : block.columns]
         # blocks of one size and one mask differ in counts alone, which change no operation
         alike = len(block.order), block.columns, None if valid is None else valid.tobytes()
-        if alike not in known:
+        if alike not in runs:
             facts = Rows(everything.shape, block.order, valid, everything.counts[block.order])
-            known[alike] = dry_run(softmax, facts, block.columns, style)
-        found.append(known[alike])
-    return found
+            runs[alike] = dry_run(softmax, facts, block.columns, style)
+        needs.append(runs[alike])
+    return needs

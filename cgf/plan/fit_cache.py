@@ -28,6 +28,7 @@ class FitCache:
         self._source = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()
 
     def get(self, request: tuple[object, ...], make: Callable[[], Exponential]) -> Exponential:
+        """The fit that ``make`` gives for the request, from its file where there is one; else made, and kept."""
         if self.folder is None:
             return make()
         name = hashlib.sha256(f"{self._source} {request!r}".encode()).hexdigest()[:24]

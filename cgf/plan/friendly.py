@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from cgf.checks import interval, positive, share
 from cgf.errors import UserError
+from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, Interval, merged
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
@@ -35,7 +35,7 @@ class Budget:
     levels: int = 9
     outside: float = 0.0
     margin: float = 1.1
-    domain: Any = None
+    domain: Interval | None = None
     softmax: ExponentialSoftmax = SECOND_ORDER
 
     def __post_init__(self) -> None:
@@ -67,17 +67,17 @@ class Assessment:
     fails: str
     far: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The plan's figures are of the domain rounded outwards: never too few levels."""
-        plan, known = self.plan, None if self.plan is None else self.plan.exponential.fit
+        plan, fit = self.plan, None if self.plan is None else self.plan.exponential.fit
         return {
             "domain": list(self.domain),
             "outside_domain": self.outside,
             "friendly": not self.fails,
             "levels": None if plan is None else plan.levels,
             "method": None if plan is None else plan.exponential.method,
-            "max_error": None if known is None else known.max_error,
-            "guard": None if known is None else list(known.guard),
+            "max_error": None if fit is None else fit.max_error,
+            "guard": None if fit is None else list(fit.guard),
             "verdict": self.verdict(),
         }
 
@@ -121,13 +121,13 @@ def _intervals(seen: Calibration, budget: Budget) -> tuple[Interval, Interval]:
 
 
 def _covers(plan: Plan, domain: Interval, guarded: Interval) -> bool:
-    known = plan.exponential.fit
-    assert known is not None
+    fit = plan.exponential.fit
+    assert fit is not None
     return (
-        known.domain[0] <= domain[0]
-        and domain[1] <= known.domain[1]
-        and known.guard[0] <= guarded[0]
-        and guarded[1] <= known.guard[1]
+        fit.domain[0] <= domain[0]
+        and domain[1] <= fit.domain[1]
+        and fit.guard[0] <= guarded[0]
+        and guarded[1] <= fit.guard[1]
     )
 
 
@@ -167,14 +167,14 @@ def _step(end: float) -> float:
     return 2.0 ** (max(0, math.floor(math.log2(max(abs(end), 1.0)))) - 3)
 
 
-def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head: bool = False) -> dict[str, Any]:
+def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head: bool = False) -> Json:
     """The report of a model from its calibrations by (layer, head): figures of all, then of each layer and head.
 
     by_head  heads are judged too, not only described. one_plan: the whole model with one polynomial.
     """
     numbers = sorted({layer for layer, _ in heads})
     by_layer = {layer: {head: c for (of, head), c in sorted(heads.items()) if of == layer} for layer in numbers}
-    wholes = {layer: merged(own.values()) for layer, own in by_layer.items()}
+    wholes = {layer: merged(heads_of.values()) for layer, heads_of in by_layer.items()}
     model = merged(wholes.values())
     judged = [model, *wholes.values(), *(heads.values() if by_head else ())]
     plans = {a.plan for a in (assess(c, budget) for c in judged) if a.plan is not None}
@@ -198,7 +198,7 @@ def judge(heads: Mapping[tuple[int, int], Calibration], budget: Budget, by_head:
     }
 
 
-def kappas(seen: Mapping[str, Iterable[Calibration]], bins: int = 120) -> list[dict[str, Any]]:
+def kappas(seen: Mapping[str, Iterable[Calibration]], bins: int = 120) -> list[Json]:
     """kappa_3/3! + kappa_4/4! over all rows of each named model: {name, mean, std, ..., histogram}.
 
     The histograms cover one interval, three times as wide as what holds 90 % of each model's rows: tails are

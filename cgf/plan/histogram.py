@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
+from cgf.he.layer_record import Json
 
 SHARES = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)  # the quantiles that files name
 
@@ -31,7 +32,7 @@ class Histogram:
     first: int = 0  # bins[0] begins at limits[0] + first * width
     bins: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def add(self, values: Any) -> None:
+    def add(self, values: ArrayLike) -> None:
         """Numbers of any shape, possibly none. Raises UserError where one is not finite."""
         values = np.asarray(values, dtype=np.float64).ravel()
         if not values.size:
@@ -43,13 +44,13 @@ class Histogram:
         mean = float(values.mean())
         first = int(places.min())
         self._join(
-            values.size,
-            float(values.min()),
-            float(values.max()),
-            mean,
-            float(((values - mean) ** 2).sum()),
-            first,
-            np.bincount(places - first),
+            count=values.size,
+            low=float(values.min()),
+            high=float(values.max()),
+            mean=mean,
+            squares=float(((values - mean) ** 2).sum()),
+            first=first,
+            bins=np.bincount(places - first),
         )
 
     def merge(self, other: Histogram) -> None:
@@ -60,10 +61,11 @@ class Histogram:
                 f"{other.width} from {other.limits}"
             )
         if other.count:
-            self._join(other.count, other.low, other.high, other.mean, other.squares, other.first, other.bins)
+            names = ("count", "low", "high", "mean", "squares", "first", "bins")
+            self._join(**{name: getattr(other, name) for name in names})
 
     def _join(
-        self, count: int, low: float, high: float, mean: float, squares: float, first: int, bins: np.ndarray
+        self, *, count: int, low: float, high: float, mean: float, squares: float, first: int, bins: np.ndarray
     ) -> None:
         total, apart = self.count + count, mean - self.mean
         self.squares += squares + apart**2 * self.count * count / total
@@ -110,7 +112,7 @@ class Histogram:
         above &= hi < self.high
         return float(self.bins[below | above].sum() / self.count)
 
-    def coarse(self, lo: float, hi: float, bins: int) -> dict[str, Any]:
+    def coarse(self, lo: float, hi: float, bins: int) -> Json:
         """{low, width, counts, beyond} of about ``bins`` equal bins over [lo, hi], for a plot; each of them
         is made of whole own bins. beyond: how many numbers lie outside."""
         start = math.floor((lo - self.limits[0]) / self.width) - self.first
@@ -127,7 +129,7 @@ class Histogram:
             "beyond": int(self.count - picked.sum()),
         }
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json | None:
         """None where nothing was seen."""
         if not self.count:
             return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import interval
 from cgf.errors import UserError
 from cgf.former import current_plan
+from cgf.he.layer_record import Json
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
@@ -41,12 +41,7 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
 
 
 def select(
-    approx: dict[str, Any],
-    folder: Path,
-    rows: str,
-    checkpoint: str | None = None,
-    *,
-    softmax: ExponentialSoftmax = SECOND_ORDER,
+    approx: Json, folder: Path, rows: str, checkpoint: str | None = None, *, softmax: ExponentialSoftmax = SECOND_ORDER
 ) -> Plan | None:
     """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
 
@@ -68,11 +63,11 @@ def select(
     k = approx.get("k")
     if k is not None and not isinstance(k, int):
         raise UserError(f"approx.k must be a whole number, and {k!r} was given")
-    own = approx.get("range") or (plan.range if plan is not None else None)
-    if own is None:
+    range_ = approx.get("range") or (plan.range if plan is not None else None)
+    if range_ is None:
         if method == "auto" or k is None:
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
-        own = (-8.0 * 2**k, 0.0)
-    own = interval("approx.range", own)
-    request = Request(own, own, mask=MASK_OF[rows], softmax=softmax)
+        range_ = (-8.0 * 2**k, 0.0)
+    range_ = interval("approx.range", range_)
+    request = Request(range_, range_, mask=MASK_OF[rows], softmax=softmax)
     return choose(request, method=method, degree=approx.get("degree"), k=k)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Engine, Owner, ring_for
+from cgf.he.engines.engine import Engine, Operand, Owner, ring_for
+from cgf.he.layer_record import Json
 from cgf.results import read_json
 
 TABLE = Path(__file__).with_name("op_times.json")  # a link to the measured one, of which a wheel holds a copy
@@ -49,13 +49,14 @@ class Size:
 
     def at(self, kind: str, level: int) -> float:
         """ms, linear in the level between measured ones and level with the ends beyond them."""
-        known = self.ms.get(kind)
-        if not known:
+        by_level = self.ms.get(kind)
+        if not by_level:
             raise UserError(f"the table of operation times has no '{kind}': it has {', '.join(sorted(self.ms))}")
-        levels = sorted(known)
-        return float(np.interp(level, levels, [known[x] for x in levels]))
+        levels = sorted(by_level)
+        return float(np.interp(level, levels, [by_level[x] for x in levels]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
+        """An entry of the table's sizes, levels as texts."""
         return {
             "slots": self.slots,
             "key_bytes": self.key_bytes,
@@ -91,12 +92,14 @@ class OpTimes:
         return (1 - share) * self.sizes[below].at(kind, level) + share * upper
 
     def key_bytes(self, kind: str, max_level: int) -> float:
+        """Bytes of one key of a kind, relinearize or rotate; read between measured sizes, linearly."""
         below, above = self.neighbours(max_level)
         ends = [self.sizes[m].key_bytes[kind] for m in (below, above)]
         return float(np.interp(max_level, [below, above], ends)) if below < above else float(ends[0])
 
     @classmethod
-    def from_json(cls, data: Any) -> OpTimes:
+    def from_json(cls, data: Json) -> OpTimes:
+        """The table of a file. UserError for what is none."""
         try:
             return cls(
                 {
@@ -148,7 +151,7 @@ def measure(
     return Size(owner.slots, key_bytes, ms)
 
 
-Trial = tuple[tuple[Any, ...], Callable[..., Any]]
+Trial = tuple[tuple[Operand, ...], Callable[..., object]]  # an operation and its operands
 
 
 def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dict[str, Trial]:
@@ -180,7 +183,7 @@ def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dic
     return {kind: trial for kind, trial in trials.items() if level > 0 or kind not in TAKES_A_LEVEL}
 
 
-def _median_ms(operands: tuple[Any, ...], operation: Callable[..., Any], repeats: int, budget_s: float) -> float:
+def _median_ms(operands: tuple[Operand, ...], operation: Callable[..., object], repeats: int, budget_s: float) -> float:
     times: list[float] = []
     while len(times) < LEAST or (len(times) < repeats and sum(times) < budget_s):
         start = time.perf_counter()

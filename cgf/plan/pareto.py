@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.dryrun import CircuitCost
+from cgf.he.layer_record import Json
 from cgf.plan.candidates import Spec
-from cgf.plan.choose import feasible, least, tries, why_not
+from cgf.plan.choose import cheapest, feasible, plans_of, why_not
 from cgf.plan.cost import PredictedCost, needs_of, predict
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes
@@ -23,8 +23,11 @@ OBJECTIVES = ("levels", "seconds")
 
 
 @dataclass(frozen=True)
-class Row:
-    """A feasible candidate and its whole circuit. predicted: None without a table of operation times."""
+class CostedPlan:
+    """A feasible plan and its whole circuit on the rows of a request.
+
+    entries    of those rows;  predicted: None without a table of operation times
+    """
 
     plan: Plan
     needs: tuple[CircuitCost, ...]
@@ -33,14 +36,17 @@ class Row:
 
     @property
     def levels(self) -> int:
+        """Of the whole circuit, the most that a set of ciphertexts takes."""
         return max(n.levels for n in self.needs)
 
     @property
     def slots(self) -> int:
+        """Of the largest ring that a set of ciphertexts needs."""
         return max(n.layout.slots for n in self.needs)
 
     @property
     def ciphertexts(self) -> int:
+        """Of all sets together."""
         return sum(n.layout.ciphertexts for n in self.needs)
 
     @property
@@ -50,6 +56,7 @@ class Row:
 
     @property
     def error(self) -> float:
+        """The largest of the exponential on the domain of its fit."""
         assert self.plan.exponential.fit is not None
         return self.plan.exponential.fit.max_error
 
@@ -66,7 +73,8 @@ class Row:
             max(self.error, FLOOR),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
+        """A row of pareto.json; seconds and MiB null where they are not predicted."""
         e, p = self.plan.exponential, self.predicted
         assert e.fit is not None
         return {
@@ -96,32 +104,35 @@ def _by(cache: FitCache) -> Callable[[Spec], Exponential]:
     return lambda spec: cache.get((spec.method, *spec.domain, spec.degree, spec.k), spec.make)
 
 
-def plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
+def feasible_plans(request: Request, candidates: list[Spec], cache: FitCache, tried: list[Plan]) -> Iterator[Plan]:
     """Feasible plans; all that were fitted go into ``tried``. What is dominated for certain is never fitted.
 
     That is: more squarings in a family that has reached FLOOR, and whatever takes at least the levels and
     the multiplications of a chain that has (its core is squarings and nothing else).
     """
     request.need_room()
-    done: set[tuple[str, int | None]] = set()
-    floors: list[Spec] = []
+    finished: set[tuple[str, int | None]] = set()  # families that have reached FLOOR
+    floors: list[Spec] = []  # chains that have
     for spec in candidates:
+        # 1. left out: nothing of it could be better than a plan that is there
         chained = any(spec.levels >= f.levels and spec.ct_mults >= f.ct_mults for f in floors)
-        if spec.family in done or chained:
+        if spec.family in finished or chained:
             continue
-        tried += tries(request, spec, _by(cache))
+        # 2. fitted, on wider domains too where its guard falls short; the last of the fits is the one that counts
+        tried += plans_of(request, spec, _by(cache))
         if not feasible(tried[-1]):
             continue
         yield tried[-1]
+        # 3. an error that CKKS itself covers is not worth more squarings
         e = tried[-1].exponential
         if e.fit is not None and e.fit.max_error <= FLOOR:
-            done.add(spec.family)
+            finished.add(spec.family)
             floors += [spec] if spec.method in ("chain", "limit") else []
 
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
-    """The plan of fewest levels, then multiplications, then error, as ``cgf.plan.choose.least`` finds it."""
-    return least(request, candidates, _by(cache))
+    """The plan of fewest levels, then multiplications, then error, as ``cgf.plan.choose.cheapest`` finds it."""
+    return cheapest(request, candidates, _by(cache))
 
 
 def needs(request: Request, exponential: Exponential) -> list[CircuitCost]:
@@ -129,31 +140,35 @@ def needs(request: Request, exponential: Exponential) -> list[CircuitCost]:
     return needs_of(exponential, request.mask, request.rows, request.columns, softmax=request.softmax)
 
 
-def rows(request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None) -> list[Row]:
-    """A row a feasible candidate, fewest levels first. UserError where there is none."""
+def costed_plans(
+    request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
+) -> list[CostedPlan]:
+    """Every feasible plan of the candidates with its whole circuit, fewest levels first. UserError where none is."""
     cache = cache or FitCache(None)
-    found, tried = [], list[Plan]()
-    for plan in plans(request, candidates, cache, tried):
+    costed, tried = [], list[Plan]()
+    for plan in feasible_plans(request, candidates, cache, tried):
         blocks = needs(request, plan.exponential)
         predicted = None if times is None else predict(blocks, times)
-        found.append(Row(plan, tuple(blocks), request.rows * request.columns, predicted))
-    if not found:
+        costed.append(CostedPlan(plan, tuple(blocks), request.rows * request.columns, predicted))
+    if not costed:
         raise UserError(why_not(request, tried))
-    return sorted(found, key=_by_levels)
+    return sorted(costed, key=_by_levels)
 
 
-def dominates(a: Row, b: Row) -> bool:
+def dominates(a: CostedPlan, b: CostedPlan) -> bool:
     """a is nowhere worse than b, and somewhere better."""
     pairs = list(zip(a.objectives, b.objectives, strict=True))
     return all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
 
 
-def front(found: list[Row]) -> list[Row]:
+def pareto_front(costed: list[CostedPlan]) -> list[CostedPlan]:
     """The rows that no other dominates; of rows that cost the same, the one of least error."""
-    kept: dict[tuple[float, ...], Row] = {}
-    for row in found:
-        if any(dominates(other, row) for other in found):
+    kept: dict[tuple[float, ...], CostedPlan] = {}
+    for row in costed:
+        # 1. another one is nowhere worse and somewhere better
+        if any(dominates(other, row) for other in costed):
             continue
+        # 2. of equals in every objective the first, unless a later one has less error below FLOOR
         same = kept.get(row.objectives)
         if same is None or row.error < same.error:
             kept[row.objectives] = row
@@ -161,14 +176,15 @@ def front(found: list[Row]) -> list[Row]:
 
 
 def check_objective(objective: str) -> None:
+    """UserError for what is no objective."""
     if objective not in OBJECTIVES:
         raise UserError(f"objective must be levels or seconds, and is {objective!r}")
 
 
-def pick(found: list[Row], objective: str = "levels") -> Row:
+def pick(costed: list[CostedPlan], objective: str = "levels") -> CostedPlan:
     """Of the Pareto set, the row of least levels, or of least predicted seconds."""
     check_objective(objective)
-    best = front(found)
+    best = pareto_front(costed)
     if objective == "seconds" and any(row.predicted is None for row in best):
         raise UserError(
             "objective=seconds needs a table of operation times of the engine: python scripts/bench/op_times.py"
@@ -176,9 +192,9 @@ def pick(found: list[Row], objective: str = "levels") -> Row:
     return min(best, key=_by_levels if objective == "levels" else _by_seconds)
 
 
-def _by_levels(row: Row) -> tuple[float, ...]:
+def _by_levels(row: CostedPlan) -> tuple[float, ...]:
     return row.levels, row.predicted.total_s if row.predicted else 0.0, row.cmults, row.error
 
 
-def _by_seconds(row: Row) -> tuple[float, ...]:
+def _by_seconds(row: CostedPlan) -> tuple[float, ...]:
     return row.predicted.total_s if row.predicted else math.inf, row.levels, row.cmults, row.error

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from reprlib import repr as shortened
 
 from cgf.approx.exponential import Exponential, Interval
 from cgf.approx.exponential_json import exponential_from_json, number, numbers
 from cgf.approx.verified import ROUNDING, verified
 from cgf.checks import interval
 from cgf.errors import UserError
+from cgf.he.layer_record import Json
 from cgf.plan.cost import SECOND_ORDER, levels_of
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.load import softmax_from_json
 
+LAYERS = 512  # that a plan.json may plan one by one
 ROWS = ("full", "masked")
+Margin = float | list[float] | tuple[float, ...]  # one for both ends of an interval, or [below, above]
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Plan:
     """An exponential and what it costs on rows of one kind.
 
     statistics_levels  levels of the circuit that are not the core's (see ``statistics_levels``)
-    levels             statistics_levels + levels of the core
+    levels             statistics_levels + levels of the core, on rows without padding columns: beside those, full
+                       rows take the masked circuit, and plan.json says under ``packing`` what that takes
     range              calibrated [lo, hi] of y, None where nothing was measured
     share_outside      share of calibrated entries outside the accuracy domain, None where not measured
     layers             where each layer has a plan of its own: those, by layer; the rest is then that of the
@@ -44,7 +48,7 @@ class Plan:
     share_outside: float | None = None
     layers: tuple[Plan, ...] = ()
     checkpoint: str | None = None
-    softmax: dict[str, Any] | None = field(default=None, hash=False)
+    softmax: Json | None = field(default=None, hash=False)
 
     @property
     def checked(self) -> str:
@@ -52,6 +56,7 @@ class Plan:
         return "coefficients" if self.checkpoint is None else "coefficients and checkpoint"
 
     def of(self, layer: int) -> Plan:
+        """The plan of a layer, which is this one where layers have none of their own."""
         return self.layers[layer] if self.layers else self
 
     def on(self, softmax: Softmax) -> Plan:
@@ -65,8 +70,9 @@ class Plan:
         levels, layers = statistics + self.exponential.levels, tuple(plan.on(softmax) for plan in self.layers)
         return replace(self, statistics_levels=statistics, levels=levels, layers=layers, softmax=described)
 
-    def to_json(self) -> dict[str, Any]:
-        own = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
+    def to_json(self) -> Json:
+        """What ``from_json`` reads, each layer's plan under ``plans``."""
+        layers = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {
             "exponential": self.exponential.to_json(),
             "rows": self.rows,
@@ -76,28 +82,25 @@ class Plan:
             "range": None if self.range is None else list(self.range),
             "tolerance": self.tolerance,
             "share_outside": self.share_outside,
-            **own,
+            **layers,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({} if self.softmax is None else {"softmax": self.softmax}),
         }
 
     @classmethod
-    def from_json(cls, data: Any, file: Any = "the plan") -> Plan:
+    def from_json(cls, data: object, file: object = "the plan") -> Plan:
         """The plan that to_json described; what it states is computed again from its coefficients.
 
         file names it in sentences. Raises UserError for what is no plan, and where the stated numbers are not those
         of the coefficients (see ``verified``), in whichever of its layers.
         """
         if not isinstance(data, dict):
-            raise UserError(f"a plan must be a JSON object, and is {data!r}")
+            raise UserError(f"a plan must be a JSON object, and is {shortened(data)}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
         rows, statistics = _statistics(exponential, data)
         range_ = None if data.get("range") is None else interval("range", numbers(data, "range", 2))
         share = None if data.get("share_outside") is None else number(data, "share_outside")
-        own = data.get("plans", [])
-        if not isinstance(own, list):
-            raise UserError(f"the plans of a plan must be a list, one a layer, and are {own!r}")
-        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(own))
+        layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(_of_layers(data, file)))
         plan = cls(
             exponential,
             rows,
@@ -114,11 +117,12 @@ class Plan:
         plan._repeats(data, file)
         return plan
 
-    def _repeats(self, data: dict[str, Any], file: Any) -> None:
+    def _repeats(self, data: Json, file: object) -> None:
         """UserError where the file says beside its coefficients something else than they say."""
         fit = self.exponential.fit
         assert fit is not None
-        said = {
+        # beside the exponential, and in it
+        computed: Json = {
             "method": self.exponential.method,
             "levels": self.levels,
             "ct_mults": self.ct_mults,
@@ -126,12 +130,9 @@ class Plan:
             "guard": fit.guard,
             "max_error": fit.max_error,
         }
-        own = data["exponential"]
-        for where, known in (
-            (data, said),
-            (own, {k: v for k, v in self.exponential.to_json().items() if k in ("k", "levels", "ct_mults")}),
-        ):
-            for key, value in known.items():
+        inner = {k: v for k, v in self.exponential.to_json().items() if k in ("k", "levels", "ct_mults")}
+        for where, figures in ((data, computed), (data["exponential"], inner)):
+            for key, value in figures.items():
                 if key in where and not _alike(where[key], value):
                     raise UserError(
                         f"{file} states {key} {where[key]}, and its exponential has {value}: it was "
@@ -145,16 +146,30 @@ class Plan:
             )
 
 
-def _alike(stated: Any, known: Any) -> bool:
+def _of_layers(data: Json, file: object) -> list[Json]:
+    """The plans of the layers as JSON, none for one plan; UserError for more than LAYERS, or for plans within them."""
+    plans = data.get("plans", [])
+    if not isinstance(plans, list):
+        raise UserError(f"the plans of a plan must be a list, one a layer, and are {shortened(plans)}")
+    if len(plans) > LAYERS:
+        raise UserError(f"{file} may hold {LAYERS} layers at most, and holds {len(plans)}")
+    for layer, plan in enumerate(plans):
+        if isinstance(plan, dict) and plan.get("plans"):
+            raise UserError(f"{file} (layer {layer}) is the plan of one layer, and holds plans of others")
+    return plans
+
+
+def _alike(stated: object, value: str | float | tuple[float, float]) -> bool:
     """Whether a field of a file has a value, numbers to within rounding."""
-    if isinstance(known, tuple):
-        return isinstance(stated, list | tuple) and len(stated) == len(known) and all(map(_alike, stated, known))
-    if isinstance(known, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
-        return bool(stated == known)
-    return math.isclose(stated, known, rel_tol=ROUNDING)
+    if isinstance(value, tuple):
+        return isinstance(stated, list | tuple) and len(stated) == len(value) and all(map(_alike, stated, value))
+    if isinstance(value, str) or isinstance(stated, bool) or not isinstance(stated, int | float):
+        return bool(stated == value)
+    return math.isclose(stated, value, rel_tol=ROUNDING)
 
 
 def cost(plan: Plan) -> tuple[int, int, float]:
+    """What plans are ordered by: levels, then multiplications, then error."""
     return plan.levels, plan.ct_mults, error_of(plan)
 
 
@@ -181,18 +196,19 @@ def statistics_levels(rows: str, exponential: Exponential, softmax: ExponentialS
     return levels_of(exponential, rows, softmax) - exponential.levels
 
 
-def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> dict[str, Any] | None:
+def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> Json | None:
     """The softmax as JSON, where its circuit takes other levels than CGF-softmax of two cumulants; else None."""
     alike = levels_of(exponential, rows, softmax) == levels_of(exponential, rows)
     return None if alike else softmax.to_json()
 
 
-def one_of_rows(rows: Any) -> None:
+def one_of_rows(rows: object) -> None:
+    """UserError for what is no kind of rows."""
     if rows not in ROWS:
         raise UserError(f"rows must be full or masked, and is {rows!r}")
 
 
-def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, int]:
+def _statistics(exponential: Exponential, data: Json) -> tuple[str, int]:
     """(rows, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
 
     2 on full rows are those of a circuit that does not fold.
@@ -205,18 +221,19 @@ def _statistics(exponential: Exponential, data: dict[str, Any]) -> tuple[str, in
                 f"and {statistics!r}"
             )
         return rows, statistics
-    own = softmax_from_json(data["softmax"])
-    if not isinstance(own, ExponentialSoftmax):
-        raise UserError(f"softmax '{own.name}' has no exponential to plan, and a plan says that it is made for it")
-    counted = statistics_levels(str(rows), exponential, own)
+    softmax = softmax_from_json(data["softmax"])
+    if not isinstance(softmax, ExponentialSoftmax):
+        raise UserError(f"softmax '{softmax.name}' has no exponential to plan, and a plan says that it is made for it")
+    counted = statistics_levels(str(rows), exponential, softmax)
     if statistics != counted:
         raise UserError(
-            f"a plan for softmax '{own.name}' needs {counted} statistics_levels on {rows} rows, and has {statistics!r}"
+            f"a plan for softmax '{softmax.name}' needs {counted} statistics_levels on {rows} rows, and has "
+            f"{statistics!r}"
         )
     return str(rows), counted
 
 
-def stretched(interval: Interval, margin: Any) -> Interval:
+def stretched(interval: Interval, margin: Margin) -> Interval:
     """A calibrated interval that reaches to 0 on both sides, with room around it: margin, or [below, above].
 
     A polynomial's guard ends near ln of the bound above (12.5 at 2^18), and costs a level a doubling below: rare

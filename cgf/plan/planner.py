@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from cgf.approx.exponential import Fit, Interval
 from cgf.checks import share
 from cgf.errors import UserError
 from cgf.former import PLAN_SCHEMA
+from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, merged, union
-from cgf.plan.choose import choose, listed_for
+from cgf.plan.choose import candidates_for, choose
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes, table_of
-from cgf.plan.pareto import Row, check_objective, front, least_levels, needs, pick, rows
-from cgf.plan.plan import Plan, by_layer, stretched
+from cgf.plan.pareto import CostedPlan, check_objective, costed_plans, least_levels, needs, pareto_front, pick
+from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
 
 Requests = Callable[[Interval, Interval], Request]  # of a range and a domain, on rows and a softmax that are settled
@@ -28,15 +28,15 @@ class ParetoSet:
 
     request: Request
     objective: str
-    feasible: list[Row]
-    picked: Row
+    feasible: list[CostedPlan]
+    picked: CostedPlan
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What pareto.json holds, run info apart."""
         return {
             "objective": self.objective,
             "picked": self.picked.to_json(),
-            "front": [row.to_json() for row in front(self.feasible)],
+            "front": [row.to_json() for row in pareto_front(self.feasible)],
             "feasible": [row.to_json() for row in self.feasible],
             "range": self.request.range,
             "tolerance": self.request.tolerance,
@@ -60,9 +60,9 @@ class Planner:
     method: str
     degree: int | None = None
     k: int | None = None
-    domain: Any = None
+    domain: Interval | None = None
     outside: float = 0.0
-    margin: Any = 1.0
+    margin: Margin = 1.0
     objective: str = "levels"
     pareto: bool = True
     per_layer: bool = False
@@ -76,7 +76,7 @@ class Planner:
             raise UserError("objective=seconds chooses from the Pareto set: it needs pareto=true")
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Planner:
+    def of(cls, config: Json) -> Planner:
         """As configs/plan.yaml says; reads the table of operation times. UserError for settings that clash."""
         _check_target(config)
         approx, cache = config["approx"], config["cache"]
@@ -98,9 +98,9 @@ class Planner:
 
     def pareto_set(self, request: Request) -> ParetoSet:
         """UserError where no exponential serves the request."""
-        listed = listed_for(request, self.method, self.degree, self.k)
-        found = rows(request, listed, self.times, self.cache)
-        return ParetoSet(request, self.objective, found, pick(found, self.objective))
+        listed = candidates_for(request, self.method, self.degree, self.k)
+        costed = costed_plans(request, listed, self.times, self.cache)
+        return ParetoSet(request, self.objective, costed, pick(costed, self.objective))
 
     def request(self, layers: list[Calibration], requests: Requests) -> Request:
         """What is asked for layers that share a plan."""
@@ -131,7 +131,7 @@ class Planner:
             return self._chosen(request)
         if self.objective == "seconds":
             return self.pareto_set(request).picked.plan
-        return least_levels(request, listed_for(request, self.method, self.degree, self.k), self.cache)
+        return least_levels(request, candidates_for(request, self.method, self.degree, self.k), self.cache)
 
 
 def share_outside(plan: Plan, layers: list[Calibration]) -> float:
@@ -151,15 +151,18 @@ def _check_guard(plan: Plan, layer: Calibration) -> None:
 
 
 def fit_of(plan: Plan) -> Fit:
+    """What is known of its exponential, which a planner has always fitted."""
     fit = plan.exponential.fit
-    assert fit is not None  # whatever a planner chooses was fitted
+    assert fit is not None
     return fit
 
 
-def content(plan: Plan, request: Request) -> dict[str, Any]:
+def content(plan: Plan, request: Request) -> Json:
     """What plan.json says of a plan on the rows of the request; what was measured for it comes beside it.
 
-    ring_slots: of the smallest ring that holds the plan on these rows; packing: how they lie in ciphertexts there.
+    ring_slots: of the smallest ring that holds the plan on these rows. packing: how they lie in ciphertexts there, and
+    the levels that their circuits take. Those are more than the plan's where full rows are packed with padding columns,
+    beside which the masked circuit stands.
     """
     blocks, fit = needs(request, plan.exponential), fit_of(plan)
     return {
@@ -170,6 +173,8 @@ def content(plan: Plan, request: Request) -> dict[str, Any]:
             **_shape(request),
             "columns_a_ciphertext": max(n.layout.columns_per_ct for n in blocks),
             "ciphertexts": sum(n.layout.ciphertexts for n in blocks),
+            "padding_columns": max(n.layout.padding_columns for n in blocks),
+            "levels": max(n.levels for n in blocks),
         },
         "method": plan.exponential.method,
         "domain": fit.domain,
@@ -178,11 +183,22 @@ def content(plan: Plan, request: Request) -> dict[str, Any]:
     }
 
 
-def _shape(request: Request) -> dict[str, Any]:
+def levels_told(plan: Plan, stated: Json) -> str:
+    """The levels of a plan in words, and those of its packing (``content``) where they differ."""
+    packing = stated["packing"]
+    if packing["levels"] == plan.levels:
+        return f"{plan.levels} levels"
+    return (
+        f"{plan.levels} levels ({packing['levels']} as {packing['rows']} rows of {packing['columns']} are packed, with "
+        f"{packing['padding_columns']} padding columns)"
+    )
+
+
+def _shape(request: Request) -> Json:
     return {"rows": request.rows, "columns": request.columns, "mask": request.mask}
 
 
-def _check_target(config: dict[str, Any]) -> None:
+def _check_target(config: Json) -> None:
     """UserError unless the settings name a checkpoint or a range, and nothing that belongs to the other."""
     if config["ckpt"] is None and config["range"] is None:
         raise UserError("a plan needs ckpt=PATH, or range=[LO,HI] for a table alone, and neither was given")

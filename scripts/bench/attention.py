@@ -22,7 +22,7 @@ def main(cfg: DictConfig) -> None:
     out = result_file(cfg.out)
     times = None if cfg.times is None else OpTimes.from_json(read_json(cfg.times))
     softmax, make_owner, found = CGF(), build(cfg.he.owner), []
-    softmax.exponential = fit.chain(*cfg.domain, cfg.k)
+    softmax.exponential = fit.chain(float(cfg.domain[0]), float(cfg.domain[1]), cfg.k)
     for values in cfg.shapes:
         shape = Shape(*values)
         row = measured(shape, softmax, make_owner, cfg.memory_mib, times, cfg.seed)

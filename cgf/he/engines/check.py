@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine, Owner
+from cgf.he.engines.engine import Ciphertext, Engine, Operand, Owner
 from cgf.he.engines.rules import Wrapper
 
 
@@ -63,7 +62,7 @@ class Checking(Wrapper):
     def polynomials(self, ct: Pair) -> int:
         return self.first.polynomials(ct.first)
 
-    def _apply(self, name: str, *operands: Any) -> Any:
+    def _apply(self, name: str, *operands: Operand) -> Pair | list[Pair]:
         first = getattr(self.first, name)(*(_side(x, "first") for x in operands))
         second = getattr(self.second, name)(*(_side(x, "second") for x in operands))
         if name == "bootstrap":
@@ -93,7 +92,7 @@ class Checking(Wrapper):
         return real + 1j * imaginary
 
 
-def _side(operand: Any, side: str) -> Any:
+def _side(operand: Operand, side: str) -> Operand:
     """What one of the two engines takes: its own ciphertexts of pairs, alone or in a list, else the same."""
     if isinstance(operand, list | tuple):
         return [getattr(pair, side) for pair in operand]

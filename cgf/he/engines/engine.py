@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
 from cgf.errors import UserError
 
-Ciphertext = Any
+Ciphertext = (
+    Any  # an engine's own object: SimCiphertext, desilofhe.Ciphertext, openfhe.Ciphertext, what a wrapper makes
+)
+Public = int | float | np.ndarray | np.number  # an operand in the clear
+Operand = Any  # a Ciphertext or a Public
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def ring_for(levels: int, rings: tuple[Ring, ...] = RINGS) -> Ring:
     raise UserError(f"the circuit needs {levels} levels, and the largest ring holds {rings[-1].max_level}")
 
 
-def rings_of(make_owner: Any) -> tuple[Ring, ...]:
+def rings_of(make_owner: Callable[..., Owner]) -> tuple[Ring, ...]:
     """The rings that an owner class states as ``rings``, also where a partial or a function hands it out.
 
     With a bootstrap key there is one: the library builds it in no other.
@@ -73,13 +77,13 @@ class Library:
     noise: float
 
 
-def library_of(make_owner: Any) -> Library | None:
+def library_of(make_owner: Callable[..., Owner]) -> Library | None:
     """The library that an owner class states, also where partials hand it out, lanes their inner one; None: none."""
     inner = getattr(make_owner, "keywords", {}).get("make_owner", make_owner)
     return getattr(inner, "library", getattr(getattr(inner, "func", None), "library", None))
 
 
-def named(engine: Any, make_owner: Any) -> Library:
+def named(engine: object, make_owner: Callable[..., Owner]) -> Library:
     """The library of an owner. UserError where the setting he.engine names another, or the owner states none."""
     library = library_of(make_owner)
     if library is None:
@@ -95,7 +99,8 @@ def named(engine: Any, make_owner: Any) -> Library:
 PUBLIC = (int, float, np.ndarray, np.number)
 
 
-def is_public(operand: Any) -> bool:
+def is_public(operand: Operand) -> bool:
+    """Whether an operand is in the clear: a number or a vector."""
     return isinstance(operand, PUBLIC)
 
 
@@ -115,23 +120,32 @@ class Engine(Protocol):
     pairs: bool  # slots are complex, so that two real results can share a ciphertext
     refreshed: int | None  # level after a bootstrap; None: this engine cannot bootstrap
 
-    def level(self, ct: Ciphertext) -> int: ...
+    def level(self, ct: Ciphertext) -> int:
+        """The products that a ciphertext has left."""
 
-    def polynomials(self, ct: Ciphertext) -> int: ...
+    def polynomials(self, ct: Ciphertext) -> int:
+        """2, or 3 after a product of ciphertexts."""
 
-    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+    def add(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext:
+        """a + b, slot by slot; no level."""
 
-    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext: ...
+    def sub(self, a: Ciphertext, b: Ciphertext | float | np.ndarray) -> Ciphertext:
+        """a - b, slot by slot; no level."""
 
-    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext: ...
+    def mul(self, a: Ciphertext, b: Ciphertext | float | int | np.ndarray) -> Ciphertext:
+        """a b, slot by slot; one level, but none where b is an int."""
 
-    def square(self, a: Ciphertext) -> Ciphertext: ...
+    def square(self, a: Ciphertext) -> Ciphertext:
+        """a^2, slot by slot; one level, for less time than ``mul`` takes."""
 
-    def relinearize(self, a: Ciphertext) -> Ciphertext: ...
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
+        """The same slots in two polynomials, from three."""
 
-    def rotate(self, a: Ciphertext, step: int) -> Ciphertext: ...
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        """Slot i + step to slot i, with the key of that step."""
 
-    def times_i(self, a: Ciphertext) -> Ciphertext: ...
+    def times_i(self, a: Ciphertext) -> Ciphertext:
+        """i a, slot by slot; no level."""
 
     def conjugate(self, a: Ciphertext) -> Ciphertext:
         """The complex conjugate of each slot, two polynomials; needs complex slots and a conjugation key."""
@@ -149,13 +163,15 @@ class Engine(Protocol):
 class Portable(Engine, Protocol):
     """An engine whose ciphertexts go to other engines of the same size and secret, as bytes."""
 
-    def dump(self, ct: Ciphertext) -> bytes: ...
+    def dump(self, ct: Ciphertext) -> bytes:
+        """A ciphertext as bytes."""
 
-    def load(self, data: bytes) -> Ciphertext: ...
+    def load(self, data: bytes) -> Ciphertext:
+        """The ciphertext of such bytes."""
 
 
-class Owner(Protocol):
-    """The party that owns the secret key: encrypts, decrypts, and makes the keys that it grants."""
+class KeyHolder(Protocol):
+    """Whoever encrypts, and decrypts with the secret key."""
 
     slots: int
     max_level: int
@@ -163,7 +179,10 @@ class Owner(Protocol):
     pairs: bool  # slots are complex
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
-        """Values (at most slots,), real, or complex where slots are; the rest of the slots holds 0."""
+        """At most ``slots`` numbers at a level of 0 to max_level; the other slots are zero.
+
+        They are real, or complex where slots are (``pairs``).
+        """
 
     def decrypt(self, ct: Ciphertext) -> np.ndarray:
         """The real parts (slots,) of two or three polynomials, which stay as they are."""
@@ -171,25 +190,52 @@ class Owner(Protocol):
     def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
         """Real and imaginary parts (slots,)."""
 
+
+class Owner(KeyHolder, Protocol):
+    """The party that owns the secret key: encrypts, decrypts, and makes the keys that it grants."""
+
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> Engine:
         """An engine with the keys for exactly these rotation steps, and for conjugation where it is asked for."""
 
 
-def encrypt_all(owner: Owner, vectors: Sequence[np.ndarray], level: int) -> list[Ciphertext]:
+class PortableOwner(Owner, Protocol):
+    """An owner that another one of the same size can share its secret with, so that they share ciphertexts."""
+
+    def dump_secret(self) -> bytes:
+        """The secret key as bytes, which the other one is made with."""
+
+    def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> Portable:
+        """As Owner.evaluator."""
+
+
+def encrypt_all(owner: KeyHolder, vectors: Sequence[np.ndarray], level: int) -> list[Ciphertext]:
     """A ciphertext a vector; side by side where the owner can."""
     several = getattr(owner, "encrypt_all", None)
     return [owner.encrypt(v, level) for v in vectors] if several is None else several(vectors, level)
 
 
-def decrypt_all(owner: Owner, cts: Sequence[Ciphertext], pairs: bool = False) -> list[Any]:
+@overload
+def decrypt_all(owner: KeyHolder, cts: Sequence[Ciphertext], pairs: Literal[False] = False) -> list[np.ndarray]: ...
+
+
+@overload
+def decrypt_all(
+    owner: KeyHolder, cts: Sequence[Ciphertext], pairs: Literal[True]
+) -> list[tuple[np.ndarray, np.ndarray]]: ...
+
+
+def decrypt_all(
+    owner: KeyHolder, cts: Sequence[Ciphertext], pairs: bool = False
+) -> list[np.ndarray] | list[tuple[np.ndarray, np.ndarray]]:
     """The slots of each ciphertext, or their real and imaginary parts; side by side where the owner can."""
     several = getattr(owner, "decrypt_all", None)
     if several is not None:
-        return several(cts, pairs)
-    return [owner.decrypt_pair(ct) if pairs else owner.decrypt(ct) for ct in cts]
+        together: list[np.ndarray] | list[tuple[np.ndarray, np.ndarray]] = several(cts, pairs)
+        return together
+    return [owner.decrypt_pair(ct) for ct in cts] if pairs else [owner.decrypt(ct) for ct in cts]
 
 
-def finish(engine: Any, cts: Sequence[Ciphertext]) -> Counter[str] | None:
+def finish(engine: Engine, cts: Sequence[Ciphertext]) -> Counter[str] | None:
     """Runs what an engine has only noted so far; its seconds by operation, None for an engine that notes nothing.
 
     Ciphertexts other than ``cts`` are forgotten.

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import RINGS, Owner, Portable, Ring, rings_of
+from cgf.he.engines.engine import RINGS, Ciphertext, Operand, Portable, PortableOwner, Ring, decrypt_all, rings_of
 from cgf.he.engines.rules import Wrapper, need_bootstrap
 from cgf.he.engines.schedule import ScheduledTask, list_schedule
 from cgf.he.engines.sim import OneSlot, SimCiphertext
@@ -27,19 +27,22 @@ from cgf.he.engines.sim import OneSlot, SimCiphertext
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
 SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}
 TRANSFER = 0.05
+T = TypeVar("T")
+Slots = np.ndarray | tuple[np.ndarray, np.ndarray]  # (slots,), or real and imaginary parts
 
 
 @dataclass(eq=False)
 class DeferredOperation(ScheduledTask):
     """A ciphertext of LanesEngine: the operation that makes it, its level and polynomials, later the ciphertext."""
 
+    needs: tuple[DeferredOperation, ...]
     operation: str = ""
-    operands: tuple[Any, ...] = ()
+    operands: tuple[Operand, ...] = ()
     shadow: SimCiphertext | None = None
     engine: LanesEngine | None = None
     sent: bool = False  # another lane needs it
     users: int = 0  # of this run, that have not had it yet
-    copies: dict[int, Any] = field(default_factory=dict, repr=False)  # lane -> ciphertext
+    copies: dict[int, Ciphertext] = field(default_factory=dict, repr=False)  # lane -> ciphertext
     data: bytes | None = field(default=None, repr=False)
     done: threading.Event = field(default_factory=threading.Event, repr=False)
 
@@ -70,7 +73,7 @@ class LanesEngine(Wrapper):
         assert ct.shadow is not None
         return ct.shadow
 
-    def _apply(self, operation: str, *operands: Any) -> DeferredOperation:
+    def _apply(self, operation: str, *operands: Operand) -> DeferredOperation:
         """Notes an operation."""
         if operation == "bootstrap":
             need_bootstrap(self.refreshed)
@@ -104,12 +107,12 @@ class LanesEngine(Wrapper):
         order = list_schedule(tasks, len(self._lanes), TRANSFER)
         for task in tasks:
             for need in task.needs:
-                need.sent = need.sent or need.worker != task.worker  # type: ignore[attr-defined]
-                need.users += forget  # type: ignore[attr-defined]
+                need.sent = need.sent or need.worker != task.worker
+                need.users += forget
         for result in results:
             result.users += forget  # never the last
-        for need in {n for t in tasks for n in t.needs if n.done.is_set() and n.sent}:  # type: ignore[attr-defined]
-            self._send(need)  # type: ignore[arg-type]
+        for need in {n for t in tasks for n in t.needs if n.done.is_set() and n.sent}:
+            self._send(need)
         failed: list[BaseException] = []
         threads = [
             threading.Thread(target=self._run, args=(lane, todo, tasks, spent, failed))
@@ -126,7 +129,7 @@ class LanesEngine(Wrapper):
     def _run(
         self,
         lane: int,
-        todo: list[Any],
+        todo: list[DeferredOperation],
         tasks: list[DeferredOperation],
         spent: Counter[str],
         failed: list[BaseException],
@@ -149,7 +152,7 @@ class LanesEngine(Wrapper):
         with self._lock:
             spent.update(engine.seconds)
 
-    def _used(self, needs: tuple[Any, ...]) -> None:
+    def _used(self, needs: tuple[DeferredOperation, ...]) -> None:
         """One use less to come of each; without forget there is nothing to count down."""
         with self._lock:
             for ct in needs:
@@ -163,7 +166,7 @@ class LanesEngine(Wrapper):
         if ct.data is None:
             ct.data = self._lanes[ct.worker].dump(ct.copies[ct.worker])
 
-    def _fetch(self, ct: DeferredOperation, lane: int) -> Any:
+    def _fetch(self, ct: DeferredOperation, lane: int) -> Ciphertext:
         if lane not in ct.copies:
             ct.done.wait()
             if lane not in ct.copies and ct.data is not None:
@@ -175,7 +178,7 @@ def _in_order(results: Sequence[DeferredOperation]) -> list[DeferredOperation]:
     """What was not run yet, each after what it needs; without recursion: circuits are deep."""
     seen: set[int] = set()
     order: list[DeferredOperation] = []
-    stack: list[tuple[Any, bool]] = [(r, False) for r in reversed(results)]
+    stack: list[tuple[DeferredOperation, bool]] = [(r, False) for r in reversed(results)]
     while stack:
         task, open_ = stack.pop()
         if open_:
@@ -194,14 +197,14 @@ class LanesOwner:
     lanes       how many; each takes the memory of an engine and its keys. None: every core this process may use
     """
 
-    def __init__(self, max_level: int, make_owner: Callable[..., Any], lanes: int | None = None) -> None:
+    def __init__(self, max_level: int, make_owner: Callable[..., PortableOwner], lanes: int | None = None) -> None:
         lanes = len(os.sched_getaffinity(0)) if lanes is None else lanes
         if not isinstance(lanes, int) or lanes < 1:
             raise UserError(f"lanes must be a whole number of at least 1, and {lanes!r} was given")
         first = make_owner(max_level=max_level)
         others = [make_owner(max_level=max_level, secret=first.dump_secret()) for _ in range(lanes - 1)]
-        self._owners: list[Owner] = [first, *others]
-        self.library = first.library
+        self._owners: list[PortableOwner] = [first, *others]
+        self.library, self.pairs = first.library, first.pairs
         self.max_level, self.slots, self.rings, self._next = max_level, first.slots, rings_of(make_owner), 0
 
     def encrypt(self, values: np.ndarray, level: int) -> DeferredOperation:
@@ -221,33 +224,33 @@ class LanesOwner:
         shares = self._side_by_side(lambda lane: [self._encrypted(v, level, lane) for v in vectors[lane::count]])
         return [shares[i % count][i // count] for i in range(len(vectors))]
 
-    def decrypt_all(self, cts: Sequence[DeferredOperation], pairs: bool = False) -> list[Any]:
+    def decrypt_all(self, cts: Sequence[DeferredOperation], pairs: bool = False) -> list[Slots]:
         """The slots of each, or their real and imaginary parts, every lane in a thread of its own."""
         if waiting := [ct for ct in cts if not ct.done.is_set()]:
             assert waiting[0].engine is not None
             waiting[0].engine.wait(waiting)
-        own = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
+        places = [[i for i, ct in enumerate(cts) if ct.worker == lane] for lane in range(len(self._owners))]
 
-        def opened(lane: int) -> list[Any]:
+        def opened(lane: int) -> list[Slots]:
             owner = self._owners[lane]
-            one = owner.decrypt_pair if pairs else owner.decrypt
-            return [one(cts[i].copies[lane]) for i in own[lane]]
+            one: Callable[[Ciphertext], Slots] = owner.decrypt_pair if pairs else owner.decrypt
+            return [one(cts[i].copies[lane]) for i in places[lane]]
 
         shares = self._side_by_side(opened)
-        found = {i: slots for lane in zip(own, shares, strict=True) for i, slots in zip(*lane, strict=True)}
-        return [found[i] for i in range(len(cts))]
+        slots_of = {i: slots for lane in zip(places, shares, strict=True) for i, slots in zip(*lane, strict=True)}
+        return [slots_of[i] for i in range(len(cts))]
 
-    def _side_by_side(self, work: Callable[[int], list[Any]]) -> list[list[Any]]:
+    def _side_by_side(self, work: Callable[[int], list[T]]) -> list[list[T]]:
         with ThreadPoolExecutor(len(self._owners)) as pool:
             return list(pool.map(work, range(len(self._owners))))
 
     def decrypt(self, ct: DeferredOperation) -> np.ndarray:
-        return self.decrypt_all([ct])[0]
+        return decrypt_all(self, [ct])[0]
 
     def decrypt_pair(self, ct: DeferredOperation) -> tuple[np.ndarray, np.ndarray]:
-        return self.decrypt_all([ct], pairs=True)[0]
+        return decrypt_all(self, [ct], pairs=True)[0]
 
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> LanesEngine:
         if conjugation:
             raise UserError("lanes do not run conjugate: whole attention needs he=desilo, with he.workers for cores")
-        return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)  # type: ignore[misc]
+        return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)

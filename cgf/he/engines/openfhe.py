@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Library, Ring, is_public, ring_for
+from cgf.he.engines.engine import Library, Operand, Ring, is_public, ring_for
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, check_fits, need_pairs
 
 # OpenFHE's own objects, which state no types
@@ -177,19 +177,19 @@ class OpenFHEEngine(CheckedEngine):
     def polynomials(self, ct: Ct) -> int:
         return int(ct.NumberCiphertextElements())
 
-    def _operand(self, a: Ct, b: Any) -> Any:
+    def _operand(self, a: Ct, b: Operand) -> Operand:
         """What the library's sums and products take: a vector encoded at the level of a, a number as float."""
         if isinstance(b, np.ndarray):
             return _encode(self._context, b, int(a.GetLevel()))
         return float(b) if isinstance(b, int | float | np.number) else b
 
-    def _add(self, a: Ct, b: Any) -> Ct:
+    def _add(self, a: Ct, b: Operand) -> Ct:
         return self._context.EvalAdd(a, self._operand(a, b))
 
-    def _sub(self, a: Ct, b: Any) -> Ct:
+    def _sub(self, a: Ct, b: Operand) -> Ct:
         return self._context.EvalSub(a, self._operand(a, b))
 
-    def _mul(self, a: Ct, b: Any) -> Ct:
+    def _mul(self, a: Ct, b: Operand) -> Ct:
         if isinstance(b, int):
             product = self._context.EvalMultNoCheck(a, abs(b))  # by the number itself, not by its encoding
             return product if b >= 0 else self._context.EvalNegate(product)

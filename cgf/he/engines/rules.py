@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, is_public
+from cgf.he.engines.engine import Ciphertext, Operand, Public, is_public
 
 
 class OutOfLevels(UserError):
@@ -17,36 +16,42 @@ class OutOfLevels(UserError):
 
 
 def need_level(level: int, max_level: int) -> None:
+    """OutOfLevels where a product has none to take."""
     if level < 1:
         raise OutOfLevels(f"a multiplication needs a level, and the ciphertext has none of {max_level} left")
 
 
 def need_polynomials(have: int, need: int, what: str) -> None:
+    """UserError for a ciphertext of more or fewer polynomials than ``what`` takes."""
     if have != need:
         raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
 
 
 def need_pairs(pairs: bool) -> None:
+    """UserError where slots are real."""
     if not pairs:
         raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
 
 
 def need_complex(pairs: bool) -> None:
+    """UserError where slots are real."""
     if not pairs:
         raise UserError("encryption of complex numbers needs complex slots, and this engine has real ones")
 
 
 def need_conjugation(conjugates: bool) -> None:
+    """UserError for an engine without a conjugation key."""
     if not conjugates:
         raise UserError("a conjugation needs its key, and the engine has none")
 
 
 def need_bootstrap(refreshed: int | None) -> None:
+    """UserError for an engine that cannot refresh a ciphertext."""
     if refreshed is None:
         raise UserError("a bootstrap needs an engine built with bootstrap keys, and this one has none")
 
 
-def need_size(values: Any, most: float, what: str) -> None:
+def need_size(values: Public, most: float, what: str) -> None:
     """UserError for a NaN, an infinity or a size beyond ``most``: libraries make other numbers of them, silently.
 
     An infinity makes desilofhe 2.0.0 take memory until there is none.
@@ -91,13 +96,13 @@ class CheckedEngine:
     def polynomials(self, ct: Ciphertext) -> int:
         raise NotImplementedError
 
-    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._add(a, b)
 
-    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._sub(a, b)
 
-    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         if isinstance(b, int):  # a product with an integer is a sum of copies: no level
             return self._mul(a, b)
         if not is_public(b):
@@ -152,37 +157,37 @@ class CheckedEngine:
 
     # -- the bare operations ---------------------------------------------------------------------
 
-    def _add(self, a: Any, b: Any) -> Any:
+    def _add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _sub(self, a: Any, b: Any) -> Any:
+    def _sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _mul(self, a: Any, b: Any) -> Any:
+    def _mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         raise NotImplementedError
 
-    def _square(self, a: Any) -> Any:
+    def _square(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _relinearize(self, a: Any) -> Any:
+    def _relinearize(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _rotate(self, a: Any, step: int) -> Any:
+    def _rotate(self, a: Ciphertext, step: int) -> Ciphertext:
         raise NotImplementedError
 
-    def _times_i(self, a: Any) -> Any:
+    def _times_i(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _conjugate(self, a: Any) -> Any:
+    def _conjugate(self, a: Ciphertext) -> Ciphertext:
         raise NotImplementedError
 
-    def _prepare(self, a: Any) -> Any:
+    def _prepare(self, a: Ciphertext) -> Ciphertext:
         return a
 
-    def _dot(self, a: Sequence[Any], b: Sequence[Any]) -> Any:
+    def _dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
         raise NotImplementedError
 
-    def _bootstrap(self, cts: Sequence[Any]) -> list[Any]:
+    def _bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         raise NotImplementedError
 
 
@@ -205,7 +210,7 @@ class CheckedOwner:
         """The largest size of a number that can be encrypted at a level."""
         return sys.float_info.max
 
-    def _encrypt(self, values: np.ndarray, level: int) -> Any:
+    def _encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
         raise NotImplementedError
 
 
@@ -217,17 +222,17 @@ class Wrapper:
     pairs: bool
     refreshed: int | None
 
-    def _apply(self, name: str, *operands: Any) -> Any:
-        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its one operand."""
+    def _apply(self, name: str, *operands: Operand) -> Ciphertext:
+        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its operand, and its result."""
         raise NotImplementedError
 
-    def add(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("add", a, b)
 
-    def sub(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("sub", a, b)
 
-    def mul(self, a: Ciphertext, b: Any) -> Ciphertext:
+    def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self._apply("mul", a, b)
 
     def square(self, a: Ciphertext) -> Ciphertext:
@@ -252,4 +257,5 @@ class Wrapper:
         return self._apply("dot", list(a), list(b))
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
-        return self._apply("bootstrap", cts)
+        fresh: list[Ciphertext] = self._apply("bootstrap", cts)
+        return fresh

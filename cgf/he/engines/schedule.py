@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 
 @dataclass(eq=False)
@@ -23,7 +24,10 @@ class ScheduledTask:
     rank: float = field(default=0.0, repr=False)
 
 
-def list_schedule(tasks: Sequence[ScheduledTask], workers: int, transfer: float) -> list[list[ScheduledTask]]:
+T = TypeVar("T", bound=ScheduledTask)
+
+
+def list_schedule(tasks: Sequence[T], workers: int, transfer: float) -> list[list[T]]:
     """Tasks in order for each worker; ``tasks`` come in an order in which each follows what it needs.
 
     The task with the longest way to the end goes first, to the worker that finishes it earliest; a result
@@ -32,7 +36,7 @@ def list_schedule(tasks: Sequence[ScheduledTask], workers: int, transfer: float)
     deadlock. Source: heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002), on equal workers.
     """
     inside = set(map(id, tasks))
-    users: dict[int, list[ScheduledTask]] = {id(t): [] for t in tasks}
+    users: dict[int, list[T]] = {id(t): [] for t in tasks}
     waits: dict[int, int] = {}
     for task in tasks:
         mine = [n for n in task.needs if id(n) in inside]
@@ -44,7 +48,8 @@ def list_schedule(tasks: Sequence[ScheduledTask], workers: int, transfer: float)
     number = {id(t): i for i, t in enumerate(tasks)}
     ready = [(-t.rank, number[id(t)], t) for t in tasks if not waits[id(t)]]
     heapq.heapify(ready)
-    free, order = [0.0] * workers, [[] for _ in range(workers)]  # type: ignore[var-annotated]
+    free = [0.0] * workers
+    order: list[list[T]] = [[] for _ in range(workers)]
     while ready:
         task = heapq.heappop(ready)[2]
         task.finish, task.worker = min((_finish(task, w, free[w], transfer, inside), w) for w in range(workers))

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Library, Ring, ring_for
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Library, Public, Ring, ring_for
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner
 
 ABOVE = 2.0**40  # a level is a prime of 40 bits more
-Public = int | float | np.ndarray | np.number  # an operand in the clear
 
 
 @dataclass(frozen=True)
 class SimCiphertext:
+    """What a ciphertext holds, in the clear, with its level and polynomials."""
+
     values: np.ndarray  # (slots,) float64, or complex128 after a product with i
     level: int
     polynomials: int = 2
@@ -121,7 +122,8 @@ class SimEngine(CheckedEngine):
         return pickle.dumps(ct)
 
     def load(self, data: bytes) -> SimCiphertext:
-        return pickle.loads(data)
+        ct: SimCiphertext = pickle.loads(data)
+        return ct
 
 
 class OneSlot(SimEngine):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cgf.approx.exponential import Interval
 
+REACH_BITS = 40  # scores beyond 2^40 come from weights that were ruined before: nothing is encrypted of them
 TWICE = 2.0  # beyond twice its largest size on the domain a polynomial grows as its degree says, and no result holds
 
 

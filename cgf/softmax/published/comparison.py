@@ -11,7 +11,7 @@ from cgf.approx.exponential import square
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
-from cgf.softmax.published.base import Published
+from cgf.softmax.published.base import REACH_BITS, Published
 from cgf.softmax.published.standard import scaled
 from cgf.softmax.value import Value
 
@@ -28,7 +28,8 @@ class Comparison(Published):
     rounds of it; domain extension x <- x - 4 x^3 / (27 r^2 4^i), i = extensions - 1 .. 0, then its correction of
     degree 5; exp of degree 8 on [-radius, 0] / 8, squared three times; Goldschmidt on [1, n]. Scores far below
     the maximum end near -radius, so weights below about exp(-radius) come out as that. Bootstraps where levels
-    run out. Source: HETAL, Lee et al., ICML 2023; comparison: Cheon et al., Asiacrypt 2020.
+    run out. Raises UserError for R above 2^40. Source: HETAL, Lee et al., ICML 2023; comparison: Cheon et al.,
+    Asiacrypt 2020.
     """
 
     name: ClassVar[str] = "hetal"
@@ -44,10 +45,16 @@ class Comparison(Published):
     iterations: int = 8
 
     def __post_init__(self) -> None:
-        if self.radius <= 0 or self.extensions < 0 or self.gs < 0 or self.fs < 1 or self.n < 1:
+        if not self.radius > 0 or self.extensions < 0 or self.gs < 0 or self.fs < 1 or self.n < 1:
             raise UserError(
                 f"hetal needs radius > 0, extensions >= 0, gs >= 0, fs >= 1 and n >= 1, and has "
                 f"{self.radius}, {self.extensions}, {self.gs}, {self.fs}, {self.n}"
+            )
+        # in this order: the last of them overflows where one of the others holds
+        if self.radius > 2**REACH_BITS or self.extensions > 2 * REACH_BITS or self.half_width > 2**REACH_BITS:
+            raise UserError(
+                f"hetal needs scores within 2^{REACH_BITS}, radius 2^extensions / 2, and has radius {self.radius} and "
+                f"{self.extensions} extensions"
             )
 
     @property

@@ -11,7 +11,7 @@ from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, iterations_for
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
-from cgf.softmax.published.base import Published, interval
+from cgf.softmax.published.base import REACH_BITS, Published, interval
 from cgf.softmax.published.standard import relative_error, scaled
 from cgf.softmax.value import Value
 
@@ -31,6 +31,7 @@ class NormalizeSquare(Published):
     [-bound, 0] / 2^k; z: ``degrees``, one a round, minimax in the relative error on the interval that L can
     reach. k None: ceil(log2 bound - log2 ln n). All public factors are folded: 4 levels for exp, 3 and those
     of z a round, 2 at the end. Bootstraps where a round needs more levels than are left.
+    Raises UserError for a bound above 2^40 and for more than 40 rounds: their fits would take minutes.
     Source: Cho et al., CCS 2024; intervals and coefficients are fitted here.
     """
 
@@ -47,6 +48,11 @@ class NormalizeSquare(Published):
     def __post_init__(self) -> None:
         if not (self.bound > 0 and self.n >= 2):
             raise UserError(f"{self.name} needs bound > 0 and n >= 2, and has {self.bound} and {self.n}")
+        if self.bound > 2**REACH_BITS or (self.k or 0) > REACH_BITS:
+            raise UserError(
+                f"{self.name} needs scores within 2^{REACH_BITS} of each other and at most {REACH_BITS} rounds, and "
+                f"has bound {self.bound} and k {self.k}"
+            )
         if self.k is None:
             self.k = max(1, math.ceil(math.log2(self.bound) - math.log2(math.log(self.n))))
         if self.degrees is None:

@@ -5,7 +5,7 @@ import pytest
 
 from cgf.approx import fit
 from cgf.errors import UserError
-from cgf.plan.choose import choose, feasible, listed_for, planned
+from cgf.plan.choose import candidates_for, choose, feasible, plan_with
 from cgf.plan.plan import Plan, statistics_levels, stretched
 from cgf.plan.request import Request
 
@@ -53,7 +53,7 @@ def test_folding_saves_a_level_on_full_rows_only():
 
 def test_the_candidates_of_a_method_cost_what_their_plans_do():
     request = Request((-9, 0), (-10, 0), **MASKED)
-    plans = [planned(request, spec.make()) for spec in listed_for(request, "limit", None, None)]
+    plans = [plan_with(request, spec.make()) for spec in candidates_for(request, "limit", None, None)]
     assert len(plans) == 10 and [p.levels for p in plans] == list(range(3, 13))
 
 

@@ -5,7 +5,7 @@ import pytest
 from cgf.approx import fit
 from cgf.errors import UserError
 from cgf.plan.candidates import METHODS, least_error, specs
-from cgf.plan.choose import choose, least
+from cgf.plan.choose import cheapest, choose
 from cgf.plan.request import Request
 
 
@@ -22,7 +22,7 @@ def test_fits_stop_at_the_first_levels_that_serve(monkeypatch):
     made = []
     listed = specs((-10.0, 0.0), tolerance=1e-3)
     request = Request((-10.0, 0.0), (-10.0, 0.0), 1e-3)
-    found = least(request, listed, lambda spec: made.append(spec) or spec.make())
+    found = cheapest(request, listed, lambda spec: made.append(spec) or spec.make())
     assert found == choose(request)
     cost = found.exponential.levels, found.ct_mults
     assert made and all((spec.levels, spec.ct_mults) <= cost for spec in made)

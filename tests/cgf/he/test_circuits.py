@@ -12,10 +12,11 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Fit
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
-from cgf.he.circuits import circuit_for, fold_integers, rescaled
+from cgf.he.circuits import circuit_for
 from cgf.he.dryrun import dry_run
 from cgf.he.engines.engine import Ring
 from cgf.he.engines.sim import SimOwner
+from cgf.he.folding import fold_integers, rescaled
 from cgf.he.packed import Packed, Rows
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.he.delivery import handed_over, opened
+from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import ring_for, rings_of
@@ -154,9 +154,9 @@ def test_two_real_results_in_one_ciphertext(party):
 def test_results_are_handed_over_and_opened_in_their_order(party, count):
     rows = np.random.default_rng(count).uniform(-1, 1, (count, party.owner.slots))
     cts = [party.engine.square(party.owner.encrypt(row, 1)) for row in rows]
-    answers = handed_over(party.engine, cts)
-    assert len(answers) == (-(-count // 2) if party.engine.pairs else count)
-    np.testing.assert_allclose(opened(party.owner, answers, count), rows**2, rtol=0, atol=TOLERANCE)
+    pairs = join_pairs(party.engine, cts)
+    assert len(pairs) == (-(-count // 2) if party.engine.pairs else count)
+    np.testing.assert_allclose(open_pairs(party.owner, pairs, count), rows**2, rtol=0, atol=TOLERANCE)
 
 
 def test_lazy_relinearization(party):

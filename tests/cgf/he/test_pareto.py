@@ -17,7 +17,7 @@ from cgf.plan.cost import needs_of
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.friendly import Budget, assess
 from cgf.plan.op_times import KINDS, OpTimes
-from cgf.plan.pareto import dominates, front, least_levels, pick, rows
+from cgf.plan.pareto import costed_plans, dominates, least_levels, pareto_front, pick
 from cgf.plan.request import Request
 
 RANGE = (-8.0, 0.0)
@@ -42,11 +42,11 @@ def made_up(product_ms=10.0):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     request = Request(RANGE, RANGE, 1e-3, 64, 64, "full")
-    return rows(request, specs(RANGE), made_up(), FitCache(tmp_path_factory.mktemp("fits")))
+    return costed_plans(request, specs(RANGE), made_up(), FitCache(tmp_path_factory.mktemp("fits")))
 
 
 def test_no_row_of_the_set_is_dominated_and_every_other_is(found):
-    best = front(found)
+    best = pareto_front(found)
     assert 1 < len(best) < len(found)
     assert not any(dominates(a, b) for a, b in product(found, best))
     costs = {row.objectives for row in best}
@@ -57,7 +57,7 @@ def test_no_row_of_the_set_is_dominated_and_every_other_is(found):
 
 def test_the_pick_is_of_the_set_and_best(found):
     by_levels, by_seconds = pick(found), pick(found, "seconds")
-    assert by_levels in front(found) and by_seconds in front(found)
+    assert by_levels in pareto_front(found) and by_seconds in pareto_front(found)
     assert by_levels.levels == min(row.levels for row in found)
     assert by_seconds.predicted.total_s == min(row.predicted.total_s for row in found)
     with pytest.raises(UserError, match="levels or seconds"):
@@ -77,16 +77,16 @@ def test_what_is_skipped_is_dominated(found, monkeypatch):
     """Every candidate fitted, none skipped: the Pareto set is the same."""
     monkeypatch.setattr(pareto, "FLOOR", 0.0)
     request, some = Request(RANGE, RANGE, 1e-3, 64, 64, "full"), ("chain", "chebyshev")
-    every = rows(request, [s for s in specs(RANGE, some) if s.k <= 6], made_up())
+    every = costed_plans(request, [s for s in specs(RANGE, some) if s.k <= 6], made_up())
     monkeypatch.undo()
     known = [row for row in found if row.plan.exponential.method in some and row.plan.exponential.k <= 6]
     assert len(every) > len(known)
-    assert {row.objectives for row in front(every)} == {row.objectives for row in front(known)}
+    assert {row.objectives for row in pareto_front(every)} == {row.objectives for row in pareto_front(known)}
 
 
 def test_without_a_table_the_set_is_of_levels_products_and_error():
     request = Request(RANGE, RANGE, 1e-2, 16, 16, "causal")
-    found = rows(request, specs(RANGE, ("limit", "chebyshev"), degree=7), None)
+    found = costed_plans(request, specs(RANGE, ("limit", "chebyshev"), degree=7), None)
     assert all(row.predicted is None and row.to_json()["seconds"] is None for row in found)
     assert pick(found).levels == min(row.levels for row in found) == 2 + found[0].plan.exponential.levels
     with pytest.raises(UserError, match=r"op_times.py"):
@@ -104,7 +104,7 @@ class Made:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20))
 def test_the_set_by_its_definition(points):
-    best = {row.objectives for row in front([Made(p, 0.0) for p in points])}
+    best = {row.objectives for row in pareto_front([Made(p, 0.0) for p in points])}
     minimal = {p for p in points if not any(q != p and all(x <= y for x, y in zip(q, p, strict=True)) for q in points)}
     assert best == minimal
 
@@ -118,7 +118,7 @@ def test_least_levels_is_the_least_of_the_rows(found, tmp_path):
 
 def test_nothing_feasible_is_said():
     request = Request((-3000.0, 0.0), RANGE, 1e-3, 16, 16)
-    for call in (lambda s: rows(request, s, None), lambda s: least_levels(request, s, FitCache(None))):
+    for call in (lambda s: costed_plans(request, s, None), lambda s: least_levels(request, s, FitCache(None))):
         with pytest.raises(UserError, match="guard that holds"):
             call(specs(RANGE, ("chebyshev",), degree=7))
 

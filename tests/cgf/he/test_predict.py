@@ -7,9 +7,9 @@ import pytest
 
 from cgf.approx.chain import SquareChain
 from cgf.errors import UserError
-from cgf.he.circuits import fold_integers
 from cgf.he.engines.count import Counting
 from cgf.he.engines.sim import SimEngine, SimOwner
+from cgf.he.folding import fold_integers
 from cgf.plan.cost import mask_rows, needs_of, predict
 from cgf.plan.op_times import KINDS, OpTimes, levels_to_measure, measure
 from cgf.results import read_json

@@ -9,9 +9,10 @@ import torch
 from cgf.approx.chain import SquareChain
 from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
-from cgf.he.circuits import circuit_for, rescaled
+from cgf.he.circuits import circuit_for
 from cgf.he.encrypted import Encrypted
 from cgf.he.engines.sim import SimOwner
+from cgf.he.folding import rescaled
 from cgf.he.layout import choose_layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.session import Session

@@ -15,11 +15,12 @@ from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
 from cgf.he.dryrun import depth
 from cgf.plan.calibration import Calibration
-from cgf.plan.choose import planned
+from cgf.plan.choose import plan_with
 from cgf.plan.cost import levels_of, mask_rows, needs_of, with_exponential
 from cgf.plan.friendly import Budget, assess
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan, by_layer, statistics_levels
+from cgf.plan.planner import content, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.bpmax import BPMax
@@ -53,9 +54,32 @@ def test_planned_levels_are_the_counted_ones(softmax, mask):
     request = Request(None, (-8.0, 0.5), rows=64, columns=32, mask=mask, softmax=softmax)
     for exponential in EXPONENTIALS:
         counted = depth(with_exponential(softmax, exponential), mask_rows(mask, 64, 32), 32).levels
-        assert planned(request, exponential).levels == counted
+        assert plan_with(request, exponential).levels == counted
     (needs,) = needs_of(LIMIT, mask, 64, 32, softmax=softmax)
-    assert needs.levels == planned(request, LIMIT).levels
+    assert needs.levels == plan_with(request, LIMIT).levels
+
+
+@pytest.mark.parametrize("rows, columns", [(3444, 41), (64, 33), (64, 32), (8192, 17)])
+@pytest.mark.parametrize("softmax", [CGF(), CGF(order=3), GaussianKernel()], ids=["cgf", "cgf3", "gaussian"])
+def test_a_packing_says_the_levels_of_its_own_circuits(softmax, rows, columns):
+    """Full rows beside padding columns take the masked circuit: for CGF-softmax a level more than the plan's."""
+    request = Request(None, (-8.0, 0.5), rows=rows, columns=columns, softmax=softmax)
+    plan, blocks = plan_with(request, LIMIT), needs_of(LIMIT, "full", rows, columns, softmax=softmax)
+    stated = content(plan, request)
+    assert stated["packing"]["levels"] == max(needs.levels for needs in blocks)
+    assert stated["packing"]["padding_columns"] == max(needs.layout.padding_columns for needs in blocks)
+    more, padded = stated["packing"]["levels"] - plan.levels, stated["packing"]["padding_columns"] > 0
+    assert stated["levels"] == plan.levels and (more > 0) == (padded and softmax.name != "gaussian")
+    assert Plan.from_json(json.loads(json.dumps(stated))) == plan
+
+
+def test_levels_are_told_with_those_of_the_packing_where_they_differ():
+    told = {}
+    for columns in (32, 33):
+        request = Request(None, (-8.0, 0.5), rows=64, columns=columns)
+        plan = plan_with(request, LIMIT)
+        told[columns] = levels_told(plan, content(plan, request))
+    assert told == {32: "6 levels", 33: "6 levels (7 as 64 rows of 33 are packed, with 31 padding columns)"}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +98,7 @@ def test_a_chain_by_head_takes_the_levels_of_one_head():
 
 
 def test_a_plan_says_for_which_softmax_it_counts_and_is_believed_for_no_other():
-    plan = planned(Request(None, (-8.0, 0.5), softmax=GaussianKernel()), LIMIT)
+    plan = plan_with(Request(None, (-8.0, 0.5), softmax=GaussianKernel()), LIMIT)
     data = json.loads(json.dumps(plan.to_json()))
     assert data["softmax"] == {"variant": "gaussian"} and (plan.statistics_levels, plan.levels) == (0, 5)
     assert Plan.from_json(data) == plan
@@ -90,7 +114,7 @@ def test_a_plan_says_for_which_softmax_it_counts_and_is_believed_for_no_other():
 
 def test_a_plan_of_before_is_counted_anew_for_the_softmax_in_place(tmp_path):
     """Plans of before counted CGF-softmax's statistics for each, and said nothing of schema and softmax."""
-    plan = by_layer([planned(Request(None, (-8.0, 0.5)), fit.limit(-8.0, 0.5, k)) for k in (4, 5)])
+    plan = by_layer([plan_with(Request(None, (-8.0, 0.5)), fit.limit(-8.0, 0.5, k)) for k in (4, 5)])
     (tmp_path / "plan.json").write_text(json.dumps(plan.to_json()))
     assert "schema" not in plan.to_json() and "softmax" not in plan.to_json()
     assert read_plan(tmp_path) == select({"method": "plan"}, tmp_path, "full", softmax=CGF()) == plan
@@ -101,7 +125,7 @@ def test_a_plan_of_before_is_counted_anew_for_the_softmax_in_place(tmp_path):
 
 
 def test_a_plan_of_a_later_schema_is_refused(tmp_path):
-    plan = planned(Request(None, (-8.0, 0.5)), LIMIT)
+    plan = plan_with(Request(None, (-8.0, 0.5)), LIMIT)
     (tmp_path / "plan.json").write_text(json.dumps({"schema": 2, **plan.to_json()}))
     assert read_plan(tmp_path) == plan
     (tmp_path / "plan.json").write_text(json.dumps({"schema": 3, **plan.to_json()}))

@@ -1,0 +1,67 @@
+"""Public factors and constants of a circuit, moved where they cost no level: into a core, or behind decryption."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from cgf.approx.chain import SquareChain
+from cgf.approx.exponential import Exponential
+from cgf.approx.head_chain import HeadChain
+from cgf.approx.polynomial import Polynomial
+from cgf.errors import UserError
+from cgf.he.packed import Rows
+
+
+def square_part(n: int) -> tuple[int, int]:
+    """(q, m) with n = q^2 m and m square-free."""
+    q = max(q for q in range(1, math.isqrt(n) + 1) if n % (q * q) == 0)
+    return q, n // (q * q)
+
+
+def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) -> tuple[int, int, float]:
+    """(M1, M2, p) with M1^2 / (2 n M2) = p a and |ln p| * degree of the core at most ``slack`` if possible.
+
+    M2 multiplies the noise of S, so the smallest that serves is taken.
+    """
+    degree = 2**e.levels
+    best = (1, 1, math.inf)
+    for m2 in range(1, most + 1):
+        m1 = max(1, round(math.sqrt(2 * n * m2 * e.a)))
+        p = m1 * m1 / (2 * n * m2) / e.a
+        if not math.isfinite(best[2]) or abs(math.log(p)) < abs(math.log(best[2])):
+            best = (m1, m2, p)
+        if degree * abs(math.log(best[2])) <= slack:
+            break
+    return best
+
+
+def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
+    """(e', s) with s * e'.core(p u) = e.core(u): a public factor moved through the core, exactly."""
+    if isinstance(e, SquareChain):
+        return _rescaled_chain(e, p), p ** -(2**e.k)
+    if isinstance(e, HeadChain):
+        return replace(e, chains=tuple(_rescaled_chain(chain, p) for chain in e.chains)), p ** -(2**e.k)
+    if isinstance(e, Polynomial):
+        return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
+    raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
+
+
+def _rescaled_chain(chain: SquareChain, p: float) -> SquareChain:
+    return replace(chain, constants=tuple(c * p ** (2 ** (i + 1)) for i, c in enumerate(chain.constants)))
+
+
+def without_last_constant(e: Exponential, rows: Rows) -> tuple[Exponential, float | np.ndarray]:
+    """(e', offset) with e'.core(u) + offset = e.core(u): a chain's last constant is public, and is added at the end.
+
+    Under encryption it would be an addition, and it makes the product with i that two results share a
+    decryption by (cgf.he.delivery) four times as long.
+    """
+    if isinstance(e, SquareChain):
+        return replace(e, constants=(*e.constants[:-1], 0.0)), e.constants[-1]
+    if isinstance(e, HeadChain):
+        chains = tuple(replace(c, constants=(*c.constants[:-1], 0.0)) for c in e.chains)
+        return replace(e, chains=chains), rows.part(e.by_head([c.constants[-1] for c in e.chains]), 1)
+    return e, 0.0
