@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential, Fit
+from cgf.approx.exponential import Exponential, Fit, Json, JsonValue
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
@@ -16,12 +15,12 @@ HEAD_CHAIN = "head_chain"
 POLYNOMIALS = ("chebyshev", "taylor", "fitted")
 
 
-def number(data: dict[str, Any], key: str) -> float:
+def number(data: Json, key: str) -> float:
     """data[key] as a finite float (a JSON number or its decimal string)."""
     return _float(data.get(key), key)
 
 
-def numbers(data: dict[str, Any], key: str, count: int | None = None) -> tuple[float, ...]:
+def numbers(data: Json, key: str, count: int | None = None) -> tuple[float, ...]:
     """data[key] as a tuple of finite floats, ``count`` of them if given."""
     values = data.get(key)
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
@@ -29,7 +28,7 @@ def numbers(data: dict[str, Any], key: str, count: int | None = None) -> tuple[f
     return tuple(_float(v, key) for v in values)
 
 
-def _float(value: Any, key: str) -> float:
+def _float(value: JsonValue, key: str) -> float:
     try:
         result = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):
@@ -39,7 +38,7 @@ def _float(value: Any, key: str) -> float:
     return result
 
 
-def _fit(data: dict[str, Any]) -> Fit | None:
+def _fit(data: Json) -> Fit | None:
     if "domain" not in data:
         return None
     lo, hi = numbers(data, "domain", 2)
@@ -47,7 +46,7 @@ def _fit(data: dict[str, Any]) -> Fit | None:
     return Fit((lo, hi), (guard_lo, guard_hi), number(data, "guard_bound"), number(data, "max_error"))
 
 
-def _head_chain(data: dict[str, Any]) -> HeadChain:
+def _head_chain(data: Json) -> HeadChain:
     betas, rows = numbers(data, "beta"), data.get("constants")
     if not isinstance(rows, list | tuple) or len(rows) != len(betas) or not betas:
         raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {rows!r}")
@@ -59,7 +58,7 @@ def _head_chain(data: dict[str, Any]) -> HeadChain:
     return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
 
 
-def exponential_from_json(data: Any) -> Exponential:
+def exponential_from_json(data: JsonValue) -> Exponential:
     """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss."""
     if not isinstance(data, dict):
         raise UserError(f"an exponential must be a JSON object, and is {data!r}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from cgf.approx.exponential import Exponential
+from cgf.approx.exponential import Exponential, Json, Operand
 
 
 class RecordingArray:
@@ -19,15 +17,16 @@ class RecordingArray:
     def _result(self, array: np.ndarray) -> RecordingArray:
         return RecordingArray(array, self.seen)
 
-    def __add__(self, other: Any) -> RecordingArray:
+    def __add__(self, other: Operand) -> RecordingArray:
         return self._result(self.array + (other.array if isinstance(other, RecordingArray) else other))
 
-    def __mul__(self, other: Any) -> RecordingArray:
+    def __mul__(self, other: Operand) -> RecordingArray:
         return self._result(self.array * (other.array if isinstance(other, RecordingArray) else other))
 
     __radd__, __rmul__ = __add__, __mul__
 
     def square(self) -> RecordingArray:
+        """The square of every entry, recorded once."""
         return self._result(self.array * self.array)
 
 
@@ -39,10 +38,10 @@ def intermediates(exponential: Exponential, y: np.ndarray) -> list[np.ndarray]:
     return seen
 
 
-def common(exponential: Exponential) -> dict[str, Any]:
+def common(exponential: Exponential) -> Json:
     """method, levels, ct_mults and, where it is known, the fit: the fields that all methods share."""
     fit = exponential.fit
-    known = (
+    stated = (
         {}
         if fit is None
         else {
@@ -52,4 +51,4 @@ def common(exponential: Exponential) -> dict[str, Any]:
             "max_error": fit.max_error,
         }
     )
-    return {"method": exponential.method, **known, "levels": exponential.levels, "ct_mults": exponential.ct_mults}
+    return {"method": exponential.method, **stated, "levels": exponential.levels, "ct_mults": exponential.ct_mults}
