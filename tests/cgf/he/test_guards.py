@@ -135,4 +135,4 @@ def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
 
 
 def test_exact_softmax_states_nothing():
-    assert Exact().intervals() is None and Exact().definition(X) is None
+    assert Exact().intervals() is None and Exact().reference(X) is None
