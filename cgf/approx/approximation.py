@@ -44,10 +44,10 @@ class Circuit:
 
     def intermediates(self, x: np.ndarray) -> list[np.ndarray]:
         """Every value that the circuit holds for x (n,), inputs included, each (n,); overflow gives inf or nan."""
-        seen: list[np.ndarray] = []
+        record: list[np.ndarray] = []
         with np.errstate(all="ignore"):
-            self.run(np.asarray(x, dtype=np.float64), lambda number: RecordingArray(number, seen))
-        return seen
+            self.run(np.asarray(x, dtype=np.float64), lambda number: RecordingArray(number, record))
+        return record
 
     def guard(self, domain: Interval, bound: float = GUARD_BOUND) -> Interval:
         """The interval around domain where every intermediate stays at most bound (``fit.guard_interval``).

@@ -127,11 +127,11 @@ def best_chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> 
     params = _distinct(params, largest(coarse, params), 24)
     # 2. Each to full accuracy on more points; the best four stand beside what became of them.
     middle = chain_model(fit_points(lo, hi, 200), alpha)
-    params = np.concatenate([params[:4], [polish(middle, row, 300) for row in params]])
+    params = np.concatenate([params[:4], [polish(middle, start, 300) for start in params]])
     # 3. Minimax on as many points as the degree 2^k asks for: a little of the best six, all of the best one.
     model = chain_model(fit_points(lo, hi, min(1500, max(400, 6 * 2**k))), alpha)
     params = _distinct(params, largest(model, params), 6)
-    pairs = sorted((exchange(model, row, 30) for row in params), key=lambda pair: pair[1])
+    pairs = sorted((exchange(model, start, 30) for start in params), key=lambda pair: pair[1])
     best, _ = exchange(model, pairs[0][0], 300, 1e-8)
     # 4. From values at 0 back to constants.
     full = best if alpha is None else np.insert(best, 0, alpha)

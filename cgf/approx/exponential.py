@@ -32,15 +32,15 @@ A = TypeVar("A", bound=Arithmetic)
 
 def square(value: A) -> A:
     """value^2, by the value's own ``square`` where it has one (torch tensors, packed ciphertexts)."""
-    own = getattr(value, "square", None)
-    result: A = own() if own is not None else value * value
+    method = getattr(value, "square", None)
+    result: A = method() if method is not None else value * value
     return result
 
 
 def plus_public(value: A, public: float | np.ndarray) -> A:
     """value + public, by the value's own ``plus_public`` where public is an array: heads differ, say."""
-    own = getattr(value, "plus_public", None) if isinstance(public, np.ndarray) else None
-    result: A = own(public) if own is not None else value + public
+    method = getattr(value, "plus_public", None) if isinstance(public, np.ndarray) else None
+    result: A = method(public) if method is not None else value + public
     return result
 
 

@@ -47,13 +47,13 @@ def _fit(data: Json) -> Fit | None:
 
 
 def _head_chain(data: Json) -> HeadChain:
-    betas, rows = numbers(data, "beta"), data.get("constants")
-    if not isinstance(rows, list | tuple) or len(rows) != len(betas) or not betas:
-        raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {rows!r}")
+    betas, by_head = numbers(data, "beta"), data.get("constants")
+    if not isinstance(by_head, list | tuple) or len(by_head) != len(betas) or not betas:
+        raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {by_head!r}")
     alpha = number(data, "alpha")
     chains = [
-        SquareChain("chain", alpha, beta, numbers({"constants": row}, "constants"))
-        for beta, row in zip(betas, rows, strict=True)
+        SquareChain("chain", alpha, beta, numbers({"constants": constants}, "constants"))
+        for beta, constants in zip(betas, by_head, strict=True)
     ]
     return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
 
@@ -73,5 +73,5 @@ def exponential_from_json(data: JsonValue) -> Exponential:
             raise UserError(f"'k' must be a whole number, and is {k!r}")
         coefficients = numbers(data, "coefficients")
         return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
-    known = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
-    raise UserError(f"an exponential's method must be one of {known}, and is {method!r}")
+    methods = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
+    raise UserError(f"an exponential's method must be one of {methods}, and is {method!r}")

@@ -104,10 +104,10 @@ def _fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
         starts.append(np.linalg.lstsq(basis * weights[:, None], root * weights, rcond=1e-13)[0])
     # 3. Least squares of the squared error itself, from all starts at once and then one by one to full accuracy.
     params = least_squares(model, np.array(starts), steps=60)
-    params = np.concatenate([params, [search.polish(model, row, 200) for row in params]])
+    params = np.concatenate([params, [search.polish(model, start, 200) for start in params]])
     # 4. The four best, each made minimax; the best of these.
     params = params[np.argsort(largest(model, params), kind="stable")[:4]]
-    best = min((exchange(model, row) for row in params), key=lambda pair: pair[1])[0]
+    best = min((exchange(model, start) for start in params), key=lambda pair: pair[1])[0]
     return with_fit(_from_chebyshev("fitted", lo, hi, best, k), (lo, hi))
 
 

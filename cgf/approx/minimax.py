@@ -23,23 +23,20 @@ def _cost(residuals: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(cost), cost, HUGE)
 
 
-def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: float = 2.0) -> np.ndarray:
+def least_squares(model: Model, starts: np.ndarray, steps: int = 60) -> np.ndarray:
     """Levenberg-Marquardt on all starts (S, P) side by side; returns (S, P), never worse than the starts.
 
-    power 2 is least squares; a greater power approaches the largest residual by reweighting, as Lawson. Source:
-    Marquardt 1963, with a damping of its own for each start.
+    Source: Marquardt 1963, with a damping of its own for each start.
     """
     params = starts.copy()
     damping = np.full(len(params), 1e-2)
     residuals, jacobian = model(params)
     for _ in range(steps):
-        # 1. The normal equations of each start: J^T W^2 J and J^T W^2 r.
-        weights = _lawson(residuals, power)
-        cost = _cost(residuals * weights)
-        weighted = jacobian * weights[..., None]
+        # 1. The normal equations of each start: J^T J and J^T r.
+        cost, whole = _cost(residuals), np.ascontiguousarray(jacobian)
         with np.errstate(all="ignore"):
-            gram = np.einsum("snp,snq->spq", weighted, weighted)
-            slope = np.einsum("snp,sn->sp", weighted, residuals * weights)
+            gram = np.einsum("snp,snq->spq", whole, whole)
+            slope = np.einsum("snp,sn->sp", whole, residuals)
         # 2. A start whose model overflows takes part with a harmless system, and stays where it is.
         alive = np.isfinite(gram).all((1, 2)) & np.isfinite(slope).all(1)
         gram[~alive], slope[~alive] = np.eye(params.shape[1]), 0.0
@@ -52,7 +49,7 @@ def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: floa
         # 4. A step is taken where it lowers the cost; there the damping falls, elsewhere it grows.
         trial = params - step * scale
         trial_residuals, trial_jacobian = model(trial)
-        better = _cost(trial_residuals * weights) < cost
+        better = _cost(trial_residuals) < cost
         params[better] = trial[better]
         residuals[better], jacobian[better] = trial_residuals[better], trial_jacobian[better]
         damping = np.clip(np.where(better, damping * 0.2, damping * 6.0), 1e-15, 1e12)
@@ -67,15 +64,6 @@ def _solve(gram: np.ndarray, slope: np.ndarray) -> np.ndarray:
         solutions = np.linalg.solve(gram + 1e-10 * np.eye(gram.shape[-1]), slope[..., None])
     column: np.ndarray = solutions[..., 0]
     return column
-
-
-def _lawson(residuals: np.ndarray, power: float) -> np.ndarray:
-    if power == 2.0:
-        return np.ones_like(residuals)
-    with np.errstate(all="ignore"):
-        size = np.abs(residuals) / np.abs(residuals).max(1, keepdims=True)
-    weights: np.ndarray = np.nan_to_num(size, nan=1.0) ** (power / 2 - 1) + 1e-6
-    return weights
 
 
 def largest(model: Model, params: np.ndarray) -> np.ndarray:

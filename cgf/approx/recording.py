@@ -8,14 +8,14 @@ from cgf.approx.exponential import Exponential, Json, Operand
 
 
 class RecordingArray:
-    """An array with the operators that a core uses; each result is appended to the shared ``seen``."""
+    """An array with the operators that a core uses; each result is appended to the shared ``record``."""
 
-    def __init__(self, array: np.ndarray, seen: list[np.ndarray]) -> None:
-        self.array, self.seen = array, seen
-        seen.append(array)
+    def __init__(self, array: np.ndarray, record: list[np.ndarray]) -> None:
+        self.array, self.record = array, record
+        record.append(array)
 
     def _result(self, array: np.ndarray) -> RecordingArray:
-        return RecordingArray(array, self.seen)
+        return RecordingArray(array, self.record)
 
     def __add__(self, other: Operand) -> RecordingArray:
         return self._result(self.array + (other.array if isinstance(other, RecordingArray) else other))
@@ -32,10 +32,10 @@ class RecordingArray:
 
 def intermediates(exponential: Exponential, y: np.ndarray) -> list[np.ndarray]:
     """u = a y + b and every sum and product after it, in the order of the circuit; overflow gives inf."""
-    seen: list[np.ndarray] = []
+    record: list[np.ndarray] = []
     with np.errstate(all="ignore"):
-        exponential.core(RecordingArray(exponential.a * np.asarray(y, dtype=np.float64) + exponential.b, seen))
-    return seen
+        exponential.core(RecordingArray(exponential.a * np.asarray(y, dtype=np.float64) + exponential.b, record))
+    return record
 
 
 def common(exponential: Exponential) -> Json:

@@ -156,12 +156,6 @@ def inverse(lo: float, hi: float, degree: int) -> Series:
 
 
 @lru_cache(maxsize=64)
-def exponential(lo: float, hi: float, degree: int) -> Series:
-    """exp(x) on [lo, hi] of least relative error, without squarings."""
-    return minimax(np.exp, lo, hi, degree)
-
-
-@lru_cache(maxsize=64)
 def square_root(lo: float, hi: float, degree: int) -> Series:
     """sqrt(x) on [lo, hi], lo > 0, of least relative error."""
     _positive(lo)

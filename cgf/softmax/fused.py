@@ -61,13 +61,13 @@ class _Weights(torch.autograd.Function):
         if ctx.lost is not None:
             exponent = _logarithm(p, ones)
             exponent[ctx.lost[0]] = ctx.lost[1]
-        for rows in _pieces(p):
-            part, keep = p[..., rows, :], _rows(ones, rows)
+        for piece in _pieces(p):
+            part, keep = p[..., piece, :], _piece_of(ones, piece)
             # 2. h = dL/dy = g p, written where the gradient will stand
-            h = torch.mul(g[..., rows, :], part, out=result[..., rows, :])
+            h = torch.mul(g[..., piece, :], part, out=result[..., piece, :])
             # 3. on to the scores, in place
-            y = _logarithm(part, keep) if exponent is None else exponent[..., rows, :]
-            _to_scores(h, y, shift[..., rows, :], _rows(n, rows), keep)
+            y = _logarithm(part, keep) if exponent is None else exponent[..., piece, :]
+            _to_scores(h, y, shift[..., piece, :], _piece_of(n, piece), keep)
         return result, None
 
 
@@ -90,17 +90,17 @@ class _WithExponent(torch.autograd.Function):
     def backward(ctx: Context, of_y: Tensor, g: Tensor) -> tuple[Tensor, None, None]:
         y, p, shift, n, ones = ctx.saved_tensors
         result = torch.empty_like(p)
-        for rows in _pieces(p):
-            keep, slope = _rows(ones, rows), p[..., rows, :]
+        for piece in _pieces(p):
+            keep, slope = _piece_of(ones, piece), p[..., piece, :]
             # 1. dp/dy = p, and nothing above the ceiling, where exp was cut
             if ctx.ceiling is not None:
-                slope = slope.masked_fill(y[..., rows, :] > ctx.ceiling, 0.0)
+                slope = slope.masked_fill(y[..., piece, :] > ctx.ceiling, 0.0)
             # 2. h = dL/dy + g dp/dy: what asked for y itself (a penalty), and the weights; zero where not valid
-            h = torch.addcmul(of_y[..., rows, :], g[..., rows, :], slope, out=result[..., rows, :])
+            h = torch.addcmul(of_y[..., piece, :], g[..., piece, :], slope, out=result[..., piece, :])
             if keep is not None:
                 h.mul_(keep)
             # 3. on to the scores, in place
-            _to_scores(h, y[..., rows, :], shift[..., rows, :], _rows(n, rows), keep)
+            _to_scores(h, y[..., piece, :], shift[..., piece, :], _piece_of(n, piece), keep)
         return result, None, None
 
 
@@ -113,20 +113,20 @@ def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tupl
     else:
         n = ones.expand(*ones.shape[:-1], columns).sum(-1, keepdim=True).clamp(min=1)
     y, shift, least = torch.empty_like(scores), scores.new_empty((*scores.shape[:-1], 1)), []
-    for rows in _pieces(scores):
+    for piece in _pieces(scores):
         # 2. x - mean, zero where not valid; twice for rows that float32 rounds too coarsely
-        x, part, count = scores[..., rows, :], y[..., rows, :], _rows(n, rows)
+        x, part, count = scores[..., piece, :], y[..., piece, :], _piece_of(n, piece)
         if valid is None or ones is None:
             mean = x.mean(-1, keepdim=True)
             torch.sub(x, mean, out=part)
         else:
-            torch.where(_rows(valid, rows), x, zero, out=part)  # what is not valid may be minus infinity
+            torch.where(_piece_of(valid, piece), x, zero, out=part)  # what is not valid may be minus infinity
             mean = part.sum(-1, keepdim=True).div_(count)
-            part.sub_(mean).mul_(_rows(ones, rows))
-        _centre_again(part, mean, count, _rows(ones, rows))
+            part.sub_(mean).mul_(_piece_of(ones, piece))
+        _centre_again(part, mean, count, _piece_of(ones, piece))
         # 3. variance / 2 + ln n, and y = (x - mean) less that
         half = torch.linalg.vector_norm(part, dim=-1, keepdim=True).square_().div_(2 * count).add_(count.log())
-        shift[..., rows, :] = half
+        shift[..., piece, :] = half
         least.append(part.sub_(half).amin())
     return y, shift, n, torch.stack(least).amin()
 
@@ -142,11 +142,11 @@ def _centre_again(part: Tensor, mean: Tensor, n: Tensor, ones: Tensor | None) ->
 
 def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor, ceiling: float | None = None) -> Tensor:
     """exp(min(y, ceiling)), zero where not valid."""
-    for rows in _pieces(y):
-        least = y[..., rows, :] if ceiling is None else y[..., rows, :].clamp(max=ceiling)
-        part = torch.exp(least, out=out[..., rows, :])
+    for piece in _pieces(y):
+        least = y[..., piece, :] if ceiling is None else y[..., piece, :].clamp(max=ceiling)
+        part = torch.exp(least, out=out[..., piece, :])
         if ones is not None:
-            part.mul_(_rows(ones, rows))
+            part.mul_(_piece_of(ones, piece))
     return out
 
 
@@ -169,7 +169,7 @@ def _to_scores(h: Tensor, y: Tensor, shift: Tensor, n: Tensor, ones: Tensor | No
 
 
 def _pieces(x: Tensor) -> Iterator[slice]:
-    """Slices of the queries."""
+    """Slices of the query positions, so many that about PIECE entries are worked on at a time."""
     queries = x.shape[-2]
     size = PIECE.get(x.device.type, LARGE_PIECE)
     step = max(1, size // max(1, x.numel() // max(1, queries)))
@@ -177,9 +177,9 @@ def _pieces(x: Tensor) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def _rows(x: T, rows: slice) -> T:
+def _piece_of(x: T, piece: slice) -> T:
     """The same queries of something that broadcasts along them, or not."""
     if x is None or x.dim() < 2 or x.shape[-2] == 1:
         return x
-    part: T = x[..., rows, :]
+    part: T = x[..., piece, :]
     return part

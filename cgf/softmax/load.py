@@ -89,12 +89,12 @@ def check_listed(softmax: Softmax) -> None:
 
 def _looked_up(data: Json) -> type[Softmax]:
     target, variant = current_name(data.get("_target_")), data.get("variant")
-    known = f"one of {', '.join(sorted(VARIANTS))}"
+    choices = f"one of {', '.join(sorted(VARIANTS))}"
     if target is not None and (not isinstance(target, str) or target not in TARGETS):
-        raise UserError(f"softmax.json must name a softmax of this project, {known}, and names {short(target)}")
+        raise UserError(f"softmax.json must name a softmax of this project, {choices}, and names {short(target)}")
     named = variant if variant is not None or target is None else TARGETS[target].name
     if not isinstance(named, str) or named not in VARIANTS:
-        raise UserError(f"softmax.json needs the variant {known}, and has {short(named)}")
+        raise UserError(f"softmax.json needs the variant {choices}, and has {short(named)}")
     if target is not None and TARGETS[target] is not VARIANTS[named]:
         raise UserError(f"softmax.json says variant '{named}' and _target_ {target}, which is '{TARGETS[target].name}'")
     return VARIANTS[named]

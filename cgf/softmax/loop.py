@@ -61,6 +61,7 @@ class LoopCGF(CGF):
 
     @exponential.setter
     def exponential(self, value: Exponential | None) -> None:
+        """Puts another in its place, until the constants move again."""
         self._exponential, self._moved = value, False
 
     def fuses(self) -> bool:

@@ -56,19 +56,19 @@ class Published(Softmax):
         """The largest absolute error of a weight on the domain, for exact arithmetic."""
         raise NotImplementedError
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """The first polynomial of the formula at values of ``argument``, up to a factor: what explodes first."""
         raise NotImplementedError
 
     @cached_property
     def guard(self) -> Interval:
-        """The interval around the domain where ``first`` stays within TWICE its largest size on the domain."""
+        """The interval around the domain where ``first_polynomial`` stays within TWICE its largest size on it."""
         import numpy as np
 
         (low, high), way = self.domain, np.geomspace(1e-4, 64.0, 4000) * (self.domain[1] - self.domain[0])
         with np.errstate(all="ignore"):
-            most = TWICE * np.abs(self.first(np.linspace(low, high, 20_001))).max()
-            below, above = (np.abs(self.first(ends)) <= most for ends in (low - way, high + way))
+            most = TWICE * np.abs(self.first_polynomial(np.linspace(low, high, 20_001))).max()
+            below, above = (np.abs(self.first_polynomial(ends)) <= most for ends in (low - way, high + way))
         left, right = (
             float(way[: len(way) if fine.all() else int(np.argmin(fine))].max(initial=0.0)) for fine in (below, above)
         )
@@ -148,7 +148,7 @@ class Rectified(Replacement):
         """The division, on [least, most]."""
         return Goldschmidt(self.least, self.most, self.iterations)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """The minimax polynomial."""
         return self.polynomial(value)
 

@@ -97,7 +97,7 @@ class Comparison(Published):
 
         x = np.linspace(-1.0, 0.0, 20_001)
         p = fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3)
-        e = p(stretched(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
+        e = p(extend_domain(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
         return (self.n + 1) * float(np.abs(e).max()) + self.divider.max_error
 
     def public_scale(self, count: int | None) -> float:
@@ -111,7 +111,7 @@ class Comparison(Published):
         shifted = x - x.row_fold(self.greater)
         # 2. domain extension: small differences stay, large ones end near -radius, where exp has its polynomial
         p = self.numerator
-        u = stretched(shifted, self.extensions) * (p.a * self.radius) + p.b
+        u = extend_domain(shifted, self.extensions) * (p.a * self.radius) + p.b
         # 3. exp, and the division by the row's sum
         e = p.core(u.refresh(p.levels)).at_invalid(0.0)
         e = e.refresh(self.divider.levels + 1)
@@ -126,23 +126,23 @@ class Comparison(Published):
         return ((a + b) * 0.5 + difference.refresh(2) * s.refresh(2)).refresh(3)
 
 
-def stretched(x: D, extensions: int) -> D:
+def extend_domain(x: D, extensions: int) -> D:
     """x - max in units of 2 R -> in units of radius: nearly x where that is above -1/3, above -1 everywhere.
 
     Each step takes [-1, 0] in units of its own width to [-1, 0] in units of half of it, in two levels.
     """
     for _ in range(extensions):
-        x = refreshed(x, 3)
+        x = refresh_value(x, 3)
         x = (x - square(x) * (x * (16 / 27))) * 2
     if not extensions:
         return x
     c = 4 / 27 * (4.0**extensions - 1) / (4.0 ** (extensions - 1) * 3)
-    x = refreshed(x, 5)
+    x = refresh_value(x, 5)
     squared = square(x)
     return x + (x * c) * (squared - square(squared))
 
 
-def refreshed(x: D, levels: int) -> D:
+def refresh_value(x: D, levels: int) -> D:
     """x.refresh(levels) for a value; a number or an array as it is."""
     refresh = getattr(x, "refresh", None)
     result: D = x if refresh is None else refresh(levels)

@@ -89,7 +89,7 @@ class NormalizeSquare(Published):
         narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
         return float(last**4 + 2**self.k * relative_error(narrow, 1.0, (-self.bound / 2**self.k, 0.0)))
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """exp squared, as it enters the first 1 / sqrt."""
         squares: np.ndarray = self.start(value) ** 2
         return squares
@@ -170,7 +170,7 @@ class Thor(Published):
         assert stated is not None
         return self.temperature * stated.max_error / (self.n * self.eps) + self.dividers[-1].max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """exp of the scores over the temperature."""
         return self.numerator(value)
 

@@ -66,7 +66,7 @@ class ScaledReLU(Replacement):
         """Of rows of one entry; longer ones divide it by n^scale."""
         return self.polynomial.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """The minimax polynomial."""
         return self.polynomial(value)
 

@@ -57,7 +57,7 @@ class Power(Replacement):
         """The division's alone: the power is exact."""
         return self.divider.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """(x + c)^p."""
         powers: np.ndarray = (value + self.c) ** self.p
         return powers

@@ -70,7 +70,7 @@ class Standard(Published):
         """The relative errors of exp and of the division: a weight is at most 1."""
         return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """exp of the scores."""
         return self.numerator(value)
 
@@ -146,7 +146,7 @@ class FixedMax(Published):
         u = math.log(self.least / self.n)
         return float(math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """(1 + (x - shift) / 2^r)^(2^r)."""
         powers: np.ndarray = (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
         return powers

@@ -70,7 +70,7 @@ class Arion(Published):
         """That of exp's argument, and 1 / n where all rows have one n, so that the mean takes no level."""
         return self.exp.a / (count or 1)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """exp of x - m."""
         return self.exp(value)
 
@@ -162,7 +162,7 @@ class Tricycle(Published):
         """That of exp's argument, and 1 / n where all rows have one n, so that the mean takes no level."""
         return self.numerator.a / (count or 1)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """exp of x - m."""
         return self.numerator(value)
 
