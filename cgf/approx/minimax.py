@@ -33,10 +33,11 @@ def least_squares(model: Model, starts: np.ndarray, steps: int = 60) -> np.ndarr
     residuals, jacobian = model(params)
     for _ in range(steps):
         # 1. The normal equations of each start: J^T J and J^T r.
-        cost, whole = _cost(residuals), np.ascontiguousarray(jacobian)
+        #    The Jacobian may be a view of fewer parameters: as a compact copy in its own order einsum sums it alike.
+        cost, compact = _cost(residuals), jacobian.copy(order="K")
         with np.errstate(all="ignore"):
-            gram = np.einsum("snp,snq->spq", whole, whole)
-            slope = np.einsum("snp,sn->sp", whole, residuals)
+            gram = np.einsum("snp,snq->spq", compact, compact)
+            slope = np.einsum("snp,sn->sp", compact, residuals)
         # 2. A start whose model overflows takes part with a harmless system, and stays where it is.
         alive = np.isfinite(gram).all((1, 2)) & np.isfinite(slope).all(1)
         gram[~alive], slope[~alive] = np.eye(params.shape[1]), 0.0
