@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cgf.approx import recording
-from cgf.approx.exponential import Fit, square
+from cgf.approx.exponential import A, Fit, Json, square
 from cgf.errors import UserError
 
 
@@ -19,7 +18,8 @@ class SquareChain:
     Domain and error: ``fit``. Levels and multiplications of the core: k squarings, nothing else, since
     adding a public constant is free; a zero constant is not added at all. With all constants zero, a =
     2^-k and b = 1 it is the limit approximation (1 + y / 2^k)^(2^k) of the CGF-softmax paper (appendix
-    'Approximation of the Exponential Function'), named ``limit``.
+    'Approximation of the Exponential Function'), named ``limit``. Raises UserError for no constants, or for numbers
+    that are not finite.
     """
 
     method: str
@@ -37,25 +37,30 @@ class SquareChain:
 
     @property
     def k(self) -> int:
+        """The count of squarings."""
         return len(self.constants)
 
     @property
     def alpha(self) -> float:
+        """The factor of y, by its name in softmax.json."""
         return self.a
 
     @property
     def beta(self) -> float:
+        """The constant beside it, by its name in softmax.json."""
         return self.b
 
     @property
     def levels(self) -> int:
+        """One a squaring; constants are added in the clear."""
         return self.k
 
     @property
     def ct_mults(self) -> int:
+        """One a squaring."""
         return self.k
 
-    def core(self, u: Any) -> Any:
+    def core(self, u: A) -> A:
         """z_k from z_0 = u, for a float, array, tensor or ciphertext u."""
         value = u
         for constant in self.constants:
@@ -64,13 +69,19 @@ class SquareChain:
                 value = value + constant
         return value
 
-    def __call__(self, y: Any) -> Any:
+    def __call__(self, y: A) -> A:
         return self.core(y * self.a + self.b)
 
     def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
+        """z_0 .. z_k and the squares before their constants, each of the shape of y."""
         return recording.intermediates(self, y)
 
-    def to_json(self) -> dict[str, Any]:
+    def stating(self, fit: Fit | None) -> SquareChain:
+        """The same chain with this fit attached."""
+        return replace(self, fit=fit)
+
+    def to_json(self) -> Json:
+        """alpha, beta and constants as exact decimals, and the fit."""
         return {
             **recording.common(self),
             "k": self.k,

@@ -8,6 +8,8 @@ alpha 2^k v_0 .. v_{k-1}, is close to 1 as well, and good v lie between 1/2 and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import least_squares as minpack
 
@@ -30,16 +32,18 @@ def fit_points(lo: float, hi: float, count: int) -> np.ndarray:
 
 def error_weights(y: np.ndarray) -> np.ndarray:
     """1 for y <= 0 and exp(-y) above: absolute error where exp is below 1, relative error where above."""
-    return np.exp(-np.maximum(y, 0.0))
+    weights: np.ndarray = np.exp(-np.maximum(y, 0.0))
+    return weights
 
 
 def constants_of(v: np.ndarray) -> np.ndarray:
     """c_i = v_{i+1} - v_i^2 of values (..., k + 1) at y = 0."""
-    return v[..., 1:] - v[..., :-1] ** 2
+    constants: np.ndarray = v[..., 1:] - v[..., :-1] ** 2
+    return constants
 
 
 def chain_model(y: np.ndarray, alpha: float | None) -> Model:
-    """Weighted error of chains (S, P) at y, P = [alpha,] v_0 .. v_k; Jacobian by reverse recursion."""
+    """Weighted error of chains (S, P) at y (N,), P = [alpha,] v_0 .. v_k; alpha None: it is searched too."""
     target, weights = np.exp(y), error_weights(y)
     first = 0 if alpha is None else 1
 
@@ -48,16 +52,20 @@ def chain_model(y: np.ndarray, alpha: float | None) -> Model:
         v = full[:, 1:]
         k = v.shape[1] - 1
         with np.errstate(all="ignore"):
+            # 1. Forward: z_0 = alpha y + v_0, z_{i+1} = z_i^2 + c_i with c_i = v_{i+1} - v_i^2.
             constants = constants_of(v)
             values = [full[:, :1] * y + v[:, :1]]
             for i in range(k):
                 values.append(values[-1] ** 2 + constants[:, i : i + 1])
+            # 2. Backward, with slope = weight dz_k / dz_{i+1}: v_i enters z_i as + v_i and z_{i+1} as - v_i^2, so that
+            #    dz_k / dv_i = dz_k / dz_{i+1} 2 (z_i - v_i); v_k enters z_k alone, as + v_k.
             jacobian = np.empty((len(full), len(y), k + 2))
             slope = np.broadcast_to(weights, values[0].shape)
             jacobian[:, :, k + 1] = slope
             for i in reversed(range(k)):
                 jacobian[:, :, i + 1] = slope * (2.0 * (values[i] - v[:, i : i + 1]))
                 slope = slope * (2.0 * values[i])
+            # 3. dz_0 / dalpha = y.
             jacobian[:, :, 0] = slope * y
             residuals = (values[-1] - target) * weights
         return residuals, jacobian[:, :, first:]
@@ -66,13 +74,13 @@ def chain_model(y: np.ndarray, alpha: float | None) -> Model:
 
 
 def polish(model: Model, start: np.ndarray, evaluations: int) -> np.ndarray:
-    """Least squares from one start by MINPACK, whose QR resolves what normal equations do not."""
+    """Least squares from one start (P,) by MINPACK, whose QR resolves what normal equations do not."""
 
-    def part(index: int):  # type: ignore[no-untyped-def]
+    def part(index: int) -> Callable[[np.ndarray], np.ndarray]:
         return lambda p: np.nan_to_num(model(p[None])[index][0], nan=BAD, posinf=BAD, neginf=-BAD)
 
     with np.errstate(all="ignore"):  # squares of BAD overflow: such a start stays where it is
-        return minpack(
+        params: np.ndarray = minpack(
             part(0),
             start,
             part(1),
@@ -83,15 +91,18 @@ def polish(model: Model, start: np.ndarray, evaluations: int) -> np.ndarray:
             gtol=1e-14,
             max_nfev=evaluations,
         ).x
+    return params
 
 
 def random_starts(k: int, count: int, alpha: float | None, rng: np.random.Generator) -> np.ndarray:
     """(count, P) parameters with the value and slope of exp at 0; the limit approximation first."""
+    # 1. v_i scattered around 1, by a width of each start's own; the last ones stay 1, for exp(0) = 1.
     width = np.exp(rng.uniform(np.log(0.05), np.log(0.5), (count, 1)))
     v = np.exp(width * rng.standard_normal((count, k + 1)))
     late = np.arange(k + 1) >= max(2, k - 1)
     v[:, late] = 1.0
     v[0] = 1.0
+    # 2. The slope at 0 is alpha 2^k v_0 .. v_{k-1} = 1: by alpha where it is free, else by a factor of the early v.
     if alpha is not None:
         early = ~late
         v[:, early] *= (2.0**-k / alpha / np.prod(v, axis=1, keepdims=True)) ** (1 / early.sum())
@@ -109,15 +120,19 @@ def _distinct(params: np.ndarray, errors: np.ndarray, keep: int) -> np.ndarray:
 
 
 def best_chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> np.ndarray:
-    """[alpha, beta, c_0 .. c_{k-1}] of the best chain found: random starts, least squares, then minimax."""
+    """[alpha, beta, c_0 .. c_{k-1}] of the best chain on [lo, hi]: random starts, least squares, then minimax."""
+    # 1. 300 starts side by side on few points; of those that ended in one minimum, one; the best 24.
     coarse = chain_model(fit_points(lo, hi, 120), alpha)
-    rows = least_squares(coarse, random_starts(k, 300, alpha, np.random.default_rng(seed)), steps=50)
-    rows = _distinct(rows, largest(coarse, rows), 24)
+    params = least_squares(coarse, random_starts(k, 300, alpha, np.random.default_rng(seed)), steps=50)
+    params = _distinct(params, largest(coarse, params), 24)
+    # 2. Each to full accuracy on more points; the best four stand beside what became of them.
     middle = chain_model(fit_points(lo, hi, 200), alpha)
-    rows = np.concatenate([rows[:4], [polish(middle, row, 300) for row in rows]])
+    params = np.concatenate([params[:4], [polish(middle, start, 300) for start in params]])
+    # 3. Minimax on as many points as the degree 2^k asks for: a little of the best six, all of the best one.
     model = chain_model(fit_points(lo, hi, min(1500, max(400, 6 * 2**k))), alpha)
-    rows = _distinct(rows, largest(model, rows), 6)
-    pairs = sorted((exchange(model, row, 30) for row in rows), key=lambda pair: pair[1])
+    params = _distinct(params, largest(model, params), 6)
+    pairs = sorted((exchange(model, start, 30) for start in params), key=lambda pair: pair[1])
     best, _ = exchange(model, pairs[0][0], 300, 1e-8)
+    # 4. From values at 0 back to constants.
     full = best if alpha is None else np.insert(best, 0, alpha)
     return np.concatenate([full[:2], constants_of(full[1:])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from cgf.approx.exponential import Operand
 
 
 class CostCounter:
@@ -15,10 +15,10 @@ class CostCounter:
     def __init__(self, depth: int, products: list[int]) -> None:
         self.depth, self.products = depth, products
 
-    def __add__(self, other: Any) -> CostCounter:
+    def __add__(self, other: Operand) -> CostCounter:
         return CostCounter(max(self.depth, other.depth), self.products) if isinstance(other, CostCounter) else self
 
-    def __mul__(self, other: Any) -> CostCounter:
+    def __mul__(self, other: Operand) -> CostCounter:
         if isinstance(other, CostCounter):
             self.products[0] += 1
             return CostCounter(max(self.depth, other.depth) + 1, self.products)
@@ -27,4 +27,5 @@ class CostCounter:
     __radd__, __rmul__ = __add__, __mul__
 
     def square(self) -> CostCounter:
+        """One level and one product."""
         return self * self

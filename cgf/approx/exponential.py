@@ -7,24 +7,41 @@ circuit may fold into the row statistics, the core is additions and multiplicati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-V = TypeVar("V")
 Interval = tuple[float, float]
+Json = dict[str, Any]  # an object of a JSON file
+JsonValue = Any  # whatever stands in a JSON file, not yet checked
+Operand = Any  # what the operators of a value take beside numbers: its own kind, and what its library adds to it
 
 
-def square(value: V) -> V:
+class Arithmetic(Protocol):
+    """A value with sums and products: a float, an array, a tensor, rows of scores, a ciphertext."""
+
+    def __add__(self, other: Operand, /) -> Self:
+        """Sum with a value of the same kind or a number; no level."""
+
+    def __mul__(self, other: Operand, /) -> Self:
+        """Product with a value of the same kind or a number; one level, with an int none."""
+
+
+A = TypeVar("A", bound=Arithmetic)
+
+
+def square(value: A) -> A:
     """value^2, by the value's own ``square`` where it has one (torch tensors, packed ciphertexts)."""
-    own = getattr(value, "square", None)
-    return own() if own is not None else value * value  # type: ignore[operator]
+    method = getattr(value, "square", None)
+    result: A = method() if method is not None else value * value
+    return result
 
 
-def plus_public(value: V, public: float | np.ndarray) -> V:
+def plus_public(value: A, public: float | np.ndarray) -> A:
     """value + public, by the value's own ``plus_public`` where public is an array: heads differ, say."""
-    own = getattr(value, "plus_public", None) if isinstance(public, np.ndarray) else None
-    return own(public) if own is not None else value + public  # type: ignore[operator, return-value]
+    method = getattr(value, "plus_public", None) if isinstance(public, np.ndarray) else None
+    result: A = method(public) if method is not None else value + public
+    return result
 
 
 @dataclass(frozen=True)
@@ -37,33 +54,42 @@ class Fit:
                 |core(a y + b) / exp(y) - 1| on the part with y > 0, the greater of the two
     """
 
-    domain: tuple[float, float]
-    guard: tuple[float, float]
+    domain: Interval
+    guard: Interval
     guard_bound: float
     max_error: float
 
 
-class Exponential(Protocol):
+class Guarded(Protocol):
+    """Whatever a guard interval can be measured of."""
+
+    def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
+        """Every value that a circuit would hold on the way from y (n,), each (n,); overflow gives inf or nan."""
+
+
+class Exponential(Guarded, Protocol):
     """exp, or a stand-in for it, as arithmetic on whatever it is given.
 
-    Implementations: ``Polynomial`` (poly.py), ``SquareChain`` (chain.py) and ``HeadChain`` (head_chain.py).
+    Implementations: ``Polynomial`` (polynomial.py), ``SquareChain`` (chain.py) and ``HeadChain`` (head_chain.py).
     All are immutable and hashable, import no torch, and survive
-    ``from_json(json.loads(json.dumps(to_json())))`` bit for bit.
+    ``exponential_from_json(json.loads(json.dumps(to_json())))`` bit for bit.
     """
 
     @property
     def method(self) -> str:
-        """ "chebyshev", "limit", "chain", "head_chain", "taylor" or "fitted"."""
+        """The kind of fit: "chebyshev", "limit", "chain", "head_chain", "taylor" or "fitted"."""
 
     @property
-    def a(self) -> float: ...
+    def a(self) -> float:
+        """The factor of y in the affine map."""
 
     @property
-    def b(self) -> Any:
-        """A float; (heads, 1, 1) floats where heads differ."""
+    def b(self) -> float | np.ndarray:
+        """The constant of the affine map; (heads, 1, 1) floats where heads differ."""
 
     @property
-    def fit(self) -> Fit | None: ...
+    def fit(self) -> Fit | None:
+        """Domain, guard and error; None where they were not measured."""
 
     @property
     def levels(self) -> int:
@@ -73,11 +99,16 @@ class Exponential(Protocol):
     def ct_mults(self) -> int:
         """Ciphertext-ciphertext multiplications (squarings included) of the core."""
 
-    def core(self, u: Any) -> Any: ...
+    def core(self, u: A) -> A:
+        """exp(y) from u = a y + b."""
 
-    def __call__(self, y: Any) -> Any: ...
+    def __call__(self, y: A) -> A:
+        """exp(y), the affine map included."""
 
-    def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
-        """Every value that a circuit would hold on the way, for the guard."""
+    def __hash__(self) -> int: ...
 
-    def to_json(self) -> dict[str, Any]: ...
+    def stating(self, fit: Fit | None) -> Self:
+        """The same exponential with this fit attached."""
+
+    def to_json(self) -> Json:
+        """What ``exponential_from_json`` makes it from again, its levels and products beside it for the reader."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from reprlib import repr as shortened
-from typing import Any
 
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential, Fit
+from cgf.approx.exponential import Exponential, Fit, Json, JsonValue
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
@@ -23,12 +22,12 @@ COEFFICIENTS = MAX_DEGREE + 1
 HEADS = 1024
 
 
-def number(data: dict[str, Any], key: str) -> float:
+def number(data: Json, key: str) -> float:
     """data[key] as a finite float (a JSON number or its decimal string)."""
     return _float(data.get(key), key)
 
 
-def numbers(data: dict[str, Any], key: str, count: int | None = None, most: int | None = None) -> tuple[float, ...]:
+def numbers(data: Json, key: str, count: int | None = None, most: int | None = None) -> tuple[float, ...]:
     """data[key] as a tuple of finite floats, ``count`` of them, or at most ``most``, if given."""
     values = data.get(key)
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
@@ -38,7 +37,7 @@ def numbers(data: dict[str, Any], key: str, count: int | None = None, most: int 
     return tuple(_float(v, key) for v in values)
 
 
-def _float(value: Any, key: str) -> float:
+def _float(value: JsonValue, key: str) -> float:
     try:
         result = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):
@@ -48,7 +47,7 @@ def _float(value: Any, key: str) -> float:
     return result
 
 
-def _fit(data: dict[str, Any]) -> Fit | None:
+def _fit(data: Json) -> Fit | None:
     if "domain" not in data:
         return None
     lo, hi = numbers(data, "domain", 2)
@@ -56,20 +55,20 @@ def _fit(data: dict[str, Any]) -> Fit | None:
     return Fit((lo, hi), (guard_lo, guard_hi), number(data, "guard_bound"), number(data, "max_error"))
 
 
-def _head_chain(data: dict[str, Any]) -> HeadChain:
-    betas, lists = numbers(data, "beta", most=HEADS), data.get("constants")
-    if not isinstance(lists, list | tuple) or len(lists) != len(betas) or not betas:
-        have = len(lists) if isinstance(lists, list | tuple) else shortened(lists)
+def _head_chain(data: Json) -> HeadChain:
+    betas, by_head = numbers(data, "beta", most=HEADS), data.get("constants")
+    if not isinstance(by_head, list | tuple) or len(by_head) != len(betas) or not betas:
+        have = len(by_head) if isinstance(by_head, list | tuple) else shortened(by_head)
         raise UserError(f"a head chain needs as many lists of constants as betas ({len(betas)}), and has {have}")
     alpha = number(data, "alpha")
     chains = [
         SquareChain("chain", alpha, beta, numbers({"constants": constants}, "constants", most=SQUARINGS))
-        for beta, constants in zip(betas, lists, strict=True)
+        for beta, constants in zip(betas, by_head, strict=True)
     ]
     return HeadChain(HEAD_CHAIN, tuple(chains), _fit(data))
 
 
-def exponential_from_json(data: Any) -> Exponential:
+def exponential_from_json(data: JsonValue) -> Exponential:
     """The exponential that ``to_json`` described, equal bit for bit. UserError where something is amiss.
 
     Raises it before anything is computed for more squarings, coefficients or heads than the bounds above.
@@ -86,5 +85,5 @@ def exponential_from_json(data: Any) -> Exponential:
         k = whole("'k'", data.get("k", 0), 0, SQUARINGS)
         coefficients = numbers(data, "coefficients", most=COEFFICIENTS)
         return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
-    known = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
-    raise UserError(f"an exponential's method must be one of {known}, and is {shortened(method)}")
+    methods = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
+    raise UserError(f"an exponential's method must be one of {methods}, and is {shortened(method)}")

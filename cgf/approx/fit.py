@@ -6,7 +6,6 @@ Errors everywhere: absolute where y <= 0, relative where y > 0 (see ``Fit.max_er
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -14,8 +13,7 @@ import numpy as np
 
 from cgf.approx import chain_search as search
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential, Fit
-from cgf.approx.exponential_json import exponential_from_json as exponential_from_json
+from cgf.approx.exponential import Exponential, Fit, Guarded, Interval
 from cgf.approx.minimax import Model, exchange, largest, least_squares
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
@@ -32,7 +30,8 @@ def chebyshev(lo: float, hi: float, degree: int = 15, k: int | None = None) -> P
 
     k None: the least with (hi - lo) / 2^k <= 8, the paper's interval. p is returned in powers of u in
     [-1, 1]. Levels: ceil(log2(degree + 1)) + k. Error: about 2^k times that of p (degree 15, width 8: 2e-10
-    of p's greatest value). Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function'.
+    of p's greatest value). Raises UserError for an empty interval, a degree outside 1 to 63 and k outside 0 to 20.
+    Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function'.
     """
     lo, hi = _interval(lo, hi)
     if k is None:
@@ -44,8 +43,8 @@ def chebyshev(lo: float, hi: float, degree: int = 15, k: int | None = None) -> P
 def _chebyshev(lo: float, hi: float, degree: int, k: int) -> Polynomial:
     u = np.cos(np.pi * (np.arange(512) + 0.5) / 512)
     target = np.exp(((lo + hi) / 2 + (hi - lo) / 2 * u) / 2.0**k)
-    fitted_ = np.polynomial.chebyshev.chebfit(u, target, degree)
-    return with_fit(_from_chebyshev("chebyshev", lo, hi, fitted_, k), (lo, hi))
+    coefficients = np.polynomial.chebyshev.chebfit(u, target, degree)
+    return with_fit(_from_chebyshev("chebyshev", lo, hi, coefficients, k), (lo, hi))
 
 
 def _from_chebyshev(method: str, lo: float, hi: float, coefficients: np.ndarray, k: int) -> Polynomial:
@@ -57,7 +56,8 @@ def _from_chebyshev(method: str, lo: float, hi: float, coefficients: np.ndarray,
 def limit(lo: float, hi: float, k: int) -> SquareChain:
     """(1 + y / 2^k)^(2^k). Levels and multiplications: k. Error 0.27 / 2^k while lo >= -2^(k+1), then it grows.
 
-    Source: CGF-softmax paper, appendix 'Approximation of the Exponential Function', Limit Approximation.
+    Raises UserError for an empty interval and k outside 1 to 20. Source: CGF-softmax paper, appendix 'Approximation
+    of the Exponential Function', Limit Approximation.
     """
     lo, hi = _interval(lo, hi)
     k = whole("k", k, 1, 20)
@@ -68,8 +68,8 @@ def limit(lo: float, hi: float, k: int) -> SquareChain:
 def taylor(degree: int, x0: float, lo: float | None = None, hi: float | None = None) -> Polynomial:
     """sum over i <= degree of exp(x0) / i! (y - x0)^i, u = y - x0: no scaling, no squarings.
 
-    Levels: ceil(log2(degree + 1)). Accurate near x0 only; without lo and hi no error is attached. Source:
-    CGF-softmax paper, appendix 'Low-degree Variant'.
+    Levels: ceil(log2(degree + 1)). Accurate near x0 only; without lo and hi no error is attached. Raises
+    UserError for a degree outside 1 to 63. Source: CGF-softmax paper, appendix 'Low-degree Variant'.
     """
     degree = whole("degree", degree, 1, MAX_DEGREE)
     coefficients = tuple(math.exp(x0) / math.factorial(i) for i in range(degree + 1))
@@ -82,7 +82,8 @@ def fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
 
     Least squares gives the error of p no credit for the squarings, which forgive it wherever exp is small.
     Levels: ceil(log2(degree + 1)) + k. Error on [-128, 0] with degree 7 and k = 4: about 1e-9, where the
-    least squares polynomial has 7e-3. A local optimum, from starts of several weightings.
+    least squares polynomial has 7e-3. A local optimum, from starts of several weightings. Raises UserError for an
+    empty interval, a degree outside 1 to 31 and k outside 0 to 12.
     """
     lo, hi = _interval(lo, hi)
     return _fitted(lo, hi, whole("degree", degree, 1, 31), whole("k", k, 0, 12))
@@ -90,19 +91,23 @@ def fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
 
 @lru_cache(maxsize=256)
 def _fitted(lo: float, hi: float, degree: int, k: int) -> Polynomial:
+    # 1. Points, and the error p(u)^(2^k) - exp(y) at them as a function of p's Chebyshev coefficients.
     count = min(2000, max(400, 20 * (degree + 1) * 2 ** (k // 2)))
     y = search.fit_points(lo, hi, count)
     model = _squared_model(y, lo, hi, degree, k)
+    # 2. Starts: p ~ exp(y / 2^k) by linear least squares, with more and more weight where the squarings forgive less.
     basis = np.polynomial.chebyshev.chebvander((2 * y - lo - hi) / (hi - lo), degree)
     root = np.exp(y / 2.0**k)
     starts = []
     for share in (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0):
         weights = np.exp(share * np.minimum(y, 0.0) * (1 - 2.0**-k) - np.maximum(y, 0.0) * 2.0**-k)
         starts.append(np.linalg.lstsq(basis * weights[:, None], root * weights, rcond=1e-13)[0])
-    rows = least_squares(model, np.array(starts), steps=60)
-    rows = np.concatenate([rows, [search.polish(model, row, 200) for row in rows]])
-    rows = rows[np.argsort(largest(model, rows), kind="stable")[:4]]
-    best = min((exchange(model, row) for row in rows), key=lambda pair: pair[1])[0]
+    # 3. Least squares of the squared error itself, from all starts at once and then one by one to full accuracy.
+    params = least_squares(model, np.array(starts), steps=60)
+    params = np.concatenate([params, [search.polish(model, start, 200) for start in params]])
+    # 4. The four best, each made minimax; the best of these.
+    params = params[np.argsort(largest(model, params), kind="stable")[:4]]
+    best = min((exchange(model, start) for start in params), key=lambda pair: pair[1])[0]
     return with_fit(_from_chebyshev("fitted", lo, hi, best, k), (lo, hi))
 
 
@@ -129,7 +134,8 @@ def chain(lo: float, hi: float, k: int, alpha: float | None = None, seed: int = 
     alpha fixes the scale of y, where a circuit prescribes it. Largest error on [-16, 0]: k = 3 1.2e-2, k = 4
     2.7e-4, k = 5 1.2e-6; on [-32, 0]: k = 5 2.5e-5; on [-64, 0]: k = 5 6e-5; on [-128, 0]: k = 6 2e-6.
     The problem is not convex: the result is the best local optimum from many seeded starts (1 to 6 s).
-    Source: ``SquareChain``; for the search see search.py.
+    Raises UserError for an empty interval, an alpha that is not positive and k outside 1 to 12.
+    Source: ``SquareChain``; for the search see chain_search.py.
     """
     lo, hi = _interval(lo, hi)
     alpha = None if alpha is None else float(positive("alpha", alpha))
@@ -142,66 +148,65 @@ def _chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> Squa
     return with_fit(SquareChain("chain", a, b, tuple(constants)), (lo, hi))
 
 
-def max_error(exponential: Exponential, domain: tuple[float, float], points: int = GRID) -> float:
-    """Largest error on an even grid of the domain; inf where the core overflows."""
+def max_error(exponential: Exponential, domain: Interval, points: int = GRID) -> float:
+    """Largest error (as of ``Fit``) on an even grid of the domain; inf where the core overflows."""
     y = np.linspace(domain[0], domain[1], points)
     with np.errstate(all="ignore"):
         errors = np.abs(exponential(y) - np.exp(y)) * search.error_weights(y)
     return float(errors.max()) if np.isfinite(errors).all() else math.inf
 
 
-def with_fit(exponential: E, domain: tuple[float, float], bound: float = GUARD_BOUND) -> E:
-    """The same exponential with its Fit on domain attached."""
+def with_fit(exponential: E, domain: Interval, bound: float = GUARD_BOUND) -> E:
+    """The same exponential with its Fit on domain, its guard for this bound, attached.
+
+    Raises UserError for a domain that is empty, wider than 1e6 or that ends beyond 300.
+    """
     domain = _interval(*domain)
     guard = guard_interval(exponential, bound, domain=domain)
-    return replace(exponential, fit=Fit(domain, guard, bound, max_error(exponential, domain)))  # type: ignore
+    return exponential.stating(Fit(domain, guard, bound, max_error(exponential, domain)))
 
 
 def guard_interval(
-    exponential: Exponential,
-    bound: float = GUARD_BOUND,
-    reach: float = 4096.0,
-    domain: tuple[float, float] | None = None,
-) -> tuple[float, float]:
+    circuit: Guarded, bound: float = GUARD_BOUND, reach: float = 4096.0, *, domain: Interval
+) -> Interval:
     """The largest interval around domain on which every intermediate stays at most bound in absolute value.
 
-    domain None: that of the exponential's fit. Looks no further than reach beyond it. Where the domain
-    itself breaks the bound, the interval grows from its safest point instead, so it does not cover the
-    domain; it is a single point if even that one breaks it. Conservative: of the two sides of an end, to
-    1e-9, the safe one.
+    Looks no further than reach beyond the domain. Where the domain itself breaks the bound, the interval grows from
+    its safest point instead, so it does not cover the domain; it is a single point if even that one breaks it.
+    Conservative: of the two sides of an end, to 1e-9, the safe one.
     """
-    if domain is None:
-        if exponential.fit is None:
-            raise UserError("a guard interval needs a domain to start from, and this exponential has none")
-        domain = exponential.fit.domain
     lo, hi = domain
     inside = np.linspace(lo, hi, 20_001)
-    peaks = _peaks(exponential, inside)
+    peaks = _peaks(circuit, inside)
     if (peaks <= bound).all():
         left, right = lo, hi
     else:
         left = right = float(inside[np.argmin(peaks)])
         if peaks.min() > bound:
             return left, right
-    return (_grow(exponential, bound, left, lo - reach), _grow(exponential, bound, right, hi + reach))
+    return (_grow(circuit, bound, left, lo - reach), _grow(circuit, bound, right, hi + reach))
 
 
-def _peaks(exponential: Exponential, y: np.ndarray) -> np.ndarray:
+def _peaks(circuit: Guarded, y: np.ndarray) -> np.ndarray:
+    """The largest absolute value that the circuit holds, at each of y (n,); inf where it is no number."""
     with np.errstate(all="ignore"):
-        return np.nan_to_num(np.max(np.abs(exponential.intermediates(y)), axis=0), nan=np.inf)
+        peaks: np.ndarray = np.nan_to_num(np.max(np.abs(circuit.intermediates(y)), axis=0), nan=np.inf)
+    return peaks
 
 
-def _grow(exponential: Exponential, bound: float, safe: float, end: float) -> float:
+def _grow(circuit: Guarded, bound: float, safe: float, end: float) -> float:
     """The last safe point on the way from safe to end: a scan whose steps grow, then bisection."""
+    # 1. Shares of the way: even near the safe point, geometric beyond, where an end is found more coarsely.
     way = np.concatenate([np.linspace(0, 0.05, 2000), np.geomspace(0.05, 1.0, 4000)[1:]])
     points = safe + (end - safe) * way
-    broken = np.flatnonzero(_peaks(exponential, points) > bound)
+    broken = np.flatnonzero(_peaks(circuit, points) > bound)
     if not len(broken):
         return float(end)
+    # 2. Between the last point before the first that breaks the bound and that one: bisection.
     good, bad = float(points[max(broken[0] - 1, 0)]), float(points[broken[0]])
     while abs(bad - good) > 1e-9 * max(1.0, abs(good)):
         middle = (good + bad) / 2
-        if _peaks(exponential, np.array([middle]))[0] > bound:
+        if _peaks(circuit, np.array([middle]))[0] > bound:
             bad = middle
         else:
             good = middle

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cgf.approx import recording
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Fit, plus_public, square
+from cgf.approx.exponential import A, Fit, Json, plus_public, square
 from cgf.errors import UserError
 
 
@@ -36,6 +35,7 @@ class HeadChain:
 
     @property
     def a(self) -> float:
+        """The factor of y that all heads share."""
         return self.chains[0].a
 
     @property
@@ -45,17 +45,20 @@ class HeadChain:
 
     @property
     def k(self) -> int:
+        """The count of squarings of every head."""
         return self.chains[0].k
 
     @property
     def levels(self) -> int:
+        """One a squaring, as for one chain."""
         return self.k
 
     @property
     def ct_mults(self) -> int:
+        """One a squaring, as for one chain."""
         return self.k
 
-    def core(self, u: Any) -> Any:
+    def core(self, u: A) -> A:
         """z_k from z_0 = u, for an array (..., heads, queries, keys) or anything with ``plus_public``."""
         value = u
         for constants in zip(*(c.constants for c in self.chains), strict=True):
@@ -64,14 +67,19 @@ class HeadChain:
                 value = plus_public(value, self.by_head(list(constants)))
         return value
 
-    def __call__(self, y: Any) -> Any:
+    def __call__(self, y: A) -> A:
         return self.core(plus_public(y * self.a, self.b))
 
     def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
         """Those of every head, one after the other: an interval that guards them all guards each."""
         return [values for chain in self.chains for values in chain.intermediates(y)]
 
-    def to_json(self) -> dict[str, Any]:
+    def stating(self, fit: Fit | None) -> HeadChain:
+        """The same chains with this fit, of the worst head, attached."""
+        return replace(self, fit=fit)
+
+    def to_json(self) -> Json:
+        """alpha, and beta and constants by head, as exact decimals; the fit."""
         return {
             **recording.common(self),
             "k": self.k,

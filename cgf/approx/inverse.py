@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from cgf.approx.approximation import Circuit, Iteration, whole_steps
-from cgf.approx.exponential import square
-from cgf.approx.root import GoldschmidtRoot as GoldschmidtRoot
-from cgf.approx.root import NewtonRoot as NewtonRoot
-from cgf.approx.root import check_guess
+from cgf.approx.approximation import MAX_STEPS, Circuit, Iteration, X, check_steps
+from cgf.approx.exponential import A, Interval, square
 from cgf.approx.series import Series
 from cgf.errors import UserError
 
@@ -32,9 +28,6 @@ class Goldschmidt(Iteration):
     Raises UserError unless 0 < low < high and iterations is a whole number from 1 to 60.
     """
 
-    method: ClassVar[str] = "goldschmidt"
-    power: ClassVar[float] = -1.0
-
     low: float
     high: float
     iterations: int
@@ -43,10 +36,11 @@ class Goldschmidt(Iteration):
     def __post_init__(self) -> None:
         if not 0 < self.low < self.high < math.inf:
             raise UserError(f"a division needs 0 < low < high for its denominator, and has [{self.low}, {self.high}]")
-        whole_steps("a division", self.iterations, 1)
+        check_steps("a division", self.iterations, 1)
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[low, high], the interval of the denominator."""
         return self.low, self.high
 
     @property
@@ -55,26 +49,35 @@ class Goldschmidt(Iteration):
         return self.iterations
 
     def steps(self) -> tuple[list[float], float]:
-        """(k_0 .. k_{n-1}, largest relative error left)."""
+        """(k_0 .. k_{n-1}, largest relative error that is left after the last step)."""
         least, factors = self.low / self.high, []
         for i in range(self.iterations):
+            # 1. k_i centres the interval [least, 1] of b_i around 1, where the step takes most off
             factors.append(2.0 / (1.0 + least) if self.recentre or i == 0 else 1.0)
+            # 2. the largest |e_i| = |1 - k_i b_i| stands at one of its ends
             left = max(abs(1.0 - factors[-1] * least), abs(1.0 - factors[-1]))
+            # 3. b_{i+1} = 1 - e_i^2: its least follows from the largest |e_i|, and its most is 1
             least = 1.0 - left * left
         return factors, left * left
 
     @property
     def max_error(self) -> float:
+        """Largest relative error of N / D, for exact arithmetic."""
         return self.steps()[1]
 
     def constants(self) -> list[float]:
         """c_0 .. c_{n-1}, such that all public factors multiply to one for a denominator scaled by ``scale``."""
+        # 1. In logarithms c_{i-1}^2 = c_i k_i reads 2 ln c_{i-1} = ln c_i + ln k_i: a linear recurrence from the last
+        #    constant down, so that every ln c_i is slope_i T + offset_i with the one unknown T = ln c_{n-1}.
         k, n = [math.log(factor) for factor in self.steps()[0]], self.iterations
-        slope, offset = [0.0] * n, [0.0] * n  # ln c_i = slope T + offset, with T = ln c_{n-1}
+        slope, offset = [0.0] * n, [0.0] * n
         slope[-1] = 1.0
         for i in range(n - 1, 0, -1):
             slope[i - 1], offset[i - 1] = slope[i] / 2, (offset[i] + k[i]) / 2
+        # 2. N enters as scale N with scale = c_0 k_0 / high, and meets the factors c_i (1 + e_i) in place of
+        #    k_i (1 + e_i): nothing public is left over where ln c_0 + ln k_0 + sum ln c_i = sum ln k_i. Solve for T.
         last = (sum(k) - sum(offset) - offset[0] - k[0]) / (sum(slope) + slope[0])
+        # 3. Back from T to the constants.
         return [math.exp(s * last + o) for s, o in zip(slope, offset, strict=True)]
 
     @property
@@ -82,60 +85,54 @@ class Goldschmidt(Iteration):
         """The public factor that numerator and denominator must carry (fold it into what made them)."""
         return self.constants()[0] * self.steps()[0][0] / self.high
 
-    def _factors(self, scaled: Any) -> list[Any]:
-        """c_i + f_i, i = 0 .. n-1, from scale * D."""
+    def _factors(self, scaled: A) -> list[A]:
+        """c_i + f_i = c_i (1 + e_i), i = 0 .. n-1, from scale * D."""
         c, (k, _) = self.constants(), self.steps()
+        # 1. f_0 = c_0 e_0 = c_0 (1 - k_0 D / high) = c_0 - scale D
         f = scaled * -1 + c[0]
         factors = [f + c[0]]
         for i in range(1, self.iterations):
+            # 2. f_i = c_i e_i = c_i (1 - k_i) + c_i k_i e_{i-1}^2, and c_i k_i e_{i-1}^2 = (c_{i-1} e_{i-1})^2
             f = square(f) + c[i] * (1.0 - k[i])
             factors.append(f + c[i])
         return factors
 
-    def divide(self, numerator: Any, denominator: Any) -> Any:
+    def divide(self, numerator: A, denominator: A) -> A:
         """N / D of scale * N and scale * D; n levels, n products of N and n - 1 squares of D's size."""
         for factor in self._factors(denominator):
             numerator = numerator * factor
         return numerator
 
-    def inverse(self, denominator: Any) -> Any:
+    def inverse(self, denominator: A) -> A:
         """1 / (scale D) of scale * D; n levels, n - 1 products and as many squares."""
         first, *rest = self._factors(denominator)
         for factor in rest:
             first = first * factor
         return first
 
-    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+    def circuit(self, x: X, value: Callable[[X], A]) -> A:
+        """``inverse`` of scale * x: 1 / x up to the factor ``scale``."""
         return self.inverse(value(x * self.scale))
 
-    def __call__(self, x: Any) -> Any:
-        """1 / x of a float or an array."""
+    def __call__(self, x: A) -> A:
         return super().__call__(x) * self.scale
 
     @property
     def division(self) -> Circuit:
         """``divide`` of a numerator as large as its denominator, the largest in a softmax: 2 n - 1 products."""
-        return Circuit(lambda x, value: self.divide(value(x * self.scale), value(x * self.scale)))
 
-    def to_json(self) -> dict[str, Any]:
-        """What defines it, and for the reader the coefficients k_i and c_i that follow, and what divide costs."""
-        levels, products = self.division.cost
-        division = {"levels": levels, "ct_mults": products, "guard": list(self.division.guard(self.domain))}
-        return {
-            **self.facts(),
-            "low": float(self.low),
-            "high": float(self.high),
-            "iterations": self.iterations,
-            "recentre": self.recentre,
-            "factors": self.steps()[0],
-            "constants": self.constants(),
-            "division": division,
-        }
+        def run(x: X, value: Callable[[X], A]) -> A:
+            return self.divide(value(x * self.scale), value(x * self.scale))
+
+        return Circuit(run)
 
 
 def iterations_for(low: float, high: float, error: float, recentre: bool = True) -> int:
-    """The fewest Goldschmidt iterations on [low, high] with a relative error of at most ``error``."""
-    for n in range(1, 61):
+    """The fewest Goldschmidt iterations on [low, high] with a relative error of at most ``error``.
+
+    Raises UserError where 60 are too few.
+    """
+    for n in range(1, MAX_STEPS + 1):
         if Goldschmidt(low, high, n, recentre).max_error <= error:
             return n
     raise UserError(f"60 Goldschmidt iterations leave a relative error above {error:g} on [{low:g}, {high:g}]")
@@ -151,32 +148,38 @@ class Newton(Iteration):
     Source: Newton's method; ARION (Yang et al. 2025) takes a series of degree 255 on [0.02, 400] and two steps.
     """
 
-    method: ClassVar[str] = "newton"
-    power: ClassVar[float] = -1.0
-
     guess: Series
     iterations: int
 
     def __post_init__(self) -> None:
-        check_guess("a Newton inverse", self.guess, self.iterations, 0, limit=1.0)
+        check_steps("a Newton inverse", self.iterations, 0)
+        if not self.guess.domain[0] > 0:
+            raise UserError(
+                f"a Newton inverse needs a guess on an interval above zero, and it starts at {self.guess.domain[0]}"
+            )
+        if self.iterations and not self.guess.max_error < 1.0:
+            raise UserError(
+                "a Newton inverse needs a guess with a relative error below 1, and it is off by up to "
+                f"{self.guess.max_error:.3g}"
+            )
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """The domain of the guess."""
         return self.guess.domain
 
     @property
     def max_error(self) -> float:
+        """The guess's relative error to the power 2^iterations, for exact arithmetic."""
         return float(self.guess.max_error ** (2**self.iterations))
 
-    def inverse(self, denominator: Any, u: Any) -> Any:
+    def inverse(self, denominator: A, u: A) -> A:
         """1 / D of D and of u = a D + b, the guess's own argument, of one shape."""
         y = self.guess.core(u)
         for _ in range(self.iterations):
             y = y * (denominator * y * -1 + 2.0)
         return y
 
-    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+    def circuit(self, x: X, value: Callable[[X], A]) -> A:
+        """``inverse`` of x and of the guess's own argument, two inputs."""
         return self.inverse(value(x), value(x * self.guess.a + self.guess.b))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.facts(), "iterations": self.iterations, "guess": self.guess.to_json()}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import linprog
 
-Model = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Model = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # (S, P) -> residuals (S, N), Jacobians (S, N, P)
 
 HUGE = 1e100  # cost of parameters at which the model overflows
 
@@ -23,31 +23,34 @@ def _cost(residuals: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(cost), cost, HUGE)
 
 
-def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: float = 2.0) -> np.ndarray:
+def least_squares(model: Model, starts: np.ndarray, steps: int = 60) -> np.ndarray:
     """Levenberg-Marquardt on all starts (S, P) side by side; returns (S, P), never worse than the starts.
 
-    power 2 is least squares; a greater power approaches the largest residual by reweighting, as Lawson.
+    Source: Marquardt 1963, with a damping of its own for each start.
     """
     params = starts.copy()
     damping = np.full(len(params), 1e-2)
     residuals, jacobian = model(params)
     for _ in range(steps):
-        weights = _lawson(residuals, power)
-        cost = _cost(residuals * weights)
-        weighted = jacobian * weights[..., None]
+        # 1. The normal equations of each start: J^T J and J^T r.
+        #    The Jacobian may be a view of fewer parameters: as a compact copy in its own order einsum sums it alike.
+        cost, compact = _cost(residuals), jacobian.copy(order="K")
         with np.errstate(all="ignore"):
-            gram = np.einsum("snp,snq->spq", weighted, weighted)
-            slope = np.einsum("snp,sn->sp", weighted, residuals * weights)
+            gram = np.einsum("snp,snq->spq", compact, compact)
+            slope = np.einsum("snp,sn->sp", compact, residuals)
+        # 2. A start whose model overflows takes part with a harmless system, and stays where it is.
         alive = np.isfinite(gram).all((1, 2)) & np.isfinite(slope).all(1)
         gram[~alive], slope[~alive] = np.eye(params.shape[1]), 0.0
+        # 3. Marquardt's damping on the diagonal (a view of gram), then columns scaled to a diagonal of one.
         diagonal = np.einsum("spp->sp", gram)
         diagonal *= 1.0 + damping[:, None]
         diagonal += 1e-300 + 1e-18 * diagonal.max(1, keepdims=True)
         scale = 1.0 / np.sqrt(diagonal)
         step = _solve(gram * scale[:, :, None] * scale[:, None, :], slope * scale)
+        # 4. A step is taken where it lowers the cost; there the damping falls, elsewhere it grows.
         trial = params - step * scale
         trial_residuals, trial_jacobian = model(trial)
-        better = _cost(trial_residuals * weights) < cost
+        better = _cost(trial_residuals) < cost
         params[better] = trial[better]
         residuals[better], jacobian[better] = trial_residuals[better], trial_jacobian[better]
         damping = np.clip(np.where(better, damping * 0.2, damping * 6.0), 1e-15, 1e12)
@@ -57,23 +60,18 @@ def least_squares(model: Model, starts: np.ndarray, steps: int = 60, power: floa
 def _solve(gram: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Solutions (S, P) for matrices (S, P, P) of unit diagonal."""
     try:
-        return np.linalg.solve(gram, slope[..., None])[..., 0]
+        solutions = np.linalg.solve(gram, slope[..., None])
     except np.linalg.LinAlgError:  # columns that are parallel to rounding; one such start fails the whole stack
-        return np.linalg.solve(gram + 1e-10 * np.eye(gram.shape[-1]), slope[..., None])[..., 0]
-
-
-def _lawson(residuals: np.ndarray, power: float) -> np.ndarray:
-    if power == 2.0:
-        return np.ones_like(residuals)
-    with np.errstate(all="ignore"):
-        size = np.abs(residuals) / np.abs(residuals).max(1, keepdims=True)
-    return np.nan_to_num(size, nan=1.0) ** (power / 2 - 1) + 1e-6
+        solutions = np.linalg.solve(gram + 1e-10 * np.eye(gram.shape[-1]), slope[..., None])
+    column: np.ndarray = solutions[..., 0]
+    return column
 
 
 def largest(model: Model, params: np.ndarray) -> np.ndarray:
-    """Largest absolute residual of each of (S, P) parameters."""
+    """Largest absolute residual (S,) of each of (S, P) parameters; HUGE where one is not finite."""
     residuals = np.abs(model(params)[0])
-    return np.where(np.isfinite(residuals), residuals, HUGE).max(1)
+    worst: np.ndarray = np.where(np.isfinite(residuals), residuals, HUGE).max(1)
+    return worst
 
 
 def exchange(model: Model, start: np.ndarray, steps: int = 60, close: float = 1e-4) -> tuple[np.ndarray, float]:
@@ -88,28 +86,34 @@ def exchange(model: Model, start: np.ndarray, steps: int = 60, close: float = 1e
     residuals, jacobian = (part[0] for part in model(params[None]))
     worst = float(np.abs(residuals).max())
     for _ in range(steps):
+        # 1. J = Q R: a step d of the program is a change R^-1 d of the parameters, in units of the worst residual.
         orthonormal, triangle = np.linalg.qr(jacobian)
         try:
             back = np.linalg.inv(triangle) * worst
         except np.linalg.LinAlgError:
             break
+        # 2. The trust region: no parameter changes by more than the share ``reach`` of its size.
         size = np.abs(params) + 1e-3 * np.abs(params).max()
         region = back / (reach * size[:, None])
         if not (np.isfinite(region).all() and math.isfinite(worst)):  # a start that overflows, or of zeros alone
             break
+        # 3. The linear program at the extrema: t is the largest residual it promises, as a share of the worst.
         points = _extrema(residuals)
         solution = _linear_program(residuals[points] / worst, orthonormal[points], region)
         if solution is None:
             break
+        # 4. The step, tried on the model itself.
         trial = params + back @ solution[0]
         trial_residuals, trial_jacobian = (part[0] for part in model(trial[None]))
         now = float(np.abs(trial_residuals).max())
         promised = worst * (1.0 - solution[1])
-        if not now < worst:  # also where the trial overflows
+        # 5. No gain (or an overflow): a smaller region, unless nothing worth while was promised.
+        if not now < worst:
             if promised < close * worst or reach < 1e-7:
                 break
             reach *= 0.25
             continue
+        # 6. A gain: the region grows where the promise was kept, and shrinks where it was not.
         gain = (worst - now) / max(promised, 1e-300)
         finished = promised < close * worst and reach > 1e-3
         reach = reach * 3.0 if gain > 0.6 else reach * 0.5 if gain < 0.2 else reach

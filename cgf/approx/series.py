@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import cast
 
 import numpy as np
 from scipy.optimize import linprog
 
-from cgf.approx.approximation import Approximation
-from cgf.approx.exponential import square
+from cgf.approx.approximation import Approximation, X
+from cgf.approx.exponential import A, Interval, square
 from cgf.errors import UserError
 
 GRID = 20_000  # points on which max_error is measured
@@ -32,12 +32,10 @@ class Series(Approximation):
     Raises UserError unless all numbers are finite, lo < hi and some coefficient of degree 1 or more is not zero.
     """
 
-    method: ClassVar[str] = "series"
-
     a: float
     b: float
     coefficients: tuple[float, ...]
-    domain: tuple[float, float]
+    domain: Interval
     max_error: float
 
     def __post_init__(self) -> None:
@@ -52,63 +50,57 @@ class Series(Approximation):
         """Of the last coefficient that is not zero."""
         return max(i for i, c in enumerate(self.coefficients) if abs(c) > ZERO)
 
-    @property
-    def measured_error(self) -> float:
-        return self.max_error
-
     def scaled(self, factor: float) -> Series:
         """factor times this series: a public constant that costs nothing."""
         return Series(self.a, self.b, tuple(c * factor for c in self.coefficients), self.domain, self.max_error)
 
-    def core(self, u: Any) -> Any:
+    def core(self, u: A) -> A:
         """The sum for u = a x + b: a float, array, tensor or ciphertext."""
-        known, g, degree = {1: u}, 1, self.degree
+        # 1. T_1 = u, and T_{2g} = 2 T_g^2 - 1: the T of powers of two, one level and one product each
+        chebyshev, g, degree = {1: u}, 1, self.degree
         while 2 * g <= degree:
-            known[2 * g] = square(known[g]) * 2 + (-1.0)
+            chebyshev[2 * g] = square(chebyshev[g]) * 2 + (-1.0)
             g *= 2
-        return _sum(np.asarray(self.coefficients), known)
+        # 2. the sum from these alone; a constant is refused when the series is made
+        return cast(A, _sum(np.asarray(self.coefficients), chebyshev))
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: A) -> A:
         return self.core(x * self.a + self.b)
 
-    def circuit(self, x: Any, value: Callable[[Any], Any]) -> Any:
+    def circuit(self, x: X, value: Callable[[X], A]) -> A:
+        """The core of a x + b."""
         return self.core(value(x * self.a + self.b))
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.facts(),
-            "degree": self.degree,
-            "a": float(self.a),
-            "b": float(self.b),
-            "coefficients": list(map(float, self.coefficients)),
-        }
 
-
-def _sum(coefficients: np.ndarray, known: dict[int, Any]) -> Any:
+def _sum(coefficients: np.ndarray, chebyshev: dict[int, A]) -> A | float:
     """The series of these coefficients from the T of powers of two; a float where it is constant."""
     used = np.flatnonzero(np.abs(coefficients) > ZERO)
     degree = int(used[-1]) if len(used) else 0
     if degree == 0:
         return float(coefficients[0])
+    # p = q T_g + r at the largest power of two g <= degree: both q and r are shorter than g
     g = 1 << (degree.bit_length() - 1)
     quotient, rest = np.polynomial.chebyshev.chebdiv(coefficients[: degree + 1], [0.0] * g + [1.0])
-    high, low = _sum(quotient, known), _sum(rest, known)
-    top = known[g] * high
+    high, low = _sum(quotient, chebyshev), _sum(rest, chebyshev)
+    top = chebyshev[g] * high
     return top if isinstance(low, float) and low == 0.0 else top + low
 
 
 def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree: int, absolute: bool = False) -> Series:
     """The series of least largest relative error to a positive f on [lo, hi], by one linear program.
 
-    absolute: of least largest absolute error, for an f of any sign. Raises UserError unless 0 < degree <= 255
-    and lo < hi.
+    f maps (n,) to (n,). absolute: of least largest absolute error, for an f of any sign. Raises UserError unless
+    0 < degree <= 255 and lo < hi, and where the program finds no solution.
     """
     if not (np.isfinite([lo, hi]).all() and lo < hi) or not 0 < degree <= 255:
         raise UserError(f"a minimax fit needs lo < hi and a degree from 1 to 255, and has [{lo}, {hi}], {degree}")
+    # 1. Points that stand for the interval: at each |p(x) - f(x)| <= t unit(x), linear in the coefficients and t.
     x = _points(lo, hi, 12 * degree + 60, absolute)
     unit = np.ones_like(x) if absolute else f(x)  # what the error is measured in
     target = f(x) / unit
+    # 2. The columns T_i / unit are nearly dependent: the program is posed in their orthonormal basis.
     orthonormal, triangle = np.linalg.qr(_basis(x, lo, hi, degree) / unit[:, None])
+    # 3. Minimise t over (coordinates, t).
     ones = np.ones((len(x), 1))
     solved = linprog(
         np.append(np.zeros(degree + 1), 1.0),
@@ -119,6 +111,7 @@ def minimax(f: Callable[[np.ndarray], np.ndarray], lo: float, hi: float, degree:
     )
     if solved.status != 0:
         raise UserError(f"no minimax series of degree {degree} was found on [{lo}, {hi}]: {solved.message}")
+    # 4. Back to the coefficients, and their error on a grid that they were not fitted on.
     coefficients = np.linalg.solve(triangle, solved.x[:-1])
     fine = _points(lo, hi, GRID, absolute)
     difference = np.abs(_basis(fine, lo, hi, degree) @ coefficients - f(fine))
@@ -160,12 +153,6 @@ def inverse(lo: float, hi: float, degree: int) -> Series:
     """1 / x on [lo, hi], lo > 0, of least relative error; it falls as for inverse_sqrt."""
     _positive(lo)
     return minimax(lambda x: 1.0 / x, lo, hi, degree)
-
-
-@lru_cache(maxsize=64)
-def exponential(lo: float, hi: float, degree: int) -> Series:
-    """exp(x) on [lo, hi] of least relative error, without squarings."""
-    return minimax(np.exp, lo, hi, degree)
 
 
 @lru_cache(maxsize=64)

@@ -33,7 +33,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """depth: levels; products: of two values; powers: (e, a, b) with u^e = u^a u^b, in order; root: the sum."""
+    """A whole evaluation.
+
+    depth     levels
+    products  of two values, those of the powers included
+    powers    (e, a, b) with u^e = u^a u^b, in the order in which they are made
+    root      the sum
+    """
 
     depth: int
     products: int
@@ -73,24 +79,30 @@ def _power_sets(degree: int) -> Iterator[tuple[tuple[int, int, int], ...]]:
 def _best(pattern: Pattern, powers: tuple[int, ...], depth: int) -> tuple[int, Node] | None:
     """(products beside the powers, root) of the cheapest tree within depth, or None."""
 
+    # Coefficients [start, stop) within depth: split at each shared power u^g into low + u^g high, and keep the split of
+    # fewest products. Both parts are smaller instances of the same question, so each is solved once.
     @cache
     def solve(start: int, stop: int, depth: int) -> tuple[int, Node | None] | None:
+        # 1. Zero coefficients at the top do not count; nothing, or one coefficient, takes no product.
         while stop > start and pattern[stop - 1] == ZERO:
             stop -= 1
         if stop == start:
             return 0, None
         if stop == start + 1:
             return 0, Node(start)
+        # 2. Every shared power that is short enough and shallow enough.
         best: tuple[int, Node | None] | None = None
         for g in powers:
             if g >= stop - start or power_depth(g) > depth:
                 continue
+            # 3. High: a coefficient costs a level beside the power's, unless it is 1; a sum one level for the product.
             constant = start + g == stop - 1
             if constant:
                 levels = power_depth(g) + (pattern[stop - 1] != ONE)
                 high: tuple[int, Node | None] | None = (0, Node(stop - 1)) if levels <= depth else None
             else:
                 high = solve(start + g, stop, depth - 1) if power_depth(g) < depth else None
+            # 4. Low is added, which costs no level; the product of u^g with a sum is one of two values.
             low = solve(start, start + g, depth) if high else None
             if high is None or low is None:
                 continue
@@ -99,16 +111,17 @@ def _best(pattern: Pattern, powers: tuple[int, ...], depth: int) -> tuple[int, N
                 best = cost, Node(start, g, high[1], low[1])
         return best
 
-    found = solve(0, len(pattern), depth)
-    return (found[0], found[1]) if found and found[1] else None
+    cheapest = solve(0, len(pattern), depth)
+    return (cheapest[0], cheapest[1]) if cheapest and cheapest[1] else None
 
 
 @cache
-def plan(pattern: Pattern) -> Tree:
+def least_depth(pattern: Pattern) -> Tree:
     """The tree of least depth for these coefficients (each ZERO, ONE or ANY) and, there, fewest products.
 
     Products for a full polynomial of degree 1..8: 0 1 2 2 3 4 5 4; of degree 15: 8, of degree 31: 13
     (the plain balanced tree takes 10 and 19 for these two). Exhaustive over shared powers up to 8 and powers of two.
+    Raises UserError for a degree outside 1 to 63.
     """
     degree = len(pattern) - 1
     while degree > 0 and pattern[degree] == ZERO:
@@ -116,15 +129,17 @@ def plan(pattern: Pattern) -> Tree:
     if not 1 <= degree <= MAX_DEGREE:
         raise UserError(f"a polynomial here needs a degree from 1 to {MAX_DEGREE}, and has degree {degree}")
     pattern = pattern[: degree + 1]
+    # 1. Depths from the least up, each with sets of shared powers from the fewest up: the first that has a tree is it.
     sets = list(_power_sets(degree))
     for depth in range(power_depth(degree + 1) + 1):
         best: Tree | None = None
         for steps in sets:
+            # 2. A set that alone takes as many products as the best tree cannot be part of a better one.
             if best is not None and len(steps) >= best.products:
                 break
-            found = _best(pattern, (1, *(s[0] for s in steps)), depth)
-            if found is not None and (best is None or found[0] + len(steps) < best.products):
-                best = Tree(depth, found[0] + len(steps), steps, found[1])
+            cheapest = _best(pattern, (1, *(s[0] for s in steps)), depth)
+            if cheapest is not None and (best is None or cheapest[0] + len(steps) < best.products):
+                best = Tree(depth, cheapest[0] + len(steps), steps, cheapest[1])
         if best is not None:
             return best
     raise AssertionError("the balanced tree always fits")

@@ -61,7 +61,7 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
-        return Circuit("formula", on_ciphertexts(softmax.formula), input_scale=softmax.public_scale(rows.uniform))
+        return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
             f"softmax '{softmax.name}' needs a polynomial for its exponential under CKKS: "
@@ -82,17 +82,6 @@ def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
     return getattr(softmax.exponent, "__func__", None) if alone else None
 
 
-def on_ciphertexts(formula: Callable[[Value], Value]) -> Callable[[Packed], Packed]:
-    """A formula as what a circuit runs: of Packed rows it makes Packed weights."""
-
-    def run(x: Packed) -> Packed:
-        weights = formula(x)
-        assert isinstance(weights, Packed)
-        return weights
-
-    return run
-
-
 def stand_in(softmax: ExponentialSoftmax) -> Exponential:
     """The polynomial in place of exp, without which there is no circuit (``circuit_for``)."""
     assert softmax.exponential is not None
@@ -101,7 +90,7 @@ def stand_in(softmax: ExponentialSoftmax) -> Exponential:
 
 def as_it_stands(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:
     """The softmax's own formula."""
-    return Circuit("formula", on_ciphertexts(softmax.formula))
+    return Circuit("formula", softmax.formula)
 
 
 def plain(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:

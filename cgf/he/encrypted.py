@@ -128,7 +128,7 @@ class Encrypted(Around):
 
     def _define(self, double: Tensor, valid: Tensor | None, keep: Tensor, clear: Tensor, heads: HeadErrors) -> None:
         """The polynomials in the clear against the definition, where it states an error: rows inside the domain."""
-        definition, intervals = self.softmax.definition(double, valid), self.softmax.intervals()
+        definition, intervals = self.softmax.reference(double, valid), self.softmax.intervals()
         if definition is None or intervals is None:
             return
         exact, bound = definition
@@ -138,9 +138,8 @@ class Encrypted(Around):
 
     def _argument(self, double: Tensor, valid: Tensor | None) -> Tensor:
         """As the softmax says; finite, whatever a polynomial in it overflows to."""
-        y = self.softmax.argument(TensorRows.of(double, valid))
-        assert isinstance(y, TensorRows)
-        return y.data.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
+        y = self.softmax.argument(TensorRows.of(double, valid)).data
+        return y.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
 
 
 def by_head(entries: Tensor) -> np.ndarray:

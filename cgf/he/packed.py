@@ -15,7 +15,6 @@ from cgf.he.engines.engine import Ciphertext, Engine, Operand
 from cgf.he.layout import Layout
 from cgf.he.rows import Rows as Rows
 from cgf.he.rows import Shape as Shape
-from cgf.softmax.value import Value
 
 T = TypeVar("T")
 
@@ -218,7 +217,7 @@ class Packed:
         part, valid = self._part(array), self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
 
-    def row_fold(self, combine: Callable[[Value, Value], Value]) -> Packed:
+    def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
         """As Value says. Pairs of ciphertexts first, then of slots; padding columns take part with what they hold.
 
         Levels: those of ``combine``, ceil(log2 of the ciphertexts) + log2(columns a ciphertext) times.
@@ -226,9 +225,7 @@ class Packed:
         row = replace(self.relinearized(), is_row=True, dirty=False)
 
         def meet(a: Ciphertext, b: Ciphertext) -> Ciphertext:
-            one = combine(replace(row, cts=(a,)), replace(row, cts=(b,)))
-            assert isinstance(one, Packed)
-            return one.relinearized().cts[0]
+            return combine(replace(row, cts=(a,)), replace(row, cts=(b,))).relinearized().cts[0]
 
         total = pairwise(list(row.cts), meet)
         for step in self.layout.rotations:

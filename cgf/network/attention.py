@@ -117,4 +117,4 @@ class Heads:
     def macs(self) -> int:
         """Multiply-adds of both products: a score entry takes D, and E more for the output."""
         entries = int(np.prod(self.shape)) if self.mask is None else int(self.mask.sum())
-        return entries * (self.query.shape[3] + self.value.shape[3])
+        return entries * int(self.query.shape[3] + self.value.shape[3])

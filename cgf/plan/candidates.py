@@ -107,7 +107,7 @@ def _of_method(domain: Interval, method: str, degree: int | None, k: int | None,
 
 
 def _polynomials(domain: Interval, method: str, degree: int, k: int | None, tolerance: float) -> Iterator[Spec]:
-    shape = tree.plan((tree.ANY,) * (degree + 1))
+    shape = tree.least_depth((tree.ANY,) * (degree + 1))
     for n in [k] if k is not None else _squarings(domain, method, degree, tolerance):
         if method == "taylor" and n != 0:
             raise UserError(f"a Taylor polynomial is not squared: k must be 0, and is {n!r}")

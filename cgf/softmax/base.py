@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
 from cgf.softmax.slot import attend
-from cgf.softmax.value import Value
+from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch import Tensor
     from torch.nn import Parameter
 
-    from cgf.approx.exponential import Exponential, Interval
+    from cgf.approx.exponential import Exponential, Interval, Json
     from cgf.softmax.slot import Dropout
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
 
-
-DEFINING = ("formula", "exponent", "apply_exponential")  # what a definition is made of
+CIRCUIT = ("formula", "exponent", "apply_exponential")  # what an encrypted run computes
+DEFINING = (*CIRCUIT, "definition")  # what a softmax is made of
 
 
 def age(cls: type, method: str) -> int:
@@ -29,7 +29,7 @@ def age(cls: type, method: str) -> int:
     return next((i for i, base in enumerate(cls.__mro__) if method in vars(base)), len(cls.__mro__))
 
 
-def as_defined(softmax: Any, *methods: Callable[..., Any]) -> bool:
+def as_defined(softmax: object, *methods: Callable[..., object]) -> bool:
     """Whether the object's methods are these functions: neither a subclass nor the object put others in their place."""
     return all(getattr(getattr(softmax, m.__name__, None), "__func__", None) is m for m in methods)
 
@@ -38,10 +38,12 @@ def as_defined(softmax: Any, *methods: Callable[..., Any]) -> bool:
 class Softmax:
     """Base of every softmax; a subclass gives ``formula`` and becomes usable in all four readings.
 
+    Where the circuit approximates something else than itself, the subclass gives that as ``definition`` beside it.
     A class that gives ``weights`` too names in ``weights_follow`` the methods of ``DEFINING`` that they are computed
     by, in training and evaluation: a subclass may change those alone. TypeError, when the class is made, for a subclass
-    that changes another one and keeps the ``weights``, which would go on with the old definition; and for one that
-    changes the ``weights`` alone, since an encrypted run would go on with the old definition.
+    that changes another one and keeps the ``weights`` (or the ``definition`` that they follow), which would go on as
+    before; and for one that changes the ``weights`` or the ``definition`` alone, since an encrypted run would go on
+    with the old formula.
 
     The public fields of the dataclass are its hyper-parameters: they come from the yaml and go into
     softmax.json. ``tensors`` are what training measured or learned beside the host's weights (BPMax's
@@ -60,24 +62,9 @@ class Softmax:
     again: bool = field(default=False, init=False, repr=False)  # computed once more, in a backward pass
     observers: list[Observer] = field(default_factory=list, init=False, repr=False)
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        kept = cls.__mro__[age(cls, "weights")]
-        follow = vars(kept).get("weights_follow", ())
-        for method in DEFINING:
-            if method not in follow and age(cls, method) < age(cls, "weights"):
-                raise TypeError(
-                    f"{cls.__name__} changes {method}, and the weights of {kept.__name__}, which it keeps, "
-                    f"do not follow from {method}: it must give weights too"
-                )
-        newest = min(DEFINING, key=lambda method: age(cls, method))
-        given = cls.formula is not Softmax.formula  # else there is nothing that an encrypted run could go on with
-        if given and not follow and age(cls, "weights") < age(cls, newest):
-            raise TypeError(
-                f"{cls.__name__} changes weights and keeps the {newest}, which an encrypted run computes, of "
-                f"{cls.__mro__[age(cls, newest)].__name__}: it must give {newest} too, or name in weights_follow what "
-                "its weights are computed by"
-            )
+        _refuse_half_a_definition(cls)
         if "uses_exponential" in vars(cls):
             raise TypeError(f"{cls.__name__} states uses_exponential, and that is what derives from ExponentialSoftmax")
 
@@ -88,11 +75,17 @@ class Softmax:
 
     @property
     def uses_exponential(self) -> bool:
+        """Whether it is one exponential of a normalised exponent, which a polynomial may stand in for."""
         return isinstance(self, ExponentialSoftmax)
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
         """Weights of the rows x (scaled scores times ``public_scale``); written with Value's operations alone."""
         raise NotImplementedError(f"{type(self).__name__} has no formula of operators")
+
+    def definition(self, x: C) -> C:
+        """Weights of the scaled scores x as they are meant, in the clear: the formula, unless it approximates them."""
+        scale = self.public_scale(x.count)  # what encryption puts on the scores
+        return self.formula(x if scale == 1 else x * scale)
 
     def public_scale(self, count: int | None) -> float:
         """The public factor that ``formula`` expects on scores of rows of ``count`` entries (None: not all alike)."""
@@ -117,16 +110,16 @@ class Softmax:
         """
         from cgf.softmax.tensor import TensorRows
 
-        rows = TensorRows.of(scores, valid)
-        scale = self.public_scale(rows.count)  # what encryption puts on the scores
-        weights = self.formula(rows if scale == 1 else rows * scale).at_invalid(0.0)
-        return weights.data  # type: ignore[attr-defined]
+        return self.definition(TensorRows.of(scores, valid)).at_invalid(0.0).data
 
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any."""
+        """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any.
+
+        Shapes and dtypes as for ``weights``.
+        """
         return self.weights(scores, valid)
 
-    def argument(self, x: Value) -> Value:
+    def argument(self, x: V) -> V:
         """What ``intervals`` are about, of the scaled scores x: the scores themselves, unless a subclass says more."""
         return x
 
@@ -135,13 +128,16 @@ class Softmax:
         polynomials explode. None where nothing is stated: no polynomial, or one that is the definition itself."""
         return None
 
-    def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+    def reference(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
         """(weights without any polynomial, the error that ``reading`` states against them on the domain); None where
         no such error is stated."""
         return None
 
     def sized(self, heads: int) -> None:
-        """Told the heads of its layer by whoever installs it; for a softmax that keeps something a head."""
+        """Takes the count of heads of the layer; called once by whoever installs it, before the first scores.
+
+        For a softmax that keeps something for each head. Raises UserError where it was made for another count.
+        """
 
     def parameters(self) -> list[Parameter]:
         """What is trained beside the host's weights; the same objects at every call, also after load_tensors."""
@@ -156,51 +152,87 @@ class Softmax:
         return ()
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Takes over what ``tensors`` saved. Raises UserError for names or shapes that this softmax does not keep."""
         if tensors:
             raise UserError(f"{self.name} keeps no tensors, and the checkpoint has {sorted(tensors)}")
 
-    def measured(self) -> Any:
+    def measured(self) -> Tensor | None:
         """What the last training batch left to measure, for ``pool``; None where nothing is."""
         return None
 
-    def pool(self, found: list[Any], shares: list[float]) -> None:
-        """Takes on what all processes ``measured`` on their shares of a batch: after it they hold the same."""
+    def pool(self, measurements: list[Tensor], shares: list[float]) -> None:
+        """Merges the ``measured`` values of all processes into this one's state: after it they all hold the same.
 
-    def params(self) -> dict[str, Any]:
+        shares: the part of the batch that each process had, in the order of the measurements.
+        """
+
+    def params(self) -> Json:
         """Hyper-parameters as plain json values."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What ``cgf.softmax.load`` makes this definition from again: its variant's name and hyper-parameters."""
         return {"variant": self.name, **self.params()}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """For a checkpoint: what rebuilds the definition, and the polynomial that it was trained with."""
         fixed = None if self.exponential is None else self.exponential.to_json()
         return {"softmax": self.to_json(), "exponential": fixed}
 
 
+def _refuse_half_a_definition(cls: type[Softmax]) -> None:
+    """TypeError where the weights in the clear and the circuit of a new class belong to two definitions."""
+    owner = cls.__mro__[age(cls, "weights")]
+    follow = vars(owner).get("weights_follow", ())
+    clear = "definition" if "definition" in follow else "weights"  # what decides the weights in the clear
+    owner = cls.__mro__[age(cls, clear)]
+    does = "do" if clear == "weights" else "does"
+    # 1. the circuit changed, and the weights do not follow from what changed
+    for method in DEFINING:
+        if method not in follow and age(cls, method) < age(cls, clear):
+            raise TypeError(
+                f"{cls.__name__} changes {method}, and the {clear} of {owner.__name__}, which it keeps, "
+                f"{does} not follow from {method}: it must give {clear} too"
+            )
+    # 2. the weights changed, and the circuit did not; where there is no formula, no encrypted run could go on with it
+    newest = min(CIRCUIT, key=lambda method: age(cls, method))
+    alone = clear == "definition" or not follow
+    if cls.formula is not Softmax.formula and alone and age(cls, clear) < age(cls, newest):
+        raise TypeError(
+            f"{cls.__name__} changes {clear} and keeps the {newest}, which an encrypted run computes, of "
+            f"{cls.__mro__[age(cls, newest)].__name__}: it must give {newest} too, or name in weights_follow what "
+            "its weights are computed by"
+        )
+
+
 @dataclass(eq=False)
 class ExponentialSoftmax(Softmax):
-    """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped."""
+    """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped.
+
+    ``observers`` receive y (..., Q, K), zero where not valid, and the weights at every call of ``weights``.
+    """
 
     weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
 
-    def exponent(self, x: Value) -> Value:
-        """y, with weights = exp(y)."""
+    def exponent(self, x: V) -> V:
+        """y of the scaled scores x, with weights = exp(y)."""
         raise NotImplementedError
 
-    def argument(self, x: Value) -> Value:
+    def argument(self, x: V) -> V:
+        """The exponent y, which domain and guard of the exponential are about."""
         return self.exponent(x)
 
     def intervals(self) -> tuple[Interval, Interval] | None:
+        """Domain and guard of the exponential's fit, in units of y; None for exp itself, or without a fit."""
         fit = None if self.exponential is None else self.exponential.fit
         return None if fit is None else (fit.domain, fit.guard)
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp(y), or what stands in for it; entries that do not count enter it at y = 0."""
         return self.apply_exponential(self.exponent(x).at_invalid(0.0))
 
-    def apply_exponential(self, y: Value) -> Value:
+    def apply_exponential(self, y: V) -> V:
+        """exp(y), by ``exponential`` where one is set."""
         return y.exp() if self.exponential is None else self.exponential(y)
 
     def needs_double(self) -> bool:
@@ -208,14 +240,15 @@ class ExponentialSoftmax(Softmax):
         return self.exponential is not None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As ``Softmax.weights``, from ``exponent`` and ``apply_exponential``; then every observer is called."""
         import torch
 
         from cgf.softmax.tensor import TensorRows
 
         dtype = torch.float64 if self.needs_double() else None
         y = self.exponent(TensorRows.of(scores, valid, dtype)).at_invalid(0.0)
-        weights = self.apply_exponential(y).at_invalid(0.0).data  # type: ignore[attr-defined]
+        weights = self.apply_exponential(y).at_invalid(0.0).data
         weights = weights.to(torch.promote_types(scores.dtype, torch.float32))
         for observer in self.observers:
-            observer(self, y.data, weights, valid)  # type: ignore[attr-defined]
+            observer(self, y.data, weights, valid)
         return weights

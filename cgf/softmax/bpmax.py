@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from cgf.approx.exponential import A, square
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 EPSILON = 1e-10  # the definition's own guard against a zero denominator
 
 
-def power(value: Any, p: int, times: Any = None) -> Any:
+def power(value: A, p: int, times: A | None = None) -> A:
     """value^p for p >= 1 by squaring, times another value if given: ceil(log2 p) levels.
 
     The other value enters first, so that it costs no level of its own where p has a bit to spare.
@@ -25,7 +26,8 @@ def power(value: Any, p: int, times: Any = None) -> Any:
         if p & 1:
             result = base if result is None else result * base
         p >>= 1
-        base = base.square() if p else base
+        base = square(base) if p else base
+    assert result is not None
     return result
 
 
@@ -37,7 +39,8 @@ class BPMax(Softmax):
     not be attended included; in training R comes from the batch and the gradient flows through it; the
     buffer keeps the last training batch's value, and evaluation uses it. Query positions that no training
     batch reached keep R = 1. Encrypted, 1/R and the mask are one public vector: levels ceil(log2 p) for
-    odd p >= 3. Weights are zero where not valid; x + c < 0 gives negative weights.
+    odd p >= 3. Weights are zero where not valid; x + c < 0 gives negative weights. Raises UserError for a p that is not
+    odd and positive.
     """
 
     name: ClassVar[str] = "bpmax"
@@ -50,13 +53,17 @@ class BPMax(Softmax):
         if not isinstance(self.p, int) or self.p < 1 or self.p % 2 == 0:
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
         """The frozen form: the denominator is public. 1/R joins one factor, which saves a level."""
         shifted = x + self.c
-        scaled = shifted.times_public(self._inverse(x))
+        scaled = shifted.times_public(self._inverse(x.queries))
         return scaled if self.p == 1 else power(shifted, self.p - 1, times=scaled)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As ``Softmax.weights`` for scores (..., H, Q, K); in training by the R of this batch, which is kept.
+
+        Raises UserError for scores without heads.
+        """
         import torch
 
         from cgf.softmax.tensor import TensorRows
@@ -70,7 +77,7 @@ class BPMax(Softmax):
             weights = powers / (denominator + EPSILON)
             return weights if valid is None else torch.where(valid, weights, weights.new_zeros(()))
         rows = TensorRows(dense, valid, 1.0)  # at_invalid(0) comes last: the power needs no mask
-        return self.formula(rows).at_invalid(0.0).data  # type: ignore[attr-defined]
+        return self.formula(rows).at_invalid(0.0).data
 
     def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
         """Denominator (H, Q, 1) of this batch of powers (..., H, Q, K), kept for evaluation."""
@@ -80,6 +87,7 @@ class BPMax(Softmax):
         return batch_max
 
     def _keep(self, measured: Tensor) -> None:
+        """Takes R (H, Q, 1) over; positions beyond Q keep what an earlier batch left."""
         heads, queries, _ = measured.shape
         old = self.denominator
         if old is None:
@@ -96,29 +104,29 @@ class BPMax(Softmax):
         """R (H, Q, 1) at the positions that the last training batch reached."""
         return None if self.denominator is None else self.denominator[:, : self.reached].cpu()
 
-    def pool(self, found: list[Tensor], shares: list[float]) -> None:
-        """At each position R of those that reached it, as ``merge`` puts them together: for BPMax their largest."""
+    def pool(self, measurements: list[Tensor], shares: list[float]) -> None:
+        """At each position the R of those that reached it, as ``merge`` puts them together: for BPMax their largest."""
         import torch
 
-        present, start, parts = [(one, share) for one, share in zip(found, shares, strict=True) if share], 0, []
-        for end in sorted({one.shape[1] for one, _ in present}):
-            there = [(one[:, start:end], share) for one, share in present if one.shape[1] >= end]
-            parts.append(self.merge(*(list(column) for column in zip(*there, strict=True))))
+        present, start, parts = [(r, share) for r, share in zip(measurements, shares, strict=True) if share], 0, []
+        for end in sorted({r.shape[1] for r, _ in present}):
+            reaching = [(r[:, start:end], share) for r, share in present if r.shape[1] >= end]
+            parts.append(self.merge([r for r, _ in reaching], [share for _, share in reaching]))
             start = end
         assert self.denominator is not None
         self._keep(torch.cat(parts, 1).to(self.denominator.device))
 
     @staticmethod
     def merge(values: list[Tensor], shares: list[float]) -> Tensor:
+        """One R (H, Q, 1) of those of several processes: their largest."""
         import torch
 
         return torch.stack(values).amax(0)
 
-    def _inverse(self, x: Any) -> Any:
-        """1 / (R + eps) as (H, Q, 1), or 1 where nothing was measured yet."""
+    def _inverse(self, queries: int) -> Tensor | float:
+        """1 / (R + eps) as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
         if self.denominator is None:
             return 1.0 / (1.0 + EPSILON)
-        queries = x.data.shape[-2] if hasattr(x, "data") else x.queries
         kept = self.denominator
         if kept.shape[1] < queries:
             kept = kept.new_ones(kept.shape[0], queries, 1)
@@ -126,12 +134,15 @@ class BPMax(Softmax):
         return 1.0 / (kept[:, :queries].double() + EPSILON)
 
     def tensors(self) -> dict[str, Tensor]:
+        """denominator: R (H, Q, 1), once it was measured."""
         return {} if self.denominator is None else {"denominator": self.denominator}
 
     def required_tensors(self) -> tuple[str, ...]:
+        """The denominator."""
         return ("denominator",)
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Takes the denominator over. Raises UserError for any other tensor."""
         unknown = set(tensors) - {"denominator"}
         if unknown:
             raise UserError(f"{self.name} keeps the tensor 'denominator', and the checkpoint has {sorted(unknown)}")
@@ -144,7 +155,8 @@ class CalibratedBPMax(BPMax):
 
     R[h, q] <- momentum R[h, q] + (1 - momentum) mean over the batch of sum over valid k of P[b, h, q, k];
     no gradient flows through it, and training uses the same number that evaluation will, so a model does
-    not depend on its last batch. Rows sum to about 1. Positions not reached yet start at the batch's own.
+    not depend on its last batch. Rows sum to about 1. Positions not reached yet start at the batch's own. Raises
+    UserError for a momentum outside [0, 1).
     """
 
     name: ClassVar[str] = "bpmax_calibrated"
@@ -156,6 +168,7 @@ class CalibratedBPMax(BPMax):
             raise UserError(f"a running mean needs momentum from 0 to below 1, and momentum={self.momentum} was given")
 
     def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
+        """Running mean (H, Q, 1) after this batch of powers (..., H, Q, K), kept for evaluation."""
         import torch
 
         powers = powers.detach()
@@ -172,14 +185,16 @@ class CalibratedBPMax(BPMax):
         else:
             present = present.reshape(sums.shape)
             mean = (sums * present).sum(0) / present.sum(0).clamp(min=1.0)
-        known = 0 if self.denominator is None else min(self.denominator.shape[1], mean.shape[1])
-        if known and self.denominator is not None:
-            old = self.denominator[:, :known].to(mean.device)
-            mean[:, :known] = self.momentum * old + (1 - self.momentum) * mean[:, :known]
+        if self.denominator is not None and (shared := min(self.denominator.shape[1], mean.shape[1])):
+            old = self.denominator[:, :shared].to(mean.device)
+            mean[:, :shared] = self.momentum * old + (1 - self.momentum) * mean[:, :shared]
         self._keep(mean)
         return mean
 
     @staticmethod
     def merge(values: list[Tensor], shares: list[float]) -> Tensor:
-        whole = sum(share * value for share, value in zip(shares, values, strict=True))
-        return whole / sum(shares)  # type: ignore[return-value]
+        """Their mean, each by its share of the batch."""
+        weighted = sum(
+            (share * value for share, value in zip(shares, values, strict=True)), start=values[0].new_zeros(())
+        )
+        return weighted / sum(shares)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
 from cgf.softmax.base import ExponentialSoftmax, as_defined
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def cumulants_at_one(x: Value, order: int) -> tuple[Value, Value]:
+def cumulants_at_one(x: V, order: int) -> tuple[V, V]:
     """(x - mean, K - mean) of each row, with K = sum over j <= order of kappa_j / j!.
 
     K is the cumulant generating function K_X(1) truncated after ``order`` cumulants of the row's own
@@ -57,11 +57,13 @@ class CGF(ExponentialSoftmax):
         if self.ceiling is not None and not (number and 0 <= self.ceiling < math.inf):
             raise UserError(f"softmax.ceiling must be a number of at least 0, or null, and {self.ceiling!r} was given")
 
-    def exponent(self, x: Value) -> Value:
+    def exponent(self, x: V) -> V:
+        """y = x - K - ln n."""
         centred, shift = cumulants_at_one(x, self.order)
         return (centred - shift).minus_log_count()
 
-    def apply_exponential(self, y: Value) -> Value:
+    def apply_exponential(self, y: V) -> V:
+        """exp(y), or what stands in for it; in training y is cut off at the ceiling first."""
         if self.ceiling is not None and self.training:
             y = y.clamp(-math.inf, self.ceiling)
         return super().apply_exponential(y)
@@ -69,10 +71,11 @@ class CGF(ExponentialSoftmax):
     def fuses(self) -> bool:
         """Whether this is the definition, with exp itself, whose weights and gradient ``cgf.softmax.fused`` has as one
         operation."""
-        own = as_defined(self, CGF.exponent, CGF.apply_exponential)
-        return own and self.order == 2 and self.exponential is None
+        unchanged = as_defined(self, CGF.exponent, CGF.apply_exponential)
+        return unchanged and self.order == 2 and self.exponential is None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As ``ExponentialSoftmax.weights``; in one operation where ``fuses`` and nothing is being compiled."""
         import torch
 
         if torch.compiler.is_compiling() or not self.fuses():

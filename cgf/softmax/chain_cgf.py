@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, square
@@ -12,7 +12,7 @@ from cgf.approx.head_chain import HeadChain
 from cgf.checks import one_of, whole
 from cgf.errors import UserError
 from cgf.softmax.loop import LoopCGF
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,8 @@ class ChainCGF(LoopCGF):
     alpha stays as fitted, so that all heads share the circuit that the statistics are folded into. Constants are
     kept in float64 and read in training in the precision of y (float32 for k <= 5). Trained or not, a chain
     takes k levels: constants are added in the clear. After training ``exponential`` is a SquareChain, or a
-    HeadChain, whose error and guard are measured anew on ``domain``.
+    HeadChain, whose error and guard are measured anew on ``domain``. Raises UserError for k outside 1 to 12 and an
+    unknown ``trainable``.
     Source: ``SquareChain``; CGF-softmax paper, appendix 'Low-degree Variant' for the exponential in the loop.
     """
 
@@ -40,8 +41,8 @@ class ChainCGF(LoopCGF):
     trainable: str = "layer"
     _heads: int | None = field(default=None, init=False, repr=False)
     _alpha: float | None = field(default=None, init=False, repr=False)
-    _beta: Any = field(default=None, init=False, repr=False)  # Parameter () or (heads, 1, 1)
-    _constants: Any = field(default=None, init=False, repr=False)  # Parameter (k,) or (k, heads, 1, 1)
+    _beta: Parameter | None = field(default=None, init=False, repr=False)  # () or (heads, 1, 1)
+    _constants: Parameter | None = field(default=None, init=False, repr=False)  # (k,) or (k, heads, 1, 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +52,7 @@ class ChainCGF(LoopCGF):
     # -- the constants -----------------------------------------------------------------------------
 
     def sized(self, heads: int) -> None:
+        """Keeps the count of heads where every head trains its own chain. Raises UserError where it kept another."""
         if self._heads not in (None, heads):
             raise UserError(f"the chains of {self._heads} heads do not fit a layer of {heads} heads")
         if self.trainable == "head":
@@ -61,14 +63,12 @@ class ChainCGF(LoopCGF):
         if self._beta is None:
             import torch
 
-            first = self._from_fit()
+            first, shape = self._from_fit(), self._shape()
+            constants = torch.tensor(first.constants, dtype=torch.float64).reshape(self.k, *[1] * len(shape))
             self._put(
-                first.a,
-                torch.tensor(first.b, dtype=torch.float64).expand(self._shape()),
-                torch.tensor(first.constants, dtype=torch.float64)
-                .reshape(self.k, *[1] * len(self._shape()))
-                .expand(self.k, *self._shape()),
+                first.a, torch.tensor(first.b, dtype=torch.float64).expand(shape), constants.expand(self.k, *shape)
             )
+        assert self._beta is not None and self._constants is not None
         return self._beta, self._constants
 
     def _from_fit(self) -> SquareChain:
@@ -79,7 +79,7 @@ class ChainCGF(LoopCGF):
         from torch.nn import Parameter
 
         self._alpha, self._moved = alpha, True
-        if self._beta is None:
+        if self._beta is None or self._constants is None:
             learns = self.trainable != "none"
             self._beta, self._constants = (
                 Parameter(t.double().clone(), requires_grad=learns) for t in (beta, constants)
@@ -89,6 +89,7 @@ class ChainCGF(LoopCGF):
             self._constants.data.copy_(constants)
 
     def _shape(self) -> tuple[int, ...]:
+        """Of beta, and of each constant: (), or (heads, 1, 1) where every head has its own."""
         if self.trainable != "head":
             return ()
         if self._heads is None:
@@ -99,9 +100,11 @@ class ChainCGF(LoopCGF):
         return (self._heads, 1, 1)
 
     def parameters(self) -> list[Parameter]:
+        """[beta, constants], or none where nothing is trained."""
         return [] if self.trainable == "none" else list(self._start())
 
     def tensors(self) -> dict[str, Tensor]:
+        """alpha (), beta () or (heads, 1, 1), constants (k,) or (k, heads, 1, 1), all in float64."""
         import torch
 
         beta, constants = self._start()
@@ -112,9 +115,11 @@ class ChainCGF(LoopCGF):
         }
 
     def required_tensors(self) -> tuple[str, ...]:
+        """All of them: a fit made anew would differ from what was trained."""
         return ("alpha", "beta", "constants")
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Takes all three over. Raises UserError for other names, or shapes that do not fit k and ``trainable``."""
         if set(tensors) != {"alpha", "beta", "constants"}:
             raise UserError(
                 f"{self.name} keeps the tensors 'alpha', 'beta' and 'constants', and the checkpoint has "
@@ -132,19 +137,24 @@ class ChainCGF(LoopCGF):
     # -- readings ----------------------------------------------------------------------------------
 
     def fitted(self) -> Exponential:
-        if self._beta is None:
+        """A SquareChain, or a HeadChain, of the constants as they stand, its error and guard on ``domain``."""
+        if self._beta is None or self._constants is None:
             return self._from_fit()
-        betas = self._beta.detach().cpu().reshape(-1).tolist()
-        rows = self._constants.detach().cpu().reshape(self.k, -1).T.tolist()
+        assert self._alpha is not None
+        alpha, betas = self._alpha, self._beta.detach().cpu().reshape(-1).tolist()
+        by_head = self._constants.detach().cpu().reshape(self.k, -1).T.tolist()
         chains = tuple(
-            SquareChain("chain", self._alpha, b, tuple(row))  # type: ignore[arg-type]
-            for b, row in zip(betas, rows, strict=True)
+            SquareChain("chain", alpha, beta, tuple(constants)) for beta, constants in zip(betas, by_head, strict=True)
         )
-        return with_fit(
-            chains[0] if self.trainable != "head" else HeadChain("head_chain", chains), (self.domain[0], self.domain[1])
+        domain = self.domain[0], self.domain[1]
+        return (
+            with_fit(HeadChain("head_chain", chains), domain)
+            if self.trainable == "head"
+            else with_fit(chains[0], domain)
         )
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As ``ExponentialSoftmax.weights``. Raises UserError for scores without heads where each has its chain."""
         if self.trainable == "head":
             if scores.dim() < 3:
                 raise UserError(f"{self.name} by head needs scores (..., H, Q, K), and got {scores.dim()} dimensions")
@@ -152,15 +162,15 @@ class ChainCGF(LoopCGF):
         return super().weights(scores, valid)
 
     def needs_double(self) -> bool:
+        """In training only for more squarings than float32 bears."""
         return self.k > SINGLE_K if self.training else super().needs_double()
 
-    def in_training(self, y: Value) -> Value:
-        """The chain on its Parameters, so that gradients reach them; y is a TensorRows."""
-        data = y.data  # type: ignore[attr-defined]
-        beta, constants = (p.to(data.device, data.dtype) for p in self._start())
+    def in_training(self, y: V) -> V:
+        """The chain on its Parameters, in the precision of y, so that gradients reach them."""
+        beta, constants = self._start()
         assert self._alpha is not None
-        value = data * self._alpha + beta
+        value = (y * self._alpha).plus_public(beta)
         for constant in constants:
-            value = square(value) + constant
+            value = square(value).plus_public(constant)
         self._moved = self._moved or self.trainable != "none"  # an optimizer step follows
-        return y._with(value)  # type: ignore[attr-defined]
+        return value

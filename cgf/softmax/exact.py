@@ -23,6 +23,7 @@ class Exact(Softmax):
     why_not_encryptable: ClassVar[str] = "it needs a maximum and a division"
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """As ``Softmax.weights``, by torch's own softmax."""
         import torch
 
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

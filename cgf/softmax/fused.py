@@ -7,7 +7,7 @@ backward pass but the weights, which the attention keeps anyway.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from cgf.softmax.tensor import far_from_zero
 
 PIECE = {"cpu": 2**19}  # entries worked on at a time: what comes between stays in the cache, and takes no memory
 LARGE_PIECE = 2**25  # elsewhere
+T = TypeVar("T", Tensor, Tensor | None)
+Context = Any  # torch's own, on which forward leaves what backward reads
 UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
 
 
@@ -27,18 +29,19 @@ def cgf_weights(
 
     y = x - K - ln n with K = mean + variance / 2 of each row's valid entries; valid (bool, broadcasts to the scores)
     or None: all. keep_exponent: y too, differentiable, for a penalty. ceiling: exp(min(y, ceiling)) in place of
-    exp(y). Source: CGF-softmax paper, Eq. (3) and (4).
+    exp(y). Source: CGF-softmax paper, Eq. (3) and (4); the gradient is derived in ``_to_scores``.
     """
     if keep_exponent or ceiling is not None:
-        return _WithExponent.apply(scores, valid, ceiling)
+        both: tuple[Tensor, Tensor] = _WithExponent.apply(scores, valid, ceiling)
+        return both
     return None, _Weights.apply(scores, valid)
 
 
 class _Weights(torch.autograd.Function):
-    """exp(y). With h = g p and S = sum h / n: dL/dx_j = h_j - S (1 + x_j - mean), and x_j - mean from ln p_j."""
+    """p = exp(y), of which alone p is kept: y is ln p again, but where p underflowed."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, valid: Tensor | None) -> Tensor:
+    def forward(ctx: Context, scores: Tensor, valid: Tensor | None) -> Tensor:
         ones = None if valid is None else valid.to(scores.dtype)
         y, shift, n, least = _exponent(scores, valid, ones)
         ctx.lost = None
@@ -51,17 +54,20 @@ class _Weights(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, g: Tensor) -> tuple[Tensor, None]:
         p, shift, n, ones = ctx.saved_tensors
-        result, known = torch.empty_like(p), None
+        result, exponent = torch.empty_like(p), None
+        # 1. y = ln p; where exp(y) was lost, the y that forward kept. A whole tensor only if some were lost.
         if ctx.lost is not None:
-            known = _logarithm(p, ones)
-            known[ctx.lost[0]] = ctx.lost[1]
-        for rows in _pieces(p):
-            part, keep = p[..., rows, :], _rows(ones, rows)
-            h = torch.mul(g[..., rows, :], part, out=result[..., rows, :])
-            y = _logarithm(part, keep) if known is None else known[..., rows, :]
-            _to_scores(h, y, shift[..., rows, :], _rows(n, rows), keep)
+            exponent = _logarithm(p, ones)
+            exponent[ctx.lost[0]] = ctx.lost[1]
+        for piece in _pieces(p):
+            part, keep = p[..., piece, :], _piece_of(ones, piece)
+            # 2. h = dL/dy = g p, written where the gradient will stand
+            h = torch.mul(g[..., piece, :], part, out=result[..., piece, :])
+            # 3. on to the scores, in place
+            y = _logarithm(part, keep) if exponent is None else exponent[..., piece, :]
+            _to_scores(h, y, shift[..., piece, :], _piece_of(n, piece), keep)
         return result, None
 
 
@@ -69,7 +75,7 @@ class _WithExponent(torch.autograd.Function):
     """(y, exp(y)), both differentiable: h = dL/dy + g p, without g p above the ceiling."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, valid: Tensor | None, ceiling: float | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Context, scores: Tensor, valid: Tensor | None, ceiling: float | None) -> tuple[Tensor, Tensor]:
         ones = None if valid is None else valid.to(scores.dtype)
         y, shift, n, _ = _exponent(scores, valid, ones)
         p = _exponentials(y, ones, torch.empty_like(y), ceiling)
@@ -81,46 +87,52 @@ class _WithExponent(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_y: Tensor, g: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Context, of_y: Tensor, g: Tensor) -> tuple[Tensor, None, None]:
         y, p, shift, n, ones = ctx.saved_tensors
         result = torch.empty_like(p)
-        for rows in _pieces(p):
-            keep, slope = _rows(ones, rows), p[..., rows, :]
+        for piece in _pieces(p):
+            keep, slope = _piece_of(ones, piece), p[..., piece, :]
+            # 1. dp/dy = p, and nothing above the ceiling, where exp was cut
             if ctx.ceiling is not None:
-                slope = slope.masked_fill(y[..., rows, :] > ctx.ceiling, 0.0)
-            h = torch.addcmul(of_y[..., rows, :], g[..., rows, :], slope, out=result[..., rows, :])
+                slope = slope.masked_fill(y[..., piece, :] > ctx.ceiling, 0.0)
+            # 2. h = dL/dy + g dp/dy: what asked for y itself (a penalty), and the weights; zero where not valid
+            h = torch.addcmul(of_y[..., piece, :], g[..., piece, :], slope, out=result[..., piece, :])
             if keep is not None:
                 h.mul_(keep)
-            _to_scores(h, y[..., rows, :], shift[..., rows, :], _rows(n, rows), keep)
+            # 3. on to the scores, in place
+            _to_scores(h, y[..., piece, :], shift[..., piece, :], _piece_of(n, piece), keep)
         return result, None, None
 
 
 def _exponent(scores: Tensor, valid: Tensor | None, ones: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """y (..., Q, K), finite where not valid; variance / 2 + ln n (..., Q, 1); n, which broadcasts to that; least y."""
     columns, zero = scores.shape[-1], scores.new_zeros(())
+    # 1. n of each row, at least 1
     if ones is None:
         n = scores.new_full((), float(columns))
     else:
         n = ones.expand(*ones.shape[:-1], columns).sum(-1, keepdim=True).clamp(min=1)
     y, shift, least = torch.empty_like(scores), scores.new_empty((*scores.shape[:-1], 1)), []
-    for rows in _pieces(scores):
-        x, part, count = scores[..., rows, :], y[..., rows, :], _rows(n, rows)
+    for piece in _pieces(scores):
+        # 2. x - mean, zero where not valid; twice for rows that float32 rounds too coarsely
+        x, part, count = scores[..., piece, :], y[..., piece, :], _piece_of(n, piece)
         if valid is None or ones is None:
             mean = x.mean(-1, keepdim=True)
             torch.sub(x, mean, out=part)
         else:
-            torch.where(_rows(valid, rows), x, zero, out=part)  # what is not valid may be minus infinity
+            torch.where(_piece_of(valid, piece), x, zero, out=part)  # what is not valid may be minus infinity
             mean = part.sum(-1, keepdim=True).div_(count)
-            part.sub_(mean).mul_(_rows(ones, rows))
-        _centre_again(part, mean, count, _rows(ones, rows))
+            part.sub_(mean).mul_(_piece_of(ones, piece))
+        _centre_again(part, mean, count, _piece_of(ones, piece))
+        # 3. variance / 2 + ln n, and y = (x - mean) less that
         half = torch.linalg.vector_norm(part, dim=-1, keepdim=True).square_().div_(2 * count).add_(count.log())
-        shift[..., rows, :] = half
+        shift[..., piece, :] = half
         least.append(part.sub_(half).amin())
     return y, shift, n, torch.stack(least).amin()
 
 
 def _centre_again(part: Tensor, mean: Tensor, n: Tensor, ones: Tensor | None) -> None:
-    """Takes from rows far from zero what their mean lost in float32, as ``TensorRows.centred`` does."""
+    """Subtracts from rows far from zero what their mean lost in float32, as ``TensorRows.centred`` does."""
     far = far_from_zero(mean)
     if far is not None:
         part.sub_(torch.where(far, part.sum(-1, keepdim=True).div_(n), 0.0))
@@ -130,11 +142,11 @@ def _centre_again(part: Tensor, mean: Tensor, n: Tensor, ones: Tensor | None) ->
 
 def _exponentials(y: Tensor, ones: Tensor | None, out: Tensor, ceiling: float | None = None) -> Tensor:
     """exp(min(y, ceiling)), zero where not valid."""
-    for rows in _pieces(y):
-        least = y[..., rows, :] if ceiling is None else y[..., rows, :].clamp(max=ceiling)
-        part = torch.exp(least, out=out[..., rows, :])
+    for piece in _pieces(y):
+        least = y[..., piece, :] if ceiling is None else y[..., piece, :].clamp(max=ceiling)
+        part = torch.exp(least, out=out[..., piece, :])
         if ones is not None:
-            part.mul_(_rows(ones, rows))
+            part.mul_(_piece_of(ones, piece))
     return out
 
 
@@ -144,7 +156,12 @@ def _logarithm(p: Tensor, ones: Tensor | None) -> Tensor:
 
 
 def _to_scores(h: Tensor, y: Tensor, shift: Tensor, n: Tensor, ones: Tensor | None) -> None:
-    """h, the gradient with respect to y, zero where not valid, becomes that of the scores."""
+    """h, the gradient with respect to y, zero where not valid, becomes that of the scores, in place.
+
+    With y_i = x_i - mean - variance / 2 - ln n, dmean/dx_j = 1 / n and dvariance/dx_j = 2 (x_j - mean) / n:
+    dL/dx_j = sum_i h_i dy_i/dx_j = h_j - S (1 + x_j - mean) with S = sum h / n, and x_j - mean = y_j + shift.
+    """
+    # h_j - S y_j - S (shift + 1)
     share = h.sum(-1, keepdim=True).div_(n)
     h.addcmul_(y, share, value=-1).sub_(share.mul_(shift + 1.0))
     if ones is not None:
@@ -152,7 +169,7 @@ def _to_scores(h: Tensor, y: Tensor, shift: Tensor, n: Tensor, ones: Tensor | No
 
 
 def _pieces(x: Tensor) -> Iterator[slice]:
-    """Slices of the queries."""
+    """Slices of the query positions, so many that about PIECE entries are worked on at a time."""
     queries = x.shape[-2]
     size = PIECE.get(x.device.type, LARGE_PIECE)
     step = max(1, size // max(1, x.numel() // max(1, queries)))
@@ -160,6 +177,9 @@ def _pieces(x: Tensor) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def _rows(x: Any, rows: slice) -> Any:
+def _piece_of(x: T, piece: slice) -> T:
     """The same queries of something that broadcasts along them, or not."""
-    return x if x is None or x.dim() < 2 or x.shape[-2] == 1 else x[..., rows, :]
+    if x is None or x.dim() < 2 or x.shape[-2] == 1:
+        return x
+    part: T = x[..., piece, :]
+    return part

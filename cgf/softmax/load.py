@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from cgf.approx.exponential import Json, JsonValue
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import arguments, short
@@ -56,7 +55,7 @@ TARGETS = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DEFINITIONS}
 BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
 
 
-def softmax_from_json(data: Any) -> Softmax:
+def softmax_from_json(data: JsonValue) -> Softmax:
     """The definition that ``Softmax.to_json`` described.
 
     Raises UserError for a variant that is not in the table, a ``_target_`` that is not in it or another variant's, and
@@ -88,20 +87,20 @@ def check_listed(softmax: Softmax) -> None:
         )
 
 
-def _looked_up(data: dict[str, Any]) -> type[Softmax]:
+def _looked_up(data: Json) -> type[Softmax]:
     target, variant = current_name(data.get("_target_")), data.get("variant")
-    known = f"one of {', '.join(sorted(VARIANTS))}"
+    choices = f"one of {', '.join(sorted(VARIANTS))}"
     if target is not None and (not isinstance(target, str) or target not in TARGETS):
-        raise UserError(f"softmax.json must name a softmax of this project, {known}, and names {short(target)}")
+        raise UserError(f"softmax.json must name a softmax of this project, {choices}, and names {short(target)}")
     named = variant if variant is not None or target is None else TARGETS[target].name
     if not isinstance(named, str) or named not in VARIANTS:
-        raise UserError(f"softmax.json needs the variant {known}, and has {short(named)}")
+        raise UserError(f"softmax.json needs the variant {choices}, and has {short(named)}")
     if target is not None and TARGETS[target] is not VARIANTS[named]:
         raise UserError(f"softmax.json says variant '{named}' and _target_ {target}, which is '{TARGETS[target].name}'")
     return VARIANTS[named]
 
 
-def _within_reach(name: str, value: Any, what: str) -> None:
+def _within_reach(name: str, value: JsonValue, what: str) -> None:
     """UserError for a whole number or a list that no circuit and no fit could have."""
     least, most = BOUNDS_BY_NAME.get(name, BOUNDS)
     if isinstance(value, list | tuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.softmax.cgf import CGF
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 
 @dataclass(eq=False)
@@ -26,8 +27,8 @@ class LoopCGF(CGF):
     domain: list[float] = field(default_factory=lambda: [-18.0, 1.2])
     below: float = 0.0
     above: float = 0.1
-    _own: Exponential | None = field(default=None, init=False, repr=False)
-    _moved: bool = field(default=True, init=False, repr=False)
+    _exponential: Exponential | None = field(default=None, init=False, repr=False)
+    _moved: bool = field(default=True, init=False, repr=False)  # what ``_exponential`` was made of changed since
 
     name: ClassVar[str] = "loop"
 
@@ -50,33 +51,38 @@ class LoopCGF(CGF):
         """The exponential as it stands now."""
         raise NotImplementedError
 
+    # a property over the base's field: a trained chain's fit is measured anew, in seconds, only when one asks for it
     @property  # type: ignore[misc]
-    def exponential(self) -> Exponential | None:  # type: ignore[override]
+    def exponential(self) -> Exponential | None:
         """What an evaluation applies: the softmax's own, unless another was put in its place since."""
         if self._moved:
-            self._own, self._moved = self.fitted(), False
-        return self._own
+            self._exponential, self._moved = self.fitted(), False
+        return self._exponential
 
     @exponential.setter
     def exponential(self, value: Exponential | None) -> None:
-        self._own, self._moved = value, False
+        """Puts another in its place, until the constants move again."""
+        self._exponential, self._moved = value, False
 
     def fuses(self) -> bool:
+        """Never: it has no exp."""
         return False  # without asking for the stand-in, whose error and guard are measured anew after every step
 
-    def apply_exponential(self, y: Value) -> Value:
+    def apply_exponential(self, y: V) -> V:
+        """e(y); in training of y cut off around the domain."""
         if not self.training:
             return super().apply_exponential(y)
         return self.in_training(y.clamp(self.domain[0] - self.below, self.domain[1] + self.above))
 
-    def in_training(self, y: Value) -> Value:
+    def in_training(self, y: V) -> V:
+        """e(y) as training computes it; here as an evaluation does."""
         return super().apply_exponential(y)
 
 
-def _numbers(values: Any) -> list[float]:
-    """Finite floats, or an empty list where one is not."""
+def _numbers(values: Collection[float]) -> list[float]:
+    """Finite floats, or an empty list where one is not (a yaml may give anything)."""
     try:
-        found = [float(v) for v in values if not isinstance(v, bool | str)]
-        return found if len(found) == len(values) and all(map(math.isfinite, found)) else []
+        numbers = [float(v) for v in values if not isinstance(v, bool | str)]
+        return numbers if len(numbers) == len(values) and all(map(math.isfinite, numbers)) else []
     except (TypeError, ValueError):
         return []

@@ -19,7 +19,8 @@ class PolynomialCGF(LoopCGF):
 
     chebyshev and fitted: p of the given degree, ceil(log2(degree + 1)) + k levels; limit: (1 + y / 2^k)^(2^k),
     k levels, degree is not read. Computed in float64. Source: CGF-softmax paper, appendix 'Approximation of the
-    Exponential Function', here in the loop as its 'Low-degree Variant' is.
+    Exponential Function', here in the loop as its 'Low-degree Variant' is. Raises UserError for an
+    unknown method, a degree outside 1 to 31 or k outside 0 to 12.
     """
 
     name: ClassVar[str] = "cgf_poly"
@@ -34,6 +35,7 @@ class PolynomialCGF(LoopCGF):
         whole("softmax.k", self.k, 1 if self.method == "limit" else 0, 12)
 
     def fitted(self) -> Exponential:
+        """The polynomial of the method on the domain; kept by the fit's own cache."""
         lo, hi = self.domain
         if self.method == "limit":
             return limit(lo, hi, self.k)

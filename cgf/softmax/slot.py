@@ -22,14 +22,15 @@ class Slot(Protocol):
     training: bool
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The softmax's name, as configs and result files have it."""
 
     @property
     def softmax(self) -> Softmax:
         """The softmax that stands here, whatever is around it."""
 
     def sized(self, heads: int) -> None:
-        """Told the heads of its layer by whoever installs it."""
+        """Takes the count of heads of the layer; called once by whoever installs it."""
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D)."""
@@ -65,35 +66,44 @@ class Around:
 
     @property
     def name(self) -> str:
+        """The inner slot's."""
         return self.inner.name
 
     @property
     def softmax(self) -> Softmax:
+        """The inner slot's."""
         return self.inner.softmax
 
     @property
     def layer(self) -> int:
+        """The inner slot's index of its layer."""
         return self.inner.layer
 
     @layer.setter
     def layer(self, layer: int) -> None:
+        """Sets the inner slot's."""
         self.inner.layer = layer
 
     @property
     def training(self) -> bool:
+        """The inner slot's flag."""
         return self.inner.training
 
     @training.setter
     def training(self, training: bool) -> None:
+        """Sets the inner slot's."""
         self.inner.training = training
 
     def sized(self, heads: int) -> None:
+        """Passes the count of heads on."""
         self.inner.sized(heads)
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """The inner slot's scores (B, H, Q, K)."""
         return self.inner.scores(query, key, scaling)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The inner slot's weights (B, H, Q, K)."""
         return self.inner.weights(scores, valid)
 
     def attention(

@@ -15,7 +15,7 @@ class TaylorCGF(CGF):
 
     No domain scaling, so ceil(log2(degree + 1)) levels for the exponential. The paper takes degree 1 about
     -3 for LLaMA, degrees 3 and 5 about -10 for ViT/DeiT. Weights can be negative far from x0 for odd
-    degrees. Source: CGF-softmax paper, appendix 'Low-degree Variant'.
+    degrees. Raises UserError for a degree outside 1 to 63. Source: CGF-softmax paper, appendix 'Low-degree Variant'.
     """
 
     name: ClassVar[str] = "taylor"

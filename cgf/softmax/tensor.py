@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +19,8 @@ class TensorRows:
     data    (..., Q, K) for entries, (..., Q, 1) for row values; float32 or float64
     valid   bool, broadcasts to (..., Q, K), or None
     counts  (..., Q, 1) or a number: n_i, at least 1 so that a row without any valid entry stays finite
+
+    Implements ``cgf.softmax.value.ClearValue``, whose docstrings say what each operation means.
     """
 
     data: Tensor
@@ -27,7 +29,7 @@ class TensorRows:
 
     @classmethod
     def of(cls, scores: Tensor, valid: Tensor | None, dtype: torch.dtype | None = None) -> TensorRows:
-        """Scores in float32 or better, zero where not valid."""
+        """Scores in dtype (None: float32 or better), zero where not valid."""
         data = scores.to(dtype or torch.promote_types(scores.dtype, torch.float32))
         if valid is None:
             return cls(data, None, float(scores.shape[-1]))
@@ -38,34 +40,51 @@ class TensorRows:
 
     @property
     def count(self) -> int | None:
+        """The n_i of all rows where there is no mask; with one, rows may differ, and it is None."""
         return int(self.counts) if isinstance(self.counts, float) else None
+
+    @property
+    def queries(self) -> int:
+        """Q of the data (..., Q, K)."""
+        return self.data.shape[-2]
 
     def _with(self, data: Tensor) -> TensorRows:
         return replace(self, data=data)
 
-    def __add__(self, other: Any) -> TensorRows:
+    def _as_data(self, array: float | np.ndarray | Tensor) -> Tensor:
+        """Public numbers in the precision and on the device of the data; gradients go on to a Parameter."""
+        return torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device)
+
+    def __add__(self, other: TensorRows | Tensor | float) -> TensorRows:
         return self._with(self.data + _raw(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> TensorRows:
+    def __sub__(self, other: TensorRows | Tensor | float) -> TensorRows:
         return self._with(self.data - _raw(other))
 
-    def __mul__(self, other: Any) -> TensorRows:
+    def __mul__(self, other: TensorRows | Tensor | float) -> TensorRows:
         return self._with(self.data * _raw(other))
 
     __rmul__ = __mul__
 
+    def __pow__(self, exponent: int) -> TensorRows:
+        return self._with(self.data**exponent)
+
     def square(self) -> TensorRows:
+        """Entrywise."""
         return self._with(self.data.square())
 
     def row_sum(self) -> TensorRows:
+        """(..., Q, 1): entries that are not valid count as zero."""
         return self._with(self.at_invalid(0.0).data.sum(-1, keepdim=True))
 
     def row_mean(self) -> TensorRows:
+        """(..., Q, 1): the sum of the valid entries by their count."""
         return self._with(self.row_sum().data / self.counts)
 
     def centred(self) -> TensorRows:
+        """self - row_mean; rows whose mean float32 rounds too coarsely (``far_from_zero``) are centred once more."""
         mean = self.row_mean()
         once, far = self - mean, far_from_zero(mean.data)
         if far is None:
@@ -73,21 +92,29 @@ class TensorRows:
         return once._with(once.data - torch.where(far, once.row_mean().data, 0.0))  # elsewhere the same, bit for bit
 
     def minus_log_count(self) -> TensorRows:
-        counts = torch.as_tensor(self.counts, dtype=self.data.dtype, device=self.data.device)
-        return self._with(self.data - counts.log())
+        """ln n_i in the precision of the data."""
+        return self._with(self.data - self._as_data(self.counts).log())
 
     def times_count(self, power: float) -> TensorRows:
+        """n_i^power by row."""
         return self._with(self.data * self.counts**power)
 
     def at_invalid(self, point: float) -> TensorRows:
+        """``point`` where valid is False; itself where all count."""
         if self.valid is None:
             return self
         return self._with(torch.where(self.valid, self.data, self.data.new_full((), point)))
 
-    def times_public(self, array: Any) -> TensorRows:
-        return self._with(self.data * torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device))
+    def plus_public(self, array: float | np.ndarray | Tensor) -> TensorRows:
+        """Numbers that broadcast to the data; a tensor's gradient is kept."""
+        return self._with(self.data + self._as_data(array))
 
-    def row_fold(self, combine: Callable[[Any, Any], Any]) -> TensorRows:
+    def times_public(self, array: float | np.ndarray | Tensor) -> TensorRows:
+        """Numbers that broadcast to the data; a tensor's gradient is kept."""
+        return self._with(self.data * self._as_data(array))
+
+    def row_fold(self, combine: Callable[[TensorRows, TensorRows], TensorRows]) -> TensorRows:
+        """Halves of the row combined until one column (..., Q, 1) is left."""
         rows = replace(self, valid=None)  # whatever stands at invalid entries takes part
         while rows.data.shape[-1] > 1:
             half = (rows.data.shape[-1] + 1) // 2  # an odd row's middle entry meets itself
@@ -95,19 +122,36 @@ class TensorRows:
         return self._with(rows.data)
 
     def refresh(self, levels: int, most: float = 1.0) -> TensorRows:
+        """Itself: tensors have no levels."""
         return self
 
-    def reciprocal(self) -> TensorRows:
-        return self._with(self.data.reciprocal())
-
-    def plus_public(self, array: Any) -> TensorRows:
-        return self._with(self.data + torch.as_tensor(array, dtype=self.data.dtype, device=self.data.device))
+    def exp(self) -> TensorRows:
+        """Entrywise."""
+        return self._with(self.data.exp())
 
     def clamp(self, low: float, high: float) -> TensorRows:
+        """Entrywise; no gradient beyond the ends."""
         return self._with(self.data.clamp(low, high))
 
-    def exp(self) -> TensorRows:
-        return self._with(self.data.exp())
+    def reciprocal(self) -> TensorRows:
+        """Entrywise; inf at zero."""
+        return self._with(self.data.reciprocal())
+
+    def relu(self) -> TensorRows:
+        """Entrywise."""
+        return self._with(self.data.relu())
+
+    def sigmoid(self) -> TensorRows:
+        """Entrywise."""
+        return self._with(self.data.sigmoid())
+
+    def row_abs_max(self) -> TensorRows:
+        """(..., Q, 1)."""
+        return self._with(self.data.abs().amax(-1, keepdim=True))
+
+    def zero_if_not_finite(self) -> TensorRows:
+        """Entrywise; no gradient where an entry is not finite."""
+        return self._with(torch.where(torch.isfinite(self.data), self.data, self.data.new_zeros(())))
 
 
 def far_from_zero(mean: Tensor) -> Tensor | None:
@@ -118,5 +162,5 @@ def far_from_zero(mean: Tensor) -> Tensor | None:
     return far if torch.compiler.is_compiling() or bool(far.any()) else None
 
 
-def _raw(other: Any) -> Any:
+def _raw(other: TensorRows | Tensor | float) -> Tensor | float:
     return other.data if isinstance(other, TensorRows) else other

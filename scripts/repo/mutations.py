@@ -44,7 +44,7 @@ MUTATIONS = {
     ),
     "mask left out of the exponentials": (
         "cgf/softmax/fused.py",
-        "    part.mul_(_rows(ones, rows))\n    return o",
+        "    part.mul_(_piece_of(ones, piece))\n    return o",
         "    pass\n    return o",
         SOFTMAX + "test_fused.py",
     ),

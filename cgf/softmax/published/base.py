@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax, age
-from cgf.softmax.value import Value
+from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,13 +25,12 @@ TWICE = 2.0  # beyond twice its largest size on the domain a polynomial grows as
 
 @dataclass(eq=False)
 class Published(Softmax):
-    """A published way to compute softmax itself, or a division-based replacement, under CKKS.
+    """A published way to compute softmax itself under CKKS.
 
-    ``weights`` is the plaintext definition (exact softmax unless a subclass says otherwise), so that a model
-    trains with what the approximation approximates; ``reading`` and every encrypted run use ``formula``, with
-    the polynomials in place. ``domain`` is the interval of scores (or of scores less the estimated maximum,
-    where the class says so) on which ``error_bound`` holds, for exact arithmetic and denominators within the
-    stated interval: the largest absolute error of a weight.
+    ``weights`` are exact softmax, so that a model trains with what the approximation approximates; ``reading``
+    and every encrypted run use ``formula``, with the polynomials in place. ``domain`` is the interval of scores (or
+    of scores less the estimated maximum, where the class says so) on which ``error_bound`` holds, for exact
+    arithmetic and denominators within the stated interval: the largest absolute error of a weight.
     """
 
     weights_follow: ClassVar[tuple[str, ...]] = ("formula",)  # not computed by it: it approximates them
@@ -41,7 +40,7 @@ class Published(Softmax):
     source: ClassVar[str] = ""
     stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if age(cls, "weights") < age(cls, "formula") and cls.formula is not Softmax.formula:
             raise TypeError(
@@ -50,34 +49,38 @@ class Published(Softmax):
             )
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[low, high] of ``argument`` on which ``error_bound`` holds."""
         raise NotImplementedError
 
     def error_bound(self) -> float:
+        """The largest absolute error of a weight on the domain, for exact arithmetic."""
         raise NotImplementedError
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """The first polynomial of the formula at values of ``argument``, up to a factor: what explodes first."""
         raise NotImplementedError
 
     @cached_property
     def guard(self) -> Interval:
-        """The interval around the domain where ``first`` stays within TWICE its largest size on the domain."""
+        """The interval around the domain where ``first_polynomial`` stays within TWICE its largest size on it."""
         import numpy as np
 
         (low, high), way = self.domain, np.geomspace(1e-4, 64.0, 4000) * (self.domain[1] - self.domain[0])
         with np.errstate(all="ignore"):
-            most = TWICE * np.abs(self.first(np.linspace(low, high, 20_001))).max()
-            below, above = (np.abs(self.first(ends)) <= most for ends in (low - way, high + way))
+            most = TWICE * np.abs(self.first_polynomial(np.linspace(low, high, 20_001))).max()
+            below, above = (np.abs(self.first_polynomial(ends)) <= most for ends in (low - way, high + way))
         left, right = (
             float(way[: len(way) if fine.all() else int(np.argmin(fine))].max(initial=0.0)) for fine in (below, above)
         )
         return low - left, high + right
 
     def intervals(self) -> tuple[Interval, Interval] | None:
+        """``domain`` and ``guard``, of ``argument``."""
         return self.domain, self.guard
 
-    def definition(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+    def reference(self, scores: Tensor, valid: Tensor | None = None) -> tuple[Tensor, float] | None:
+        """The weights in the clear, and ``error_bound``."""
         return self.weights(scores, valid), self._stated_error
 
     @cached_property
@@ -85,22 +88,39 @@ class Published(Softmax):
         return self.error_bound()
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Exact softmax, shapes and dtypes as for ``Softmax.weights``."""
         from cgf.softmax.exact import Exact
 
         return Exact().weights(scores, valid)
 
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The formula on the scores, in float64."""
         import torch
 
         from cgf.softmax.tensor import TensorRows
 
         rows = TensorRows.of(scores, valid, torch.float64)
-        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data  # type: ignore[attr-defined]
+        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data
         return weights.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 @dataclass(eq=False)
-class Rectified(Published):
+class Replacement(Published):
+    """A published function in place of softmax: ``definition`` is what it means, ``formula`` what CKKS computes."""
+
+    weights_follow: ClassVar[tuple[str, ...]] = ("definition",)
+
+    def definition(self, x: C) -> C:
+        """Weights of the scaled scores x, without any polynomial."""
+        raise NotImplementedError
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The definition, shapes and dtypes as for ``Softmax.weights``."""
+        return Softmax.weights(self, scores, valid)
+
+
+@dataclass(eq=False)
+class Rectified(Replacement):
     """Something over the row sum of a ReLU: a minimax polynomial on [-bound, bound], divided by Goldschmidt.
 
     least, most: the interval of the denominators. ``polynomial`` carries the divider's public scale.
@@ -116,35 +136,40 @@ class Rectified(Published):
 
     @property
     def polynomial(self) -> Series:
+        """The minimax polynomial of the rectified score, times the divider's public scale."""
         raise NotImplementedError
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[-bound, bound] of the scores."""
         return -self.bound, self.bound
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on [least, most]."""
         return Goldschmidt(self.least, self.most, self.iterations)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """The minimax polynomial."""
         return self.polynomial(value)
 
     def public_scale(self, count: int | None) -> float:
+        """The polynomial's own, of its argument."""
         return self.polynomial.a
 
 
-def centred(x: Value) -> Value:
+def centred(x: V) -> V:
     """x - mean; rows of one count n carry 1 / n already, so that n x - rowsum(x) takes no level."""
     return x - x.row_mean() if x.count is None else x * x.count - x.row_sum()
 
 
-def scaled_variance(centred_: Value, factor: float) -> Value:
+def scaled_variance(centred_: V, factor: float) -> V:
     """factor * mean of the squares: two levels on rows of one count."""
     squares, n = centred_.square(), centred_.count
     return squares.row_mean() * factor if n is None else squares.row_sum() * (factor / n)
 
 
-def interval(name: str, low: float, high: float) -> None:
-    """UserError unless [low, high] is an interval."""
+def check_interval(name: str, low: float, high: float) -> None:
+    """UserError unless [low, high] is an interval of finite numbers."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UserError(f"{name} needs scores in an interval low < high, and has [{low}, {high}]")

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
 
 from cgf.approx import fit
-from cgf.approx.exponential import square
+from cgf.approx.exponential import Arithmetic, Operand, square
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.softmax.published.base import REACH_BITS, Published
 from cgf.softmax.published.standard import scaled
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
+
+if TYPE_CHECKING:
+    from cgf.approx.exponential import Interval
 
 # odd polynomials that push [-1, 1] towards its ends, f flat there, g steep at zero (Cheon et al. 2020), times u
 F = (35 / 16, -35 / 16, 21 / 16, -5 / 16)
 G = (4589 / 1024, -16577 / 1024, 25614 / 1024, -12860 / 1024)
+
+
+class Differences(Arithmetic, Protocol):
+    """A value that has differences too: a number, an array, or rows of scores."""
+
+    def __sub__(self, other: Operand, /) -> Self: ...
+
+
+D = TypeVar("D", bound=Differences)
 
 
 @dataclass(eq=False)
@@ -28,8 +40,8 @@ class Comparison(Published):
     rounds of it; domain extension x <- x - 4 x^3 / (27 r^2 4^i), i = extensions - 1 .. 0, then its correction of
     degree 5; exp of degree 8 on [-radius, 0] / 8, squared three times; Goldschmidt on [1, n]. Scores far below
     the maximum end near -radius, so weights below about exp(-radius) come out as that. Bootstraps where levels
-    run out. Raises UserError for R above 2^40. Source: HETAL, Lee et al., ICML 2023; comparison: Cheon et al.,
-    Asiacrypt 2020.
+    run out. Raises UserError for numbers out of range, such as R above 2^40. Source: HETAL, Lee et al., ICML 2023;
+    comparison: Cheon et al., Asiacrypt 2020.
     """
 
     name: ClassVar[str] = "hetal"
@@ -59,23 +71,27 @@ class Comparison(Published):
 
     @property
     def half_width(self) -> float:
-        return self.radius * 2**self.extensions / 2
+        """R = radius 2^extensions / 2."""
+        return float(self.radius * 2**self.extensions / 2)
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[-R, R] of the scores."""
         return -self.half_width, self.half_width
 
-    @property
-    def guard(self) -> tuple[float, float]:  # type: ignore[override]
+    @cached_property
+    def guard(self) -> Interval:
         """The domain itself: two scores that differ by more than 2 R are compared the wrong way round."""
         return self.domain
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on [1, n] with a margin of a tenth."""
         return Goldschmidt(0.9, 1.1 * self.n, self.iterations)
 
     @cached_property
     def numerator(self) -> Polynomial:
+        """exp on [-radius, 0] with a margin of 1/2, times the divider's public scale."""
         return scaled(fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3), self.divider.scale)
 
     def error_bound(self) -> float:
@@ -87,22 +103,27 @@ class Comparison(Published):
 
         x = np.linspace(-1.0, 0.0, 20_001)
         p = fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3)
-        e = p(stretched(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
+        e = p(extend_domain(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
         return (self.n + 1) * float(np.abs(e).max()) + self.divider.max_error
 
     def public_scale(self, count: int | None) -> float:
-        return 0.5 / self.half_width  # [-1/2, 1/2], so that differences lie in [-1, 1]
+        """Scores in [-1/2, 1/2], so that differences lie in [-1, 1]."""
+        return 0.5 / self.half_width
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp(x - max) / sum exp(x - max)."""
+        # 1. the maximum, by comparisons in pairs; x - max lies in [-1, 0], where 1 stands for 2 R
         x = x.at_invalid(-0.5)
-        shifted = x - x.row_fold(self.greater)  # in [-1, 0], 1 = 2 R
+        shifted = x - x.row_fold(self.greater)
+        # 2. domain extension: small differences stay, large ones end near -radius, where exp has its polynomial
         p = self.numerator
-        u = stretched(shifted, self.extensions) * (p.a * self.radius) + p.b
+        u = extend_domain(shifted, self.extensions) * (p.a * self.radius) + p.b
+        # 3. exp, and the division by the row's sum
         e = p.core(u.refresh(p.levels)).at_invalid(0.0)
         e = e.refresh(self.divider.levels + 1)
         return self.divider.divide(e, e.row_sum())
 
-    def greater(self, a: Value, b: Value) -> Value:
+    def greater(self, a: V, b: V) -> V:
         """max(a, b) of values in [-1/2, 1/2]."""
         difference = s = a - b
         half = tuple(c / 2 for c in F)  # the last step gives s / 2, so that nothing is left to scale
@@ -111,28 +132,30 @@ class Comparison(Published):
         return ((a + b) * 0.5 + difference.refresh(2) * s.refresh(2)).refresh(3)
 
 
-def stretched(x: Any, extensions: int) -> Any:
+def extend_domain(x: D, extensions: int) -> D:
     """x - max in units of 2 R -> in units of radius: nearly x where that is above -1/3, above -1 everywhere.
 
     Each step takes [-1, 0] in units of its own width to [-1, 0] in units of half of it, in two levels.
     """
     for _ in range(extensions):
-        x = refreshed(x, 3)
+        x = refresh_value(x, 3)
         x = (x - square(x) * (x * (16 / 27))) * 2
     if not extensions:
         return x
     c = 4 / 27 * (4.0**extensions - 1) / (4.0 ** (extensions - 1) * 3)
-    x = refreshed(x, 5)
+    x = refresh_value(x, 5)
     squared = square(x)
     return x + (x * c) * (squared - square(squared))
 
 
-def refreshed(x: Any, levels: int) -> Any:
+def refresh_value(x: D, levels: int) -> D:
     """x.refresh(levels) for a value; a number or an array as it is."""
-    return x.refresh(levels) if hasattr(x, "refresh") else x
+    refresh = getattr(x, "refresh", None)
+    result: D = x if refresh is None else refresh(levels)
+    return result
 
 
-def apply_odd(coefficients: tuple[float, ...], u: Value) -> Value:
+def apply_odd(coefficients: tuple[float, ...], u: V) -> V:
     """u (c0 + c1 u^2 + c2 u^4 + c3 u^6) in 3 levels and 5 products: the coefficients join a factor u early."""
     c0, c1, c2, c3 = coefficients
     squared = u.square()

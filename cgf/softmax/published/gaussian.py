@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.softmax.base import ExponentialSoftmax
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,5 +34,6 @@ class GaussianKernel(ExponentialSoftmax):
             norms = q.square().sum(-1, keepdim=True) + k.square().sum(-1)[..., None, :]
             return (q @ k.transpose(-2, -1) - norms / 2) * scaling
 
-    def exponent(self, x: Value) -> Value:
+    def exponent(self, x: V) -> V:
+        """The score itself."""
         return x

@@ -11,12 +11,14 @@ from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, iterations_for
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
-from cgf.softmax.published.base import REACH_BITS, Published, interval
+from cgf.softmax.published.base import REACH_BITS, Published, check_interval
 from cgf.softmax.published.standard import relative_error, scaled
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from cgf.approx.exponential import Interval
 
 SMALL = 4  # keeps y of a row that one entry has all the weight of below 1, as a bootstrap needs it
 
@@ -31,7 +33,8 @@ class NormalizeSquare(Published):
     [-bound, 0] / 2^k; z: ``degrees``, one a round, minimax in the relative error on the interval that L can
     reach. k None: ceil(log2 bound - log2 ln n). All public factors are folded: 4 levels for exp, 3 and those
     of z a round, 2 at the end. Bootstraps where a round needs more levels than are left.
-    Raises UserError for a bound above 2^40 and for more than 40 rounds: their fits would take minutes.
+    Raises UserError for bound <= 0 or above 2^40, n < 2, more than 40 rounds (their fits would take minutes), or
+    degrees that are not one a round.
     Source: Cho et al., CCS 2024; intervals and coefficients are fitted here.
     """
 
@@ -62,7 +65,8 @@ class NormalizeSquare(Published):
             raise UserError(f"{self.name} needs one degree a round, {self.k}, and has {list(self.degrees)}")
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[high - bound, high] of the scores."""
         return self.high - self.bound, self.high
 
     @cached_property
@@ -78,6 +82,7 @@ class NormalizeSquare(Published):
 
     @cached_property
     def start(self) -> Polynomial:
+        """exp((x - high) / 2^k) / sqrt(n), of the argument a (x - high) + b, with the factor that z asks for."""
         assert self.k is not None
         narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
         root = math.sqrt(self.roots[0].a / self.n) / SMALL  # so that L enters its series without a level
@@ -88,24 +93,30 @@ class NormalizeSquare(Published):
         assert self.k is not None
         last = (1 + self.roots[-1].max_error) ** 2 - 1
         narrow = fit.chebyshev(-self.bound / 2**self.k, 0.0, 15, 0)
-        return last**4 + 2**self.k * relative_error(narrow, 1.0, (-self.bound / 2**self.k, 0.0))
+        return float(last**4 + 2**self.k * relative_error(narrow, 1.0, (-self.bound / 2**self.k, 0.0)))
 
-    def first(self, value: np.ndarray) -> np.ndarray:
-        """Squared, as it enters the first 1 / sqrt."""
-        return self.start(value) ** 2
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """exp squared, as it enters the first 1 / sqrt."""
+        squares: np.ndarray = self.start(value) ** 2
+        return squares
 
     def public_scale(self, count: int | None) -> float:
+        """That of exp's argument."""
         return self.start.a
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """y of the class's docstring after k rounds and the two last steps."""
+        # 1. exp((x - high) / 2^k) / sqrt(n), zero where an entry does not count
         y = self.start.core(x + (self.start.b - self.start.a * self.high)).at_invalid(0.0)
         factors = [root.a for root in self.roots[1:]] + [1.0]
+        # 2. k rounds: y <- (y / sqrt(sum y^2))^2, all public factors in z's coefficients
         for i, (root, following) in enumerate(zip(self.roots, factors, strict=True)):
             y = y.refresh(root.levels + 3 + (2 if i == len(factors) - 1 else 0))
             # y carries sqrt(root.a) / SMALL; it leaves with sqrt(following) / SMALL, after the last round with 1
             leave = following**0.25 * (math.sqrt(SMALL) if i < len(factors) - 1 else SMALL)
             z = root.scaled(leave / math.sqrt(root.a)).core(y.square().row_sum() * SMALL**2 + root.b)
             y = (y * z).square()
+        # 3. twice y <- y (2 - sum y): what the last root was off by, e, becomes e^4
         for _ in range(2):
             y = y * (y.row_sum() * -1 + 2.0)
         return y
@@ -118,6 +129,7 @@ class Thor(Published):
     exp: degree 15 on [low, high] / temperature, squared ``squarings`` times. 1 / sum: recentred Goldschmidt down
     to ``accuracy``; first on [n eps, n], then on [1 / n, 1]. The defaults are THOR's: temperature 2, eps 2^-11, 1 %.
     That error scales the row; the last division leaves it. Bootstraps before each division where levels run out.
+    Raises UserError for a temperature that is no power of two.
     Source: THOR, Moon et al. 2024 (intervals and counts as in its published code).
     """
 
@@ -134,21 +146,24 @@ class Thor(Published):
     accuracy: float = 0.01
 
     def __post_init__(self) -> None:
-        interval(self.name, self.low, self.high)
+        check_interval(self.name, self.low, self.high)
         if self.temperature < 2 or self.temperature & (self.temperature - 1):
             raise UserError(f"thor needs a temperature that is a power of two from 2, and has {self.temperature}")
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[low, high] of the scores."""
         return self.low, self.high
 
     @cached_property
     def dividers(self) -> list[Goldschmidt]:
+        """The divisions in their order: of exp by its sum, then of each square by its sum."""
         ends = [(self.n * self.eps, float(self.n))] + [(0.9 / self.n, 1.1)] * (self.temperature.bit_length() - 1)
         return [Goldschmidt(*e, iterations_for(*e, self.accuracy)) for e in ends]
 
     @cached_property
     def numerator(self) -> Polynomial:
+        """exp((x - high) / temperature), times the first divider's public scale."""
         width = (self.high - self.low) / self.temperature
         narrow = scaled(fit.chebyshev(-width, 0.0, 15, self.squarings), self.dividers[0].scale)
         a = narrow.a / self.temperature
@@ -157,17 +172,20 @@ class Thor(Published):
     def error_bound(self) -> float:
         """Of exp over the least sum, squared, and of the row's factor: the last division's; earlier ones cancel."""
         width = (self.high - self.low) / self.temperature
-        known = fit.chebyshev(-width, 0.0, 15, self.squarings).fit
-        assert known is not None
-        return self.temperature * known.max_error / (self.n * self.eps) + self.dividers[-1].max_error
+        stated = fit.chebyshev(-width, 0.0, 15, self.squarings).fit
+        assert stated is not None
+        return self.temperature * stated.max_error / (self.n * self.eps) + self.dividers[-1].max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """exp of the scores over the temperature."""
         return self.numerator(value)
 
     def public_scale(self, count: int | None) -> float:
+        """That of exp's argument."""
         return self.numerator.a
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp, then divisions by the row's sum with a square between each and the next."""
         y = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
         for divider, following in zip(self.dividers, [*self.dividers[1:], None], strict=True):
             y = y.refresh(divider.levels + 2)

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
 from cgf.softmax.base import age
-from cgf.softmax.published.base import Published
-from cgf.softmax.value import Value
+from cgf.softmax.published.base import Replacement
+from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Tensor
+
+    from cgf.approx.exponential import Interval
 
 
 @dataclass(eq=False)
-class ScaledReLU(Published):
+class ScaledReLU(Replacement):
     """relu(x) / n^scale, scale = 1/2: scaled-sigma attention with ReLU.
 
     Under CKKS a minimax polynomial of ``degree`` on [-bound, bound], least in absolute error; rows of one
     length carry 1 / n^scale in its coefficients, others take a public vector. Levels: ceil(log2(degree + 1)), one
     more where lengths differ. Keeps the order of the scores, weakly: below zero all weigh nothing. Rows do not
-    sum to one. Source: Zimerman et al. 2024, 'Converting transformers to polynomial form' (S(L) = sqrt(L)).
+    sum to one. Raises UserError for bound <= 0, scale < 0 or a degree that is not whole.
+    Source: Zimerman et al. 2024, 'Converting transformers to polynomial form' (S(L) = sqrt(L)).
     """
 
     name: ClassVar[str] = "relu"
@@ -35,7 +37,7 @@ class ScaledReLU(Published):
     bound: float = 8.0
     degree: int = 30
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if age(cls, "activation") < age(cls, "polynomial"):
             raise TypeError(
@@ -51,34 +53,37 @@ class ScaledReLU(Published):
             )
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[-bound, bound] of the scores."""
         return -self.bound, self.bound
 
     @cached_property
     def polynomial(self) -> Series:
+        """The activation on the domain."""
         return series.relu(-self.bound, self.bound, self.degree)
 
     def error_bound(self) -> float:
         """Of rows of one entry; longer ones divide it by n^scale."""
         return self.polynomial.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """The minimax polynomial."""
         return self.polynomial(value)
 
-    def activation(self, x: Tensor) -> Tensor:
+    def activation(self, x: C) -> C:
+        """The function of each score; a subclass that changes it gives its ``polynomial`` too."""
         return x.relu()
 
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        from cgf.softmax.tensor import TensorRows
-
-        rows = TensorRows.of(scores, valid)
-        active = TensorRows(self.activation(rows.data), rows.valid, rows.counts)
-        return active.times_count(-self.scale).at_invalid(0.0).data
+    def definition(self, x: C) -> C:
+        """activation(x) / n^scale."""
+        return self.activation(x).times_count(-self.scale)
 
     def public_scale(self, count: int | None) -> float:
+        """The polynomial's own, of its argument."""
         return self.polynomial.a
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """The polynomial of x, 1 / n^scale in its coefficients where all rows have one n."""
         u = x + self.polynomial.b
         if x.count is None:
             return self.polynomial.core(u).times_count(-self.scale)
@@ -95,7 +100,9 @@ class ScaledSigmoid(ScaledReLU):
 
     @cached_property
     def polynomial(self) -> Series:
+        """The logistic function on the domain."""
         return series.sigmoid(-self.bound, self.bound, self.degree)
 
-    def activation(self, x: Tensor) -> Tensor:
+    def activation(self, x: C) -> C:
+        """1 / (1 + exp(-x))."""
         return x.sigmoid()

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx.inverse import Goldschmidt
 from cgf.errors import UserError
 from cgf.softmax.bpmax import power
-from cgf.softmax.published.base import Published
-from cgf.softmax.value import Value
+from cgf.softmax.published.base import Replacement
+from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Tensor
+
+    from cgf.approx.exponential import Interval
 
 
 @dataclass(eq=False)
-class Power(Published):
+class Power(Replacement):
     """(x + c)^p / (eps + sum (x + c)^p), p even: Power-softmax (c = 0) and 2Quad (p = 2, c = 5, eps = 0).
 
     Division: Goldschmidt on [least, most], the interval of the denominators; its scale rides on the encoding.
     Keeps neither the order of the scores (x and -2 c - x weigh alike) nor their shift; weights are positive and
-    sum to 1 (up to eps). Levels: ceil(log2 p) + iterations. Sources: Zimerman et al. 2024 (Power-softmax, p = 4,
+    sum to 1 (up to eps). Levels: ceil(log2 p) + iterations. Raises UserError for a p that is not even and positive, or
+    eps < 0. Sources: Zimerman et al. 2024 (Power-softmax, p = 4,
     eps about 1e-3); MPCFormer, Li et al. 2023, and SecFormer, Luo et al. 2024 (2Quad).
     """
 
@@ -42,33 +44,35 @@ class Power(Published):
         self.divider  # noqa: B018
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
         """Scores that alone reach the greatest denominator; the bound needs denominators in [least, most]."""
         return -(self.most ** (1 / self.p)) - self.c, self.most ** (1 / self.p) - self.c
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on [least, most]."""
         return Goldschmidt(self.least, self.most, self.iterations)
 
     def error_bound(self) -> float:
+        """The division's alone: the power is exact."""
         return self.divider.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
-        return (value + self.c) ** self.p
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """(x + c)^p."""
+        powers: np.ndarray = (value + self.c) ** self.p
+        return powers
 
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        import torch
-
-        from cgf.softmax.tensor import TensorRows
-
-        e = power(TensorRows.of(scores, valid) + self.c, self.p).at_invalid(0.0)
-        weights = e * (e.row_sum() + self.eps).reciprocal()
-        return torch.where(torch.isfinite(weights.data), weights.data, weights.data.new_zeros(()))
+    def definition(self, x: C) -> C:
+        """(x + c)^p / (eps + sum (x + c)^p); zero where that is 0 / 0."""
+        e = power(x + self.c, self.p).at_invalid(0.0)
+        return (e * (e.row_sum() + self.eps).reciprocal()).zero_if_not_finite()
 
     def public_scale(self, count: int | None) -> float:
-        return self.divider.scale ** (1 / self.p)
+        """The p-th root of the divider's, so that the powers carry the divider's."""
+        return float(self.divider.scale ** (1 / self.p))
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """The same, the division by Goldschmidt."""
         e = power(x + self.c * self.public_scale(None), self.p).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum() + self.eps * self.divider.scale)
 
@@ -104,16 +108,17 @@ class StablePower(Power):
             raise UserError(f"power_stable needs delta > 0, and has {self.delta}")
 
     def error_bound(self) -> float:
-        return self.divider.max_error + self.eps * (1 + self.delta) ** self.p
+        """The division's, and what leaving eps out changes."""
+        return self.divider.max_error + self.eps * float((1 + self.delta) ** self.p)
 
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        from cgf.softmax.tensor import TensorRows
+    def definition(self, x: C) -> C:
+        """z^p / (eps + sum z^p), z = (x + c) / (max |x + c| + delta)."""
+        shifted = (x + self.c).at_invalid(0.0)
+        z = shifted * (shifted.row_abs_max() + self.delta).reciprocal()
+        e = power(z, self.p)
+        return e * (e.row_sum() + self.eps).reciprocal()
 
-        shifted = (TensorRows.of(scores, valid) + self.c).at_invalid(0.0)
-        peak = shifted.data.abs().amax(-1, keepdim=True) + self.delta
-        e = power(shifted * peak.reciprocal(), self.p)
-        return (e * (e.row_sum() + self.eps).reciprocal()).data  # type: ignore[attr-defined]
-
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """(x + c)^p / sum (x + c)^p: a row's own factor cancels."""
         e = power(x + self.c * self.public_scale(None), self.p).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())

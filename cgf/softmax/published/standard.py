@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
-from cgf.softmax.published.base import Published, interval
-from cgf.softmax.value import Value
+from cgf.softmax.published.base import Published, check_interval
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from cgf.approx.exponential import Interval
 
 
 @dataclass(eq=False)
@@ -23,7 +25,8 @@ class Standard(Published):
 
     least, most: the interval of sum exp(x) (None: what rows of ``n`` entries in [low, high] can reach, which
     is wide). Levels: ceil(log2(degree + 1)) + k + iterations; the paper counts one more for scaling, which
-    here rides on the encoding. Source: Goldschmidt 1964; CGF-softmax paper, appendix 'Noise Analysis'.
+    here rides on the encoding. Raises UserError for an empty interval.
+    Source: Goldschmidt 1964; CGF-softmax paper, appendix 'Noise Analysis'.
     """
 
     name: ClassVar[str] = "standard"
@@ -39,20 +42,23 @@ class Standard(Published):
     most: float | None = None
 
     def __post_init__(self) -> None:
-        interval(self.name, self.low, self.high)
+        check_interval(self.name, self.low, self.high)
         self.divider  # noqa: B018  (bad numbers are refused when the softmax is built)
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[low, high] of the scores."""
         return self.low, self.high
 
     @property
-    def denominators(self) -> tuple[float, float]:
+    def denominators(self) -> Interval:
+        """[least, most], or what rows of n entries in the domain can reach."""
         least = self.n * math.exp(self.low) if self.least is None else self.least
         return least, self.n * math.exp(self.high) if self.most is None else self.most
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on ``denominators``."""
         return Goldschmidt(*self.denominators, self.iterations, self.recentre)
 
     @cached_property
@@ -61,15 +67,19 @@ class Standard(Published):
         return scaled(fit.chebyshev(self.low, self.high, self.degree, self.k), self.divider.scale)
 
     def error_bound(self) -> float:
+        """The relative errors of exp and of the division: a weight is at most 1."""
         return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """exp of the scores."""
         return self.numerator(value)
 
     def public_scale(self, count: int | None) -> float:
+        """That of exp's argument."""
         return self.numerator.a
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp(x) / sum exp(x)."""
         e = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())
 
@@ -82,7 +92,7 @@ def scaled(polynomial: Polynomial, factor: float) -> Polynomial:
     )
 
 
-def relative_error(polynomial: Polynomial, factor: float, domain: tuple[float, float]) -> float:
+def relative_error(polynomial: Polynomial, factor: float, domain: Interval) -> float:
     """Largest |p / (factor exp) - 1| on a grid of the domain."""
     import numpy as np
 
@@ -96,7 +106,8 @@ class FixedMax(Published):
 
     c is the fixed maximum (a high quantile of calibrated row maxima); least: the smallest denominator to be
     served. Levels: r + iterations. De Castro et al. 2025 fix the maximum from training data and report depths
-    of 22 to 30; their degrees, counts and intervals are not public, so these are ours.
+    of 22 to 30; their degrees, counts and intervals are not public, so these are ours. Raises UserError for an empty
+    interval.
     """
 
     name: ClassVar[str] = "fixed_max"
@@ -111,15 +122,17 @@ class FixedMax(Published):
     least: float = 1e-3
 
     def __post_init__(self) -> None:
-        interval(self.name, self.low, self.shift)
+        check_interval(self.name, self.low, self.shift)
         self.divider  # noqa: B018
 
     @property
-    def domain(self) -> tuple[float, float]:
+    def domain(self) -> Interval:
+        """[low, shift] of the scores."""
         return self.low, self.shift
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on [least, n]."""
         return Goldschmidt(self.least, float(self.n), self.iterations)
 
     def error_bound(self) -> float:
@@ -131,19 +144,25 @@ class FixedMax(Published):
         if self.shift - self.low > 2**self.r:  # beyond it (1 + u / 2^r)^(2^r) grows again
             return math.inf
         u = math.log(self.least / self.n)
-        return math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error
+        return float(math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
-        return (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """(1 + (x - shift) / 2^r)^(2^r)."""
+        powers: np.ndarray = (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
+        return powers
 
     def public_scale(self, count: int | None) -> float:
-        return self._root() / 2**self.r
+        """2^-r, and what makes the powers carry the divider's scale."""
+        return float(self._root() / 2**self.r)
 
     def _root(self) -> float:
-        return self.divider.scale ** (2.0**-self.r)
+        """The 2^r-th root of the divider's public scale."""
+        return float(self.divider.scale ** (2.0**-self.r))
 
-    def formula(self, x: Value) -> Value:
-        e = x + self._root() * (1.0 - self.shift / 2**self.r)
+    def formula(self, x: V) -> V:
+        """exp(x - shift) / sum exp(x - shift), exp by r squarings."""
+        offset: float = self._root() * (1.0 - self.shift / 2**self.r)
+        e = x + offset
         for _ in range(self.r):
             e = e.square()
         e = e.at_invalid(0.0)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, Newton
 from cgf.approx.polynomial import Polynomial
-from cgf.softmax.published.base import Published, centred, interval, scaled_variance
+from cgf.softmax.published.base import Published, centred, check_interval, scaled_variance
 from cgf.softmax.published.standard import relative_error, scaled
-from cgf.softmax.value import Value
+from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from cgf.approx.exponential import Interval
 
 
 @dataclass(eq=False)
@@ -24,7 +26,8 @@ class Arion(Published):
 
     exp: Chebyshev series of ``degree`` on [low, high]; 1 / sum: series of ``inverse_degree`` on [least, most]
     and ``newton`` steps. m is a fit to BERT's scores; it underestimates wide rows (N(0, 3^2), n = 128: true
-    mean maximum 7.8, m 4.5). Source: ARION, Yang et al. 2025 (constants as in its published code).
+    mean maximum 7.8, m 4.5). Source: ARION, Yang et al. 2025 (constants as in its published code). Raises UserError for
+    an empty interval.
     """
 
     name: ClassVar[str] = "arion"
@@ -42,11 +45,11 @@ class Arion(Published):
     newton: int = 2
 
     def __post_init__(self) -> None:
-        interval(self.name, self.low, self.high)
+        check_interval(self.name, self.low, self.high)
 
     @property
-    def domain(self) -> tuple[float, float]:
-        """Of x - m, not of x."""
+    def domain(self) -> Interval:
+        """[low, high] of x - m, not of x."""
         return self.low, self.high
 
     @cached_property
@@ -56,27 +59,32 @@ class Arion(Published):
 
     @cached_property
     def inverse(self) -> Newton:
+        """1 / sum on [least, most]."""
         return Newton(series.inverse(self.least, self.most, self.inverse_degree), self.newton)
 
     def error_bound(self) -> float:
+        """Of exp, n times over the least sum, and of the inverse."""
         return self.n * self.exp.max_error / self.least + self.inverse.max_error
 
     def public_scale(self, count: int | None) -> float:
+        """That of exp's argument, and 1 / n where all rows have one n, so that the mean takes no level."""
         return self.exp.a / (count or 1)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """exp of x - m."""
         return self.exp(value)
 
-    def argument(self, x: Value) -> Value:
+    def argument(self, x: V) -> V:
         """x - m."""
         return (self._shifted(x * self.public_scale(x.count)) + -self.exp.b) * (1 / self.exp.a)
 
-    def _shifted(self, x: Value) -> Value:
+    def _shifted(self, x: V) -> V:
         """a (x - m) + b of scaled scores."""
         a, shifted = self.exp.a, centred(x)
         return shifted - scaled_variance(shifted, 0.208 / a) + (self.exp.b - a * 2.6)
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp(x - m) / sum exp(x - m)."""
         e = self.exp.core(self._shifted(x)).at_invalid(0.0)
         total = e.row_sum().refresh(self.inverse.levels + 2, self.most)
         guess = self.inverse.guess
@@ -123,24 +131,27 @@ class Tricycle(Published):
     least: float = 0.2
 
     def __post_init__(self) -> None:
-        interval(self.name, self.low, self.high)
+        check_interval(self.name, self.low, self.high)
         self.divider  # noqa: B018
 
     @property
-    def domain(self) -> tuple[float, float]:
-        """Of x - m, not of x."""
+    def domain(self) -> Interval:
+        """[low, high] of x - m, not of x."""
         return self.low, self.high
 
     @cached_property
     def divider(self) -> Goldschmidt:
+        """The division, on [least, n exp(high)]."""
         return Goldschmidt(self.least, self.n * math.exp(self.high), self.iterations)
 
     @cached_property
     def root(self) -> series.Series:
+        """sqrt of the variance."""
         return series.square_root(self.least_variance, self.most_variance, self.root_degree)
 
     @cached_property
     def numerator(self) -> Polynomial:
+        """exp of x - m, times the divider's public scale."""
         return scaled(fit.chebyshev(self.low, self.high, 15, self.k), self.divider.scale)
 
     def error_bound(self) -> float:
@@ -148,22 +159,25 @@ class Tricycle(Published):
         return relative_error(self.numerator, self.divider.scale, self.domain) + self.divider.max_error
 
     def public_scale(self, count: int | None) -> float:
+        """That of exp's argument, and 1 / n where all rows have one n, so that the mean takes no level."""
         return self.numerator.a / (count or 1)
 
-    def first(self, value: np.ndarray) -> np.ndarray:
+    def first_polynomial(self, value: np.ndarray) -> np.ndarray:
+        """exp of x - m."""
         return self.numerator(value)
 
-    def argument(self, x: Value) -> Value:
+    def argument(self, x: V) -> V:
         """x - m, m by the polynomial that stands for the root: where that explodes, so does this."""
         return (self._shifted(x * self.public_scale(x.count)) + -self.numerator.b) * (1 / self.numerator.a)
 
-    def _shifted(self, x: Value) -> Value:
+    def _shifted(self, x: V) -> V:
         """a (x - m) + b of scaled scores."""
         p, root, shifted = self.numerator, self.root, centred(x)
         u = scaled_variance(shifted, root.a / p.a**2) + root.b
         bound = root.scaled(p.a * math.sqrt(2 * math.log(self.n))).core(u)
         return shifted - bound + p.b
 
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """exp(x - m) / sum exp(x - m)."""
         e = self.numerator.core(self._shifted(x)).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
 from cgf.softmax.published.base import Rectified
-from cgf.softmax.value import Value
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from cgf.softmax.value import C, V
 
 
 @dataclass(eq=False)
@@ -23,7 +20,8 @@ class TheX(Rectified):
     THE-X computes the reciprocal with a small network T trained for it; here it is the division, by Goldschmidt
     on [least, most] under CKKS, and eps stands for T's boundedness. relu(x / 2 + 1)^3 is a minimax polynomial of
     ``degree`` on [-bound, bound]. Weights take the sign of their score. Levels: ceil(log2(degree + 1)) + iterations
-    (one more for masked rows). Source: THE-X, Chen et al. 2022; numerator as quoted from it at second hand.
+    (one more for masked rows). Raises UserError for eps <= 0, bound <= 2 or n < 1.
+    Source: THE-X, Chen et al. 2022; numerator as quoted from it at second hand.
     """
 
     name: ClassVar[str] = "the_x"
@@ -46,14 +44,13 @@ class TheX(Rectified):
         relative = self.n * self.polynomial.max_error / self.least
         return self.bound / self.least * (relative / (1 - min(relative, 0.99)) + self.divider.max_error)
 
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        from cgf.softmax.tensor import TensorRows
+    def definition(self, x: C) -> C:
+        """x / (eps + sum relu(x / 2 + 1)^3)."""
+        cubes = (x * 0.5 + 1).relu() ** 3
+        return x * (cubes.row_sum() + self.eps).reciprocal()
 
-        rows = TensorRows.of(scores, valid)
-        cubes = TensorRows((rows.data / 2 + 1).relu() ** 3, rows.valid, rows.counts)
-        return (rows * (cubes.row_sum() + self.eps).reciprocal()).at_invalid(0.0).data
-
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """The same, the cubed ReLU by its polynomial and the division by Goldschmidt."""
         cubes = self.polynomial.core(x + self.polynomial.b).at_invalid(0.0)
         denominator = cubes.row_sum() + self.eps * self.divider.scale
         return self.divider.divide(x * (self.divider.scale / self.polynomial.a), denominator)

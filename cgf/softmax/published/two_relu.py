@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
 from cgf.softmax.published.base import Rectified
-from cgf.softmax.value import Value
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from cgf.softmax.value import C, V
 
 
 @dataclass(eq=False)
@@ -23,7 +20,8 @@ class TwoReLU(Rectified):
     Under CKKS relu is a minimax polynomial of ``degree`` on [-bound, bound], and the division is Goldschmidt's on
     [least, most], the interval of the denominators; eps is left out there, so that a row whose positive scores sum to
     less than ``least`` is not served. Keeps the order of the scores weakly. Levels: ceil(log2(degree + 1)) +
-    iterations (one more for masked rows). Source: MPCFormer, Li et al. 2023.
+    iterations (one more for masked rows). Raises UserError for an eps, a bound or an n that is not
+    positive. Source: MPCFormer, Li et al. 2023.
     """
 
     name: ClassVar[str] = "two_relu"
@@ -49,14 +47,13 @@ class TwoReLU(Rectified):
         part = (1 + self.n) * self.polynomial.max_error / self.least  # a weight of relu itself is at most 1
         return part + (1 + part) * self.divider.max_error
 
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        from cgf.softmax.tensor import TensorRows
+    def definition(self, x: C) -> C:
+        """(relu(x) + eps / n) / (sum relu(x) + eps)."""
+        active = x.relu().at_invalid(0.0)
+        share = (active * 0 + self.eps).times_count(-1.0)  # eps / n
+        return (active + share) * (active.row_sum() + self.eps).reciprocal()
 
-        rows = TensorRows.of(scores, valid)
-        active = TensorRows(rows.data.relu(), rows.valid, rows.counts).at_invalid(0.0)
-        share = TensorRows(active.data * 0 + self.eps, rows.valid, rows.counts).times_count(-1.0)
-        return ((active + share) * (active.row_sum() + self.eps).reciprocal()).at_invalid(0.0).data
-
-    def formula(self, x: Value) -> Value:
+    def formula(self, x: V) -> V:
+        """relu(x) / sum relu(x), relu by its polynomial."""
         e = self.polynomial.core(x + self.polynomial.b).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())

@@ -226,8 +226,8 @@ def anything(self, *args):
         (GaussianKernel, ["formula"], "the weights of Exponential"),
         (BPMax, ["formula"], "the weights of BPMax"),
         (Exact, ["formula"], "the weights of Exact"),
-        (Power, ["formula"], "the weights of Power"),
-        (TheX, ["formula"], "the weights of TheX"),
+        (Power, ["formula"], "the definition of Power, which it keeps, does not follow from formula"),
+        (TheX, ["formula"], "the definition of TheX"),
         (CGF, ["weights"], "NewCGF changes weights and keeps the exponent, which an encrypted run computes, of CGF"),
         (ChainCGF, ["weights"], "keeps the apply_exponential, which an encrypted run computes, of LoopCGF"),
         (GaussianKernel, ["weights"], "keeps the exponent, which an encrypted run computes, of GaussianKernel"),
@@ -236,7 +236,20 @@ def anything(self, *args):
         (Standard, ["weights"], "keeps the formula"),
         (ScaledReLU, ["activation"], "changes activation and keeps a polynomial"),
         (ScaledSigmoid, ["activation"], "keeps a polynomial"),
-        (ScaledReLU, ["formula"], "the weights of ScaledReLU"),
+        (ScaledReLU, ["formula"], "the definition of ScaledReLU"),
+        (
+            Power,
+            ["definition"],
+            "NewPower changes definition and keeps the formula, which an encrypted run computes, of Power",
+        ),
+        (ScaledReLU, ["definition"], "changes definition and keeps the formula"),
+        (
+            CGF,
+            ["definition"],
+            "changes definition, and the weights of CGF, which it keeps, do not follow from definition",
+        ),
+        (Standard, ["definition"], "the weights of Published"),
+        (BPMax, ["definition"], "the weights of BPMax"),
         (CGF, ["uses_exponential"], "states uses_exponential"),
         (Softmax, ["uses_exponential"], "states uses_exponential"),
     ],
@@ -254,6 +267,7 @@ def test_a_whole_definition_is_taken():
     make_class(CGF, formula=anything, weights=anything)
     make_class(Standard, formula=anything)  # another approximation of the same softmax
     make_class(Power, formula=anything, weights=anything)
+    make_class(Power, formula=anything, definition=anything)
     make_class(Exact, weights=anything)  # never encrypted: there is no formula that could part from them
     make_class(CGF, weights=anything, weights_follow=("exponent", "apply_exponential"))
     own = make_class(CGF, formula=anything, weights=anything)

@@ -55,10 +55,10 @@ def test_a_published_softmax_explodes_beyond_its_guard_and_not_inside_it(softmax
     if softmax.name == "hetal":
         return
     inside, most = np.linspace(low, high, 20_001), 1.0 + 1e-9
-    largest = np.abs(softmax.first(inside)).max()
-    assert np.abs(softmax.first(np.linspace(left, right, 999))).max() <= 2 * largest * most
+    largest = np.abs(softmax.first_polynomial(inside)).max()
+    assert np.abs(softmax.first_polynomial(np.linspace(left, right, 999))).max() <= 2 * largest * most
     step = (high - low) / 100
-    assert max(np.abs(softmax.first(np.array([left - step, right + step])))) > 2 * largest
+    assert max(np.abs(softmax.first_polynomial(np.array([left - step, right + step])))) > 2 * largest
 
 
 def test_scores_outside_the_domain_and_beyond_the_guard_are_counted_by_head():
@@ -135,4 +135,4 @@ def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
 
 
 def test_exact_softmax_states_nothing():
-    assert Exact().intervals() is None and Exact().definition(X) is None
+    assert Exact().intervals() is None and Exact().reference(X) is None

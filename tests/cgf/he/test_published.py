@@ -15,7 +15,7 @@ from cgf.he.layout import Layout
 from cgf.he.packed import Packed, Rows
 from cgf.he.session import Session
 from cgf.softmax.published.base import Published
-from cgf.softmax.published.comparison import Comparison, stretched
+from cgf.softmax.published.comparison import Comparison, extend_domain
 from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
 from cgf.softmax.published.quotient import Power, Quad
 from cgf.softmax.published.standard import FixedMax, Standard
@@ -169,7 +169,7 @@ def test_normalize_and_square_at_the_ends_of_its_domain(k):
 
 def test_domain_extension_keeps_what_is_near_the_maximum():
     x = np.linspace(-1, 0, 5001)
-    y = stretched(x, 5)  # 1 unit of x = 2 R = 32 radii
+    y = extend_domain(x, 5)  # 1 unit of x = 2 R = 32 radii
     assert y.min() >= -1.0001 and np.abs(y - 32 * x)[x > -0.2 / 32].max() < 2e-3
 
 
