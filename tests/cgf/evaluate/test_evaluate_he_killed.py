@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from digits_checkpoint import ENVIRONMENT, command
-from test_evaluate_he import call, checkpoint_fixture, clear_logits, logits, stable, trained_run_fixture  # noqa: F401
+from test_evaluate_he import call, clear_logits, logits, stable
 
 from cgf.results import read_lines
 

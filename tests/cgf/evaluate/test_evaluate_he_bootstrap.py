@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_evaluate_he import call, checkpoint_fixture, trained_run_fixture  # noqa: F401
+from test_evaluate_he import call
 
 # Cho et al. in the place of the trained softmax: 45 levels and more, which no ring holds
 CHO = ("softmax=cho", "softmax.bound=256.0", "softmax.n=16", "approx=exact")

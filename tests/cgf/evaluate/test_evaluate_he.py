@@ -5,17 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-
-from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
+from digits_checkpoint import ENVIRONMENT, call, command
 from resealed import reseal
 
 from cgf.approx.exponential_json import exponential_from_json
