@@ -34,10 +34,10 @@ def main(cfg: DictConfig) -> None:
         cfg.out,
         f"he-{library.name}-{cfg.he.circuit}",
         plan,
-        cfg.split,
-        len(indices),
-        part,
-        changed("eval_he", cfg, settings, NAMED),
+        split=cfg.split,
+        samples=len(indices),
+        part=part,
+        changed=changed("eval_he", cfg, settings, NAMED),
     )
     asked = resolved(cfg)
     if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together

@@ -30,7 +30,12 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.samples, cfg.seed)
     settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
     path = opened.result_path(
-        cfg.out, "plain", plan, cfg.split, len(indices), changed=changed("eval_plain", cfg, settings, NAMED)
+        cfg.out,
+        "plain",
+        plan,
+        split=cfg.split,
+        samples=len(indices),
+        changed=changed("eval_plain", cfg, settings, NAMED),
     )
     check_replaceable(path, lambda there: there["kind"] == "eval_plain" and opened.made(there, path))
     start = time.perf_counter()

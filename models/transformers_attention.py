@@ -52,6 +52,7 @@ def attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
+    *,
     scaling: float | None = None,
     dropout: float = 0.0,
     is_causal: bool | None = None,
@@ -70,7 +71,7 @@ def attention(
             f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use cgf.models.install"
         )
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
-    _check(module, query, key, attention_mask, causal, sliding_window, more)
+    _check(module, query, key, attention_mask, causal=causal, window=sliding_window, more=more)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:  # grouped queries: every key and value head serves several query heads
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
@@ -86,6 +87,7 @@ def _check(
     query: Tensor,
     key: Tensor,
     mask: Tensor | None,
+    *,
     causal: bool,
     window: int | None,
     more: dict[str, Any],

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from cgf.checkpoint import Checkpoint, TrainingState, read
+from cgf.data.task import Task
 from cgf.distill.run_folder import RunFolder
 from cgf.distill.tune import tune
 from cgf.errors import UserError
 from cgf.models.host import Host, check_classes, listed
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.base import Softmax
 
@@ -28,8 +29,9 @@ def seed_everything(seed: int) -> None:
 def start(
     make_host: Callable[[], Host],
     ckpt: str | None,
-    task: Any,
+    task: Task,
     softmax: Softmax,
+    *,
     tuning: dict[str, Any],
     run: RunFolder,
     prepare: Callable[[Host], Any] | None = None,
@@ -44,7 +46,7 @@ def start(
         host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
         host = student(make_host, ckpt, task)
-        softmaxes = install(host.model, softmax)
+        softmaxes = install_copies(host.model, softmax)
         if ckpt is not None:
             take_over_constants(softmaxes, read(ckpt))
         if prepare is not None:
@@ -67,7 +69,7 @@ def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> Non
             softmax.load_tensors(kept)
 
 
-def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
+def student(make_host: Callable[[], Host], ckpt: str | None, task: Task) -> Host:
     """The host to train, by its own weights or a checkpoint's."""
     if ckpt is None:
         return make_host()

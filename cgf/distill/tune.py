@@ -20,6 +20,7 @@ MODES = ("full", "attention", "lora")
 def tune(
     host: Host,
     mode: str = "full",
+    *,
     rank: int = 16,
     scale: int = 32,
     dropout: float = 0.0,

@@ -17,7 +17,7 @@ from cgf.errors import UserError
 from cgf.evaluate.he_batches import chosen_samples
 from cgf.evaluate.he_lines import VERSION
 from cgf.models.host import Host, check_classes
-from cgf.models.install import install, installed
+from cgf.models.install import install, install_copies, installed
 from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
@@ -70,7 +70,7 @@ class OpenCheckpoint:
                 f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained"
             )
         self.replaced = self.replaced or self.softmaxes
-        self.softmaxes = install(self.host.model, softmax)
+        self.softmaxes = install_copies(self.host.model, softmax)
         self.trained = [own.exponential for own in self.softmaxes]
         self.own_polynomials = isinstance(softmax, Published)
         if self.own_polynomials:
@@ -194,6 +194,7 @@ class OpenCheckpoint:
         out: str | None,
         kind: str,
         plan: Plan | None,
+        *,
         split: str,
         samples: int,
         part: str = "",

@@ -17,7 +17,7 @@ from cgf.evaluate.observe import Calibrator
 from cgf.evaluate.observed_host import own_weights
 from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
-from cgf.models.install import install, installed, installed_softmaxes
+from cgf.models.install import install_copies, installed, installed_softmaxes
 from cgf.softmax.cgf import CGF
 
 LENGTHS = [3, 9, 11, 14, 5, 3]
@@ -46,7 +46,7 @@ def collate(items):
 
 def observed(host):
     calibrator = Calibrator()
-    for softmax in install(host.model, CGF()):
+    for softmax in install_copies(host.model, CGF()):
         softmax.observers.append(calibrator)
     return calibrator
 
