@@ -3,13 +3,12 @@
 import json
 import os
 import random
-import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from digits_checkpoint import ENVIRONMENT, command
+from digits_checkpoint import started
 from test_evaluate_he import call, clear_logits, logits, stable
 
 from cgf.results import read_lines
@@ -24,22 +23,14 @@ def test_killed_at_any_moment_it_ends_in_the_same_file(checkpoint):
     lines, kept = out.with_suffix(".jsonl"), []
     for attempt in range(5):
         workers = 2 if attempt in (0, 3) else 1  # how the work is shared is no part of the result
-        started = command("eval_he", *arguments, f"he.workers={workers}", f"out={out}")
-        process = subprocess.Popen(
-            started,
-            cwd=checkpoint,
-            env={**os.environ, **ENVIRONMENT},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = started("eval_he", *arguments, f"he.workers={workers}", f"out={out}", cwd=checkpoint)
         deadline, done, wanted = time.monotonic() + 120, 0, (kept[-1] if kept else 0) + moments.randint(1, 6)
         while done < wanted and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.005)
             done = lines.read_bytes().count(b'"batch"') if lines.exists() else 0
         time.sleep(moments.uniform(0, 0.05))
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, process.stderr
         children = " ".join(p.read_text() for p in Path(f"/proc/{process.pid}/task").glob("*/children")).split()
         process.kill()
         process.wait()
@@ -70,13 +61,7 @@ def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
     moments, out = random.Random(seed), checkpoint / "eval" / "ciphertexts.json"
     lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 4)
     arguments = [f"ckpt={checkpoint}", "he=desilo", "he.samples=9", "he.batch=1", "he.owner.mode=cpu"]
-    process = subprocess.Popen(
-        command("eval_he", *arguments, f"out={out}"),
-        cwd=checkpoint,
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = started("eval_he", *arguments, f"out={out}", cwd=checkpoint)
     deadline, done = time.monotonic() + 120, 0
     while done < wanted and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
