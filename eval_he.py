@@ -13,7 +13,8 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_lines import SampleLog, made_by
     from cgf.evaluate.he_run import EncryptedEvaluation
     from cgf.evaluate.he_summary import summary
-    from cgf.evaluate.open_checkpoint import NAMED, SPLIT_BY, open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.evaluate.result_file import NAMED, SPLIT_BY, digest_of, result_path
     from cgf.he.engines.engine import named
     from cgf.he.session import Session
     from cgf.he.workers import owner_settings, whole_workers
@@ -30,7 +31,8 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.he.samples, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"
     settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
-    path = opened.result_path(
+    path = result_path(
+        opened,
         cfg.out,
         f"he-{library.name}-{cfg.he.circuit}",
         plan,
@@ -42,7 +44,7 @@ def main(cfg: DictConfig) -> None:
     asked = resolved(cfg)
     if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together
         del asked["he"]["check"]
-    digest = opened.digest(plan, asked, indices)
+    digest = digest_of(opened, plan, asked, indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
     session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check)

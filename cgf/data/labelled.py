@@ -9,7 +9,7 @@ from pathlib import Path
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
 from cgf.data.task import check_share, inside, three_parts
-from cgf.data.vision import VisionTask
+from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,11 +13,12 @@ from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.data_loader import prepare_data_loader
 from accelerate.state import AcceleratorState
 from accelerate.utils import parse_flag_from_env
-from torch import distributed
-from torch.utils.data import DataLoader
+from torch import Tensor, distributed
+from torch.utils.data import DataLoader, Dataset
 
 from cgf.errors import UserError
 
+Collate = Callable[[Sequence[Any]], dict[str, Tensor]]
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")  # where launchers tell their number
 WORKS = "torchrun --nproc_per_node N train.py starts N processes that train together, on CPU too"
 
@@ -107,10 +108,23 @@ class Processes:
         own = batch[self.rank :: self.count]
         return own or batch[:1], len(own) / len(batch)
 
-    def loader(self, loader: DataLoader) -> Any:
-        """The loader with its batches on this process's device; they are its own already."""
-        device = self.accelerator.device
-        return prepare_data_loader(loader, device, num_processes=1, process_index=0, put_on_device=True)
+    def batches(
+        self, dataset: Dataset, whole: list[list[int]], collate: Collate, *, workers: int, epoch: int
+    ) -> Iterator[tuple[dict[str, Tensor], float]]:
+        """(this process's part of each batch of indices in ``whole``, on its device, what share of it that is).
+
+        workers: processes that load the items; epoch: which one it is, for the data set's set_epoch.
+        """
+        own, shares = zip(*(self.share(batch) for batch in whole), strict=True)
+        # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
+        # would see other dropout masks than an unbroken one
+        loader = DataLoader(
+            dataset, batch_sampler=list(own), collate_fn=collate, num_workers=workers, generator=torch.Generator()
+        )
+        device = self.accelerator.device  # the batches are this process's own already
+        prepared = prepare_data_loader(loader, device, num_processes=1, process_index=0, put_on_device=True)
+        prepared.iteration = epoch  # accelerate hands this to set_epoch as it starts
+        yield from zip(prepared, shares, strict=True)
 
     def reseed(self, step: int) -> None:
         """Dropout of a step, another in each process, the same again in a resumed run; one process draws on."""

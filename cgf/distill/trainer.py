@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -13,40 +12,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
-from cgf.checkpoint import TrainingState, complete_checkpoints
-from cgf.distill.classifier import Classifier
+from cgf.checkpoint import TrainingState
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
-from cgf.distill.optimizer import adamw, clip, set_rate
-from cgf.distill.pieces import pieces
 from cgf.distill.processes import Processes
+from cgf.distill.progress import Progress, prune, write_best
 from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
-from cgf.errors import UserError
+from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_rate
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
 from cgf.models.install import install
 from cgf.named import arguments
-from cgf.results import write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
-
-
-@dataclass
-class Progress:
-    """Where a run is; everything here goes into a checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0  # batches of the epoch that are done
-    best: float = -1.0
-    best_step: int = 0
-    since_best: int = 0
-    seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
-    finished: bool = False
 
 
 @dataclass
@@ -140,22 +121,9 @@ class Trainer:
 
     def _batches(self) -> Iterator[tuple[dict[str, Tensor], float]]:
         """What is left of the epoch: this process's part of each batch, and what share of it that is."""
-        p = self.progress
-        s = self.settings
+        p, s = self.progress, self.settings
         whole = epoch_batches(self.train_set, s.batch_size, self.seed, p.epoch, s.length_pool)[p.position :]
-        batches, shares = zip(*(self.processes.share(b) for b in whole), strict=True)
-        # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
-        # would see other dropout masks than an unbroken one
-        loader = DataLoader(
-            self.train_set,
-            batch_sampler=list(batches),
-            collate_fn=self.collate,
-            num_workers=s.workers,
-            generator=torch.Generator(),
-        )
-        prepared = self.processes.loader(loader)
-        prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
-        yield from zip(prepared, shares, strict=True)
+        return self.processes.batches(self.train_set, whole, self.collate, workers=s.workers, epoch=p.epoch)
 
     def _step(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
         """A step on this process's ``share`` of a batch; returns loss and penalty of the whole batch."""
@@ -175,11 +143,7 @@ class Trainer:
             extra = extra if more is None else (extra or 0.0) + part * more
         loss, extra = self._together(share, loss, extra)
         whole = loss + (extra or 0.0)
-        if not math.isfinite(whole):
-            raise UserError(
-                f"the loss is {whole:g} at step {p.step + 1}: lower train.lr (now {self.settings.lr:g}) or "
-                "take a softmax that stays bounded; the last complete checkpoint is untouched"
-            )
+        check_finite(f"the loss is {whole:g} at step {p.step + 1}", whole, self.settings.lr)
         if self.settings.grad_norm:
             constants = self.accelerator.unwrap_model(self.classifier).constants
             clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
@@ -219,39 +183,22 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
-        if not math.isfinite(outcome.loss):
-            raise UserError(
-                f"the validation loss is {outcome.loss:g} after step {p.step}: lower train.lr "
-                f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
-                "checkpoint is untouched"
-            )
-        better = outcome.accuracy > p.best
-        if better:
-            p.best, p.best_step, p.since_best = outcome.accuracy, p.step, 0
-        else:
-            p.since_best += 1
+        check_finite(f"the validation loss is {outcome.loss:g} after step {p.step}", outcome.loss, self.settings.lr)
+        better = p.judge(outcome.accuracy)
         done = p.position >= self.batches_per_epoch
         if done:
             p.epoch, p.position = p.epoch + 1, 0
         stop = self.settings.patience is not None and p.since_best >= self.settings.patience
         p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
-        self.journal.write(
-            {"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
-        )
+        epochs = p.epochs(self.batches_per_epoch)
+        validation = {"val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
+        self.journal.write({"step": p.step, "epoch": epochs, **validation})
         self._save()
         if better and self.processes.main:
-            write_json(
-                self.folder / "best.json",
-                {
-                    "checkpoint": f"ckpt-{p.step}",
-                    "step": p.step,
-                    "val_accuracy": p.best,
-                    "val_samples": len(self.val_set),
-                },
-            )
-        self.processes.alone(self._prune)
+            write_best(self.folder, p, len(self.val_set))
+        self.processes.alone(lambda: prune(self.folder, p.best_step))
         self.say(
-            f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
+            f"epoch {epochs:.2f}: validation accuracy {outcome.accuracy:.4f} "
             f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else "")
         )
 
@@ -267,12 +214,14 @@ class Trainer:
 
     # -- what is written ---------------------------------------------------------------------------
 
-    def _epochs_done(self) -> float:
-        return self.progress.epoch + self.progress.position / self.batches_per_epoch
-
     def _log(self, loss: float, penalty: float | None) -> None:
         p = self.progress
-        row = {"step": p.step, "epoch": self._epochs_done(), "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
+        row = {
+            "step": p.step,
+            "epoch": p.epochs(self.batches_per_epoch),
+            "loss": loss,
+            "lr": self.optimizer.param_groups[0]["lr"],
+        }
         if penalty is not None:
             row["penalty"] = penalty
         self.journal.write({**row, **self._report})
@@ -293,14 +242,6 @@ class Trainer:
         partial = trainable if any("lora_" in n for n in trainable) else None
         state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
-
-    def _prune(self) -> None:
-        """Keeps the best, the newest, and any checkpoint with evaluations; optimizer state only in the newest."""
-        for old in complete_checkpoints(self.folder)[:-1]:
-            if old.name == f"ckpt-{self.progress.best_step}" or (old / "eval").exists():
-                shutil.rmtree(old / "state", ignore_errors=True)
-            else:
-                shutil.rmtree(old)
 
     # -- resuming ----------------------------------------------------------------------------------
 

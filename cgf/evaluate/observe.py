@@ -12,6 +12,7 @@ from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, merged
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around, Slot
+from cgf.softmax.tensor import TensorRows
 
 
 def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
@@ -168,3 +169,15 @@ class ExponentMonitor:
 def beyond(y: Tensor, interval: tuple[float, float] | None) -> int:
     """How many values lie outside an interval; none if there is no interval."""
     return 0 if interval is None else int(((y < interval[0]) | (y > interval[1])).sum())
+
+
+class PolynomialReading(Around):
+    """Gives a softmax's reading for its weights; observers see what its intervals are about."""
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        weights = self.softmax.reading(scores, valid)
+        if self.softmax.observers:
+            y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
+            for observer in self.softmax.observers:
+                observer(self.softmax, y, weights, valid)
+        return weights

@@ -11,8 +11,7 @@ from cgf.distill.curriculum import Curriculum
 from cgf.distill.matching import WeightsTap
 from cgf.distill.temper import FactorSearch, ScalingProbe
 from cgf.evaluate.he_run import ShapeProbe
-from cgf.evaluate.observe import Onlooker
-from cgf.evaluate.open_checkpoint import PolynomialReading
+from cgf.evaluate.observe import Onlooker, PolynomialReading
 from cgf.he.encrypted import Encrypted
 from cgf.models.install import install, install_copies, installed_softmaxes
 from cgf.softmax.cgf import CGF
