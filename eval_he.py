@@ -49,19 +49,19 @@ def main(cfg: DictConfig) -> None:
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
     session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check)
     evaluation = EncryptedEvaluation(
-        opened.host,
-        opened.softmaxes,
-        installed,
-        session,
-        opened.dataset,
-        opened.collate,
-        indices,
-        lines,
-        opened.as_trained,
-        cfg.he.batch,
-        opened.rows() == "masked",
-        cfg.he.rows_at_once,
-        shard,
+        host=opened.host,
+        softmaxes=opened.softmaxes,
+        installed=installed,
+        session=session,
+        dataset=opened.dataset,
+        collate=opened.collate,
+        indices=indices,
+        lines=lines,
+        as_trained=opened.as_trained,
+        batch=cfg.he.batch,
+        masked=opened.rows() == "masked",
+        rows_at_once=cfg.he.rows_at_once,
+        shard=shard,
     )
     try:
         with lines.alone():

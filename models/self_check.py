@@ -60,7 +60,7 @@ class Stand(Softmax):
         return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
 
 
-class Unreplaced(TorchDispatchMode):
+class SoftmaxWatch(TorchDispatchMode):
     """Notes the module in which a softmax or a fused attention runs, by name."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -99,7 +99,7 @@ def _check(host: Host, wanted: bool | None) -> None:
         with _hooked(host.model, names, lambda name, output: given.update({name: output})):
             logits = host.forward(host.model, batch)
         with installed(host.model, lambda _: Stand()) as stands:
-            unreplaced = Unreplaced(host.model)
+            unreplaced = SoftmaxWatch(host.model)
             mask = batch.get("attention_mask")
             same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
             with same, unreplaced.watching():

@@ -152,6 +152,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def installed(model: nn.Module) -> list[Slot]:
+    """What stands at the model's softmaxes, by layer."""
     return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
 
 
@@ -174,6 +175,7 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
+    """Gives an attention its softmax; the model runs it once ``switch_on`` was called."""
     object.__setattr__(module, SLOT, softmax)
 
 
@@ -188,6 +190,7 @@ def switch_on(model: nn.Module) -> None:
 
 
 def restore(model: nn.Module) -> int:
+    """Puts the model's own attention back; returns how many softmaxes stood in it."""
     held = [m for m in model.modules() if hasattr(m, SLOT)]
     for module in held:
         object.__delattr__(module, SLOT)

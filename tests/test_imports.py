@@ -47,6 +47,8 @@ ALLOWED = {
     "cgf.config": {"cgf.data"},
     "cgf.models": {"cgf.hub", "cgf.softmax", "cgf.data", "cgf.checkpoint", "cgf.named", "cgf.results"},
     "cgf.evaluate": {
+        "cgf.approx",
+        "cgf.data",
         "cgf.checks",
         "cgf.models",
         "cgf.plan",

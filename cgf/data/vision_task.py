@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cgf.data.image_items import ImageDataset, Images, collate_images
 from cgf.data.images import Augment
-from cgf.data.task import ImageInput, Inputs, Task
+from cgf.data.task import Collate, ImageInput, Inputs, Task
 from cgf.errors import UserError
 
 
@@ -41,7 +40,7 @@ class VisionTask(Task):
         augment = self.augmentation() if split == "train" else None
         return ImageDataset(source, [own[i] for i in keep], want, augment, self.seed, self.crops)
 
-    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+    def collate(self, inputs: Inputs) -> Collate:
         """See `collate_images`. UserError without an image input."""
         self._image(inputs)
         return collate_images

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelerate import Accelerator
+
 from cgf.errors import UserError
 from cgf.results import append_line, read_lines
 
@@ -15,12 +17,13 @@ from cgf.results import append_line, read_lines
 class Journal:
     """Rows of scalars of the run in ``folder``, from the main process alone."""
 
-    accelerator: Any
+    accelerator: Accelerator
     folder: Path
     tracker: dict[str, Any] = field(default_factory=dict)
 
     @property
     def wandb(self) -> bool:
+        """Whether wandb is asked for."""
         return self.tracker.get("name") == "wandb"
 
     def start(self, config: dict[str, Any]) -> None:
@@ -41,6 +44,7 @@ class Journal:
             ) from None
 
     def write(self, row: dict[str, Any]) -> None:
+        """Appends a row, which has its 'step', in the main process."""
         if not self.accelerator.is_main_process:
             return
         append_line(self.folder / "metrics.jsonl", row)

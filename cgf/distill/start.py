@@ -21,6 +21,7 @@ from cgf.softmax.base import Softmax
 
 
 def seed_everything(seed: int) -> None:
+    """Seeds the global generators of Python, numpy and torch."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global state)
     torch.manual_seed(seed)
@@ -34,7 +35,7 @@ def start(
     *,
     tuning: dict[str, Any],
     run: RunFolder,
-    prepare: Callable[[Host], Any] | None = None,
+    prepare: Callable[[Host], object] | None = None,
 ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 

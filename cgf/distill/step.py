@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 from cgf.distill.settings import Settings
@@ -59,12 +60,13 @@ def adamw(
     return torch.optim.AdamW(groups, lr=settings.lr, fused=True if device.type == "cpu" else None)
 
 
-def set_rate(optimizer: Any, rate: float) -> None:
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Gives every group the rate, times its own lr_scale."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("lr_scale", 1.0)
 
 
-def clip(accelerator: Any, model: nn.Module, constants: nn.ParameterList, most: float) -> None:
+def clip(accelerator: Accelerator, model: nn.Module, constants: nn.ParameterList, most: float) -> None:
     """Clips host and constants each by its own norm: a constant's gradient sums over every entry of a layer,
     and would leave the host next to nothing."""
     accelerator.clip_grad_norm_(model.parameters(), most)

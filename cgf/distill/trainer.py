@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cgf.checkpoint import TrainingState
+from cgf.data.task import Collate, Items
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
@@ -24,6 +25,7 @@ from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_rate
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
+from cgf.models.host import Host
 from cgf.models.install import install
 from cgf.named import arguments
 from cgf.softmax.base import Softmax
@@ -34,8 +36,7 @@ from cgf.softmax.slot import Slot
 class Trainer:
     """Trains a host model.
 
-    host, teacher   objects with model, rows, forward(model, batch) -> logits (cgf.models.host.Host); no teacher where
-                    batches of train_set bring its logits (cgf.distill.teacher_logits)
+    teacher         None for fine-tuning, and where batches of train_set bring its logits (cgf.distill.teacher_logits)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json; the main process alone writes there
@@ -45,18 +46,18 @@ class Trainer:
     batch within the model (worst rows, BPMax) sees a process's share of it, as it does of ``train.accumulate``.
     """
 
-    host: Any
+    host: Host
     softmaxes: list[Softmax]
-    train_set: Any
-    val_set: Any
-    collate: Callable[[list[Any]], dict[str, Tensor]]
+    train_set: Items
+    val_set: Items
+    collate: Collate
     settings: Settings
     loss: DistillationLoss
     penalty: RangeControl
     folder: Path
     seed: int
-    save: Callable[[Path, dict[str, Any], TrainingState], Any]
-    teacher: Any = None
+    save: Callable[[Path, dict[str, Any], TrainingState], object]
+    teacher: Host | None = None
     teachers: Sequence[Slot] = field(default_factory=list)
     matching: Matching = field(default_factory=Matching)
     tracker: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Trainer:
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
         # taps go around stages: what is matched are the weights that the model goes on with
-        self.matching.watch(self.host.model, slots, getattr(self.teacher, "model", None), self.teachers)
+        self.matching.watch(self.host.model, slots, None if self.teacher is None else self.teacher.model, self.teachers)
         self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
         total = self.batches_per_epoch * self.settings.epochs
         self.total_steps = min(total, self.settings.max_steps or total)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_blocks
+
+if TYPE_CHECKING:  # seconds to load, for adapters alone
+    from peft import LoraConfig
 
 HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
 MODES = ("full", "attention", "lora")
@@ -77,7 +80,7 @@ def tune(
     return trained
 
 
-def write_adapters(model: nn.Module, config: Any, folder: Path) -> None:
+def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:
     """adapters/adapter_model.safetensors and adapter_config.json, as peft names and reads them.
 
     The adapters' own matrices alone: the trained head is in the checkpoint's model.safetensors.

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from cgf.data.task import Items
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_of_rows
 from cgf.he.layout import choose_layout
@@ -36,7 +37,7 @@ class Batches:
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
     """
 
-    dataset: Any
+    dataset: Items
     probe: Callable[[int], tuple[int, int, int]]
     masked: bool = False
     size: int | None = None

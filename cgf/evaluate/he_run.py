@@ -6,22 +6,27 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
+from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Rows
 from cgf.he.session import Session
+from cgf.models.host import Host
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around
+
+BatchOutcome = tuple[Outcome, list[LayerRecord], float]  # logits, what each layer saw, seconds of the model
 
 
 class ShapeProbe(Around):
@@ -30,29 +35,30 @@ class ShapeProbe(Around):
     given: tuple[Tensor, Tensor | None]
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The inner slot's weights; scores and mask are kept as ``given``."""
         self.given = scores, valid
         return super().weights(scores, valid)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EncryptedEvaluation:
     """One evaluation under CKKS, or a shard of it.
 
-    host       cgf.models.host.Host;  softmaxes: the host's own, with the polynomial in place
+    softmaxes  the host's own, with the polynomial in place
     installed  context manager (model, layer -> slot) that swaps the attention's softmax
     dataset, collate, indices: the samples;  lines: what is finished, to go on from
     as_trained context manager that puts the exponentials of the checkpoint back, for the clear run beside
     """
 
-    host: Any
+    host: Host
     softmaxes: list[Softmax]
-    installed: Callable[..., Any]
+    installed: Callable[..., AbstractContextManager[list[Any]]]
     session: Session
-    dataset: Any
-    collate: Any
+    dataset: Items
+    collate: Collate
     indices: list[int]
     lines: SampleLog
-    as_trained: Callable[[], Any]
+    as_trained: Callable[[], AbstractContextManager[None]]
     batch: int | None = None
     masked: bool = False
     rows_at_once: int | None = None
@@ -63,6 +69,7 @@ class EncryptedEvaluation:
 
     @property
     def plan(self) -> Batches:
+        """How the samples are batched."""
         return Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
 
     def run(self) -> FinishedSamples:
@@ -116,7 +123,7 @@ class EncryptedEvaluation:
     ) -> None:
         workers = self.session.workers
         with self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
-            running: dict[Future[Any], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
+            running: dict[Future[BatchOutcome], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
             try:
                 for future in as_completed(running):
                     outcome, layers, model_s = future.result()
@@ -153,7 +160,7 @@ class EncryptedEvaluation:
         finally:
             self.host.model.train(was_training)
 
-    def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> tuple[Outcome, list[Any], float]:
+    def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> BatchOutcome:
         start = time.perf_counter()
         outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
         seconds = time.perf_counter() - start
@@ -215,6 +222,7 @@ class EvaluationProgress:
         return self._lap - before
 
     def add(self, samples: list[dict[str, Any]], work: int) -> None:
+        """Counts the lines of a batch that took ``work``, and says where the evaluation is."""
         self._done, self._worked = self._done + len(samples), self._worked + work
         self._right += sum(row["prediction"] == row["label"] for row in samples)
         self._agreeing += sum(row["prediction"] == row["plain"] for row in samples)

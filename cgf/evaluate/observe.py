@@ -175,6 +175,7 @@ class PolynomialReading(Around):
     """Gives a softmax's reading for its weights; observers see what its intervals are about."""
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The softmax's reading (B, H, Q, K) of its scores."""
         weights = self.softmax.reading(scores, valid)
         if self.softmax.observers:
             y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from cgf.approx.exponential import Exponential
 from cgf.checkpoint import Checkpoint, read
+from cgf.data.task import Collate, Items, Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import chosen_samples
 from cgf.evaluate.observe import PolynomialReading
@@ -32,10 +34,10 @@ class OpenCheckpoint:
     checkpoint: Checkpoint
     host: Host
     softmaxes: list[Softmax]
-    task: Any
-    dataset: Any
-    collate: Callable[[list[Any]], dict[str, Any]]
-    trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
+    task: Task
+    dataset: Items
+    collate: Collate
+    trained: list[Exponential | None] = field(init=False)  # exponential of each layer as trained; None: the true one
     replaced: list[Softmax] | None = field(default=None, init=False)  # those trained, where others are in their place
     own_polynomials: bool = field(default=False, init=False)
 
@@ -133,9 +135,11 @@ class OpenCheckpoint:
         return max((levels_of(e, self.rows(), first) for e in own), default=None)
 
     def rows(self) -> str:
+        """'masked' or 'full', see cgf.models.host.Host.rows."""
         return self.host.rows
 
     def samples(self, count: int | None, seed: int) -> list[int]:
+        """Indices of so many samples of the split, chosen by ``seed``; None: all. UserError for another count."""
         return chosen_samples(len(self.dataset), count, seed)
 
     def names(self, plan: Plan | None) -> dict[str, Any]:
@@ -161,7 +165,7 @@ class OpenCheckpoint:
 
 
 def open_checkpoint(
-    path: str, split: str, make_task: Callable[[dict[str, Any]], Any], whole: bool = False
+    path: str, split: str, make_task: Callable[[dict[str, Any]], Task], whole: bool = False
 ) -> OpenCheckpoint:
     """Reads a checkpoint and the split that it is evaluated on.
 

@@ -100,15 +100,15 @@ def test_auto_shows_every_row_that_encrypted_evaluation_meets():
     for softmax in softmaxes:
         softmax.exponential = chain(-64.0, 4.0, 6)
     evaluation = EncryptedEvaluation(
-        host,
-        softmaxes,
-        installed,
-        session,
-        Texts(),
-        collate,
-        list(range(6)),
-        SampleLog(Path("unused")),
-        None,
+        host=host,
+        softmaxes=softmaxes,
+        installed=installed,
+        session=session,
+        dataset=Texts(),
+        collate=collate,
+        indices=list(range(6)),
+        lines=SampleLog(Path("unused")),
+        as_trained=None,
         masked=True,
     )
     batches = evaluation.plan.of(list(range(6)))

@@ -59,8 +59,8 @@ def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
     seed = random.SystemRandom().randrange(10**6) if os.environ.get("HYPOTHESIS_PROFILE") == "fresh" else 0
     print(f"moment by seed {seed}")
     moments, out = random.Random(seed), checkpoint / "eval" / "ciphertexts.json"
-    lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 4)
-    arguments = [f"ckpt={checkpoint}", "he=desilo", "he.samples=9", "he.batch=1", "he.owner.mode=cpu"]
+    lines, wanted = out.with_suffix(".jsonl"), moments.randint(1, 3)
+    arguments = [f"ckpt={checkpoint}", "he=desilo", "he.samples=5", "he.batch=1", "he.owner.mode=cpu"]
     process = started("eval_he", *arguments, f"out={out}", cwd=checkpoint)
     deadline, done = time.monotonic() + 120, 0
     while done < wanted and process.poll() is None and time.monotonic() < deadline:
@@ -71,12 +71,12 @@ def test_killed_amid_ciphertexts_it_goes_on(checkpoint):
     process.kill()
     process.wait()
     kept = logits(read_lines(lines))
-    assert wanted <= len(kept) < 9 and not out.exists()
+    assert wanted <= len(kept) < 5 and not out.exists()
     again = call("eval_he", *arguments, f"out={out}")
     assert again.returncode == 0 and f"{len(kept)} samples are done already" in again.stdout, again.stderr
     result, found = json.loads(out.read_text()), logits(read_lines(lines))
-    assert {i: found[i] for i in kept} == kept and len(found) == result["samples"] == result["batches"] == 9
+    assert {i: found[i] for i in kept} == kept and len(found) == result["samples"] == result["batches"] == 5
     expected, labels = clear_logits(checkpoint, sorted(found))
     np.testing.assert_allclose([found[i] for i in sorted(found)], expected.numpy(), atol=1e-2)
     assert result["accuracy"] == pytest.approx((expected.argmax(-1) == labels).double().mean().item())
-    assert result["agreement"] == 1.0 and result["entries"] == 9 * 16 * 4 * 16 * 4
+    assert result["agreement"] == 1.0 and result["entries"] == 5 * 16 * 4 * 16 * 4
