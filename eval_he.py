@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, entry, resolved, task_maker
+
+if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
+    from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+    from cgf.evaluate.open_checkpoint import OpenCheckpoint
+    from cgf.he.engines.engine import Owner
 
 
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_batches import checked_share, parse_shard
     from cgf.evaluate.he_lines import SampleLog, made_by
-    from cgf.evaluate.he_run import EncryptedEvaluation
     from cgf.evaluate.he_summary import summary
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import NAMED, SPLIT_BY, digest_of, result_path
     from cgf.he.engines.engine import named
-    from cgf.he.session import Session
     from cgf.he.workers import owner_settings, whole_workers
-    from cgf.models.install import installed
     from cgf.report.encrypted import judged, tell
     from cgf.results import check_replaceable, run_info, write_json
 
@@ -47,27 +52,7 @@ def main(cfg: DictConfig) -> None:
     digest = digest_of(opened, plan, asked, indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
-    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check)
-    evaluation = EncryptedEvaluation(
-        host=opened.host,
-        softmaxes=opened.softmaxes,
-        installed=installed,
-        session=session,
-        dataset=opened.dataset,
-        collate=opened.collate,
-        indices=indices,
-        lines=lines,
-        as_trained=opened.as_trained,
-        batch=cfg.he.batch,
-        masked=opened.rows() == "masked",
-        rows_at_once=cfg.he.rows_at_once,
-        shard=shard,
-    )
-    try:
-        with lines.alone():
-            found = summary(evaluation.run(), library.encrypts)
-    finally:
-        session.close()
+    finished = evaluated(cfg, opened, lines, indices, make_owner)
     result = {
         "kind": "eval_he",
         **opened.names(plan),
@@ -77,7 +62,7 @@ def main(cfg: DictConfig) -> None:
         "agreement_asked": share,
         "split": cfg.split,
         "workers": workers,
-        **found,
+        **summary(finished, library.encrypts),
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,
         "lines_sha256": lines.sha256(),
@@ -91,6 +76,38 @@ def main(cfg: DictConfig) -> None:
     whose = "plan" if plan else "polynomial"
     write_json(path, result := judged(result, whose))
     tell(result, path, whose)
+
+
+def evaluated(
+    cfg: DictConfig, opened: OpenCheckpoint, lines: SampleLog, indices: list[int], make_owner: Callable[[int], Owner]
+) -> FinishedSamples:
+    """What the lines hold once this evaluation, or this shard of it, has ended."""
+    from cgf.evaluate.he_batches import parse_shard
+    from cgf.evaluate.he_run import EncryptedEvaluation
+    from cgf.he.session import Session
+    from cgf.models.install import installed
+
+    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, cfg.he.workers, cfg.he.check)
+    evaluation = EncryptedEvaluation(
+        host=opened.host,
+        softmaxes=opened.softmaxes,
+        installed=installed,
+        session=session,
+        dataset=opened.dataset,
+        collate=opened.collate,
+        indices=indices,
+        lines=lines,
+        as_trained=opened.as_trained,
+        batch=cfg.he.batch,
+        masked=opened.rows() == "masked",
+        rows_at_once=cfg.he.rows_at_once,
+        shard=parse_shard(cfg.he.shard),
+    )
+    try:
+        with lines.alone():
+            return evaluation.run()
+    finally:
+        session.close()
 
 
 if __name__ == "__main__":

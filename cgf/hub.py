@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from cgf.errors import UserError
 
 CONNECT_S = 5.0
 GATED = "ask for access on its page, then run `hf auth login`"
 T = TypeVar("T")
+
+
+class Switch(Protocol):
+    """A module that keeps whether the hub may be asked: huggingface_hub.constants, or datasets.config."""
+
+    HF_HUB_OFFLINE: bool
 
 
 def ask(question: Callable[..., T]) -> tuple[T | None, Exception | None]:
@@ -32,7 +37,7 @@ def ask(question: Callable[..., T]) -> tuple[T | None, Exception | None]:
 
 
 @contextmanager
-def offline(library: ModuleType, wanted: bool) -> Iterator[None]:
+def offline(library: Switch, wanted: bool) -> Iterator[None]:
     """HF_HUB_OFFLINE of a library switched on where wanted: it is read from the environment only at import.
 
     Without it the libraries would ask again and again, for a minute, with a warning each time.

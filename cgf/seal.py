@@ -57,6 +57,7 @@ def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def content_of(run: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says of the run: without schema, hashes and seal."""
     return {key: value for key, value in run.items() if key not in KEYS}
 
 

@@ -53,6 +53,7 @@ class Stand(Softmax):
     valid: Tensor | None = field(default=None, init=False)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Exact weights (B, H, Q, K); the batch and its mask are kept."""
         self.batch, self.valid = len(scores), None if valid is None else valid.expand(scores.shape)
         kept = scores if valid is None else scores.masked_fill(~valid, torch.finfo(scores.dtype).min)
         powers = (kept - kept.amax(-1, keepdim=True)).exp()
@@ -76,6 +77,8 @@ class SoftmaxWatch(TorchDispatchMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
+        """Sees every operation of the model for the length of a with block."""
+
         def enter(module: nn.Module, _: Any) -> None:
             self.within.append(self.names.get(id(module), type(module).__name__))
 

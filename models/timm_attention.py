@@ -43,6 +43,7 @@ class SwappedAttention(nn.Module):
         self.train(original.training)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """x (B, N, C) to (B, N, C), as timm's Attention does, with the softmax that stands here."""
         B, N, _ = x.shape
         qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
         q, k, v = qkv.unbind(0)

@@ -76,6 +76,7 @@ class TextTask(Task):
 
     @property
     def class_names(self) -> list[str]:
+        """See Task."""
         return list(dict.fromkeys(self._names.values()))
 
     def dataset(self, split: str, inputs: Inputs) -> TextDataset:
@@ -101,6 +102,7 @@ class TextTask(Task):
         return partial(collate_text, pad_id=int(pad))
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         return dict(self._source.revision)
 
     def read_hub(self) -> Source:

@@ -40,15 +40,19 @@ class DigitsTask(VisionTask):
 
     @property
     def class_names(self) -> list[str]:
+        """See Task."""
         return [str(digit) for digit in range(10)]
 
     def augmentation(self) -> Augment | None:
+        """See VisionTask."""
         return small_affine if self.augment else None
 
     def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
         return self._digits, self._parts[split]
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         pixels = self._digits.images.numpy().tobytes() + bytes(self._digits.labels)
         return {"sklearn.datasets.load_digits": hashlib.sha256(pixels).hexdigest()}
 
@@ -101,6 +105,7 @@ class ImageFolderTask(VisionTask):
 
     @cached_property
     def class_names(self) -> list[str]:
+        """See Task."""
         if self._local is None:
             feature = self._hub.splits[self.hub_splits["train"]].features.get(self.hub_label)
             names = list(getattr(feature, "names", None) or [])
@@ -113,9 +118,11 @@ class ImageFolderTask(VisionTask):
         return names
 
     def augmentation(self) -> Augment | None:
+        """See VisionTask."""
         return AUGMENTS[self.augment] if self.augment else None
 
     def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
         if split in self._parts_of:
             images = self._load(split)
             return images, list(range(len(images.keys)))
@@ -124,6 +131,7 @@ class ImageFolderTask(VisionTask):
         return images, [i for i in range(len(images.keys)) if (i in val) == (split == "val")]
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         if self._local is None:
             return {str(self.hub): self._hub.commit}
         if self.archive:

@@ -29,6 +29,7 @@ class Classifier(nn.Module):
         self.constants = nn.ParameterList(constants)
 
     def forward(self, **batch: Tensor) -> Tensor:
+        """Logits (B, classes) of a batch without its labels."""
         return self._forward(self.model, batch)
 
 

@@ -51,16 +51,7 @@ def tune(
             "checkpoint (ckpt), or tune.head=true"
         )
     if mode == "lora":
-        from peft import LoraConfig, inject_adapter_in_model
-
-        names = list(targets or host.lora_targets)
-        config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
-        try:
-            inject_adapter_in_model(config, host.model)
-        except ValueError as error:
-            raise UserError(
-                f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
-            ) from None
+        config = _adapt(host, list(targets or host.lora_targets), rank=rank, scale=scale, dropout=dropout)
         if keep:
             host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
@@ -78,6 +69,20 @@ def tune(
     if not trained:
         raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")
     return trained
+
+
+def _adapt(host: Host, names: list[str], *, rank: int, scale: int, dropout: float) -> LoraConfig:
+    """Puts peft's adapters on the layers whose names end so; returns their configuration. UserError for no match."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
+    try:
+        inject_adapter_in_model(config, host.model)
+    except ValueError as error:
+        raise UserError(
+            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
+        ) from None
+    return config
 
 
 def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:

@@ -72,6 +72,7 @@ class SampleLog:
         return collect(row for row in rows if row.get("digest") == self.digest)
 
     def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
+        """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
         rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
         append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
 
@@ -129,6 +130,7 @@ def made_by() -> dict[str, Any]:
 
 
 def collect(rows: Iterable[dict[str, Any]]) -> FinishedSamples:
+    """Samples and batches of lines; samples whose batch did not end are left out."""
     samples: dict[int, dict[str, Any]] = {}
     finished = FinishedSamples()
     for row in rows:

@@ -26,8 +26,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
     """
     layers, total = finished.layers(), sum(batch["seconds"] for batch in finished.batches)
     entries = sum(record.entries for record in layers)
-    ops: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    ops, seconds = Counter[str](), Counter[str]()
     for record in layers:
         ops.update(record.ops)
         seconds.update(record.seconds)

@@ -81,6 +81,7 @@ class Onlooker(Around):
         self.subject = subject
 
     def sized(self, heads: int) -> None:
+        """Tells both softmaxes the heads of their layer."""
         super().sized(heads)
         self.subject.sized(heads)
 
