@@ -43,13 +43,13 @@ class Checkpoint:
     @cached_property
     def model_hash(self) -> str:
         """sha256 of model.safetensors, read once. UserError where it is not the file that was saved."""
-        found = file_hash(self.path / MODEL)
-        if self.files is not None and found != self.files[MODEL]:
+        digest = file_hash(self.path / MODEL)
+        if self.files is not None and digest != self.files[MODEL]:
             raise UserError(
                 f"{self.path / MODEL} was changed or damaged after the checkpoint was saved: take it as it "
                 "was saved, or train it anew"
             )
-        return found
+        return digest
 
     @cached_property
     def digest(self) -> str:
@@ -94,11 +94,11 @@ class Checkpoint:
 
     def check_task(self, task: Any) -> None:
         """UserError unless the task built of this checkpoint's configuration is the one that it was trained on."""
-        for key, found in (("task", task.name), ("num_classes", task.num_classes)):
-            if self.run[key] != found:
+        for key, has in (("task", task.name), ("num_classes", task.num_classes)):
+            if self.run[key] != has:
                 raise UserError(
                     f"{self.path / RUN} says {key}={self.run[key]}, and the task of its configuration has "
-                    f"{found}: it was changed, or is not of these data"
+                    f"{has}: it was changed, or is not of these data"
                 )
 
 
@@ -135,8 +135,8 @@ def _best(run: Path) -> Path:
 
 def complete_checkpoints(run: Path) -> list[Path]:
     """Complete checkpoints of a run folder, oldest first."""
-    found = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
-    return sorted(found, key=lambda p: int(p.name[5:]))
+    complete = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
+    return sorted(complete, key=lambda p: int(p.name[5:]))
 
 
 def read(path: str | Path) -> Checkpoint:
@@ -149,13 +149,13 @@ def read(path: str | Path) -> Checkpoint:
     if missing:
         raise UserError(f"checkpoint {folder} lacks {' and '.join(missing)}")
     told, described = read_json(folder / RUN), read_json(folder / SOFTMAX)
-    for name, found, keys in (
+    for name, content, keys in (
         (RUN, told, ("model", "task", "num_classes", "family", "source", "config")),
         (SOFTMAX, described, ("softmax", "layers")),
     ):
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise UserError(f"{folder / name} should hold one JSON object: it is not a checkpoint of this project")
-        if missing := [key for key in keys if key not in found]:
+        if missing := [key for key in keys if key not in content]:
             raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
     files, run = hashes(told, folder), content_of(told)
     softmax, layers = described_softmax(described, folder / SOFTMAX)

@@ -109,13 +109,13 @@ def tensors(path: Path) -> dict[str, np.ndarray]:
     return {**named, **placed}
 
 
-def timm_weights(found: dict[str, np.ndarray], model: nn.Module, depth: int) -> dict[str, Tensor]:
+def timm_weights(graph: dict[str, np.ndarray], model: nn.Module, depth: int) -> dict[str, Tensor]:
     """The weights by timm's names, positions resampled to the model's grid. UserError where one is not there."""
 
     def take(name: str) -> Tensor:
-        if name not in found:
+        if name not in graph:
             raise UserError(f"the ONNX file needs {name}, and does not have it: it is another model's")
-        return torch.tensor(np.asarray(found[name], dtype=np.float32))
+        return torch.tensor(np.asarray(graph[name], dtype=np.float32))
 
     first, stem = "backbone.embeddings.", "backbone/embeddings/"
     patches = take(f"{first}patch_embeddings.projection.weight")

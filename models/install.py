@@ -28,20 +28,20 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
     UserError if there is none, or if another module computes a softmax, which would stay exact.
     """
-    found = timm_attention.find(model) + transformers_attention.find(model)
-    if not found:
+    attentions = timm_attention.find(model) + transformers_attention.find(model)
+    if not attentions:
         raise UserError(
             f"{type(model).__name__} has no attention that can be replaced: needed is a timm Attention or a "
             "transformers model that uses the attention interface"
         )
-    replaced = {name for name, _ in found}
+    replaced = {name for name, _ in attentions}
     for name, module in model.named_modules():
         if name not in replaced and _computes_softmax(type(module)):  # type: ignore[arg-type]
             raise UserError(
                 f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
                 f"{type(module).__name__} at {name}"
             )
-    return found
+    return attentions
 
 
 @cache
@@ -95,9 +95,9 @@ def install_copies(model: nn.Module, softmax: C, expected: int | None = None) ->
     return install(model, lambda _: copy.deepcopy(softmax), expected)
 
 
-def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
+def _swap(model: nn.Module, attentions: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
     in_timm = {name for name, _ in timm_attention.find(model)}
-    for (name, module), slot in zip(found, slots, strict=True):
+    for (name, module), slot in zip(attentions, slots, strict=True):
         adapter = timm_attention if name in in_timm else transformers_attention
         slot.sized(adapter.heads(module))
         adapter.swap(model, name, module, slot)

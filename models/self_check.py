@@ -68,11 +68,11 @@ class SoftmaxWatch(TorchDispatchMode):
         super().__init__()
         self.names = {id(m): f"{type(m).__name__} at {name}" for name, m in model.named_modules() if name}
         self.within: list[str] = []
-        self.found: list[str] = []
+        self.places: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(part in func.name() for part in EXACT):
-            self.found.append(self.within[-1] if self.within else "the model itself")
+            self.places.append(self.within[-1] if self.within else "the model itself")
         return func(*args, **(kwargs or {}))
 
     @contextmanager
@@ -111,8 +111,8 @@ def _check(host: Host, wanted: bool | None) -> None:
         if wanted is not None and host.causal != wanted:
             what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")
             raise UserError(f"{type(host.model).__name__} {what}, and cgf.models.{which}.load reads such models")
-        if unreplaced.found:
-            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.found[0]}")
+        if unreplaced.places:
+            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.places[0]}")
         if _distance(logits, after) > TOLERANCE:
             raise UserError(
                 "with every softmax replaced by an exact one its logits are others than before (by "
@@ -225,8 +225,8 @@ def _real(output: Tensor, mask: Tensor | None) -> Tensor:
 
 def _distance(own: Tensor, other: Tensor) -> float:
     """The largest difference, of the largest number; infinite where something is no number."""
-    found = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
-    return found if found == found else float("inf")
+    distance = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
+    return distance if distance == distance else float("inf")
 
 
 @contextmanager

@@ -163,15 +163,15 @@ def heads(module: nn.Module) -> int:
 
 def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
-    found = []
+    projections = []
     for module in (m for m in model.modules() if hasattr(m, SLOT)):
         linear = getattr(module, "q_proj", getattr(module, "query", None))
         if not isinstance(linear, nn.Linear):
             raise UserError(
                 f"{type(module).__name__} has no linear layer q_proj or query: its queries cannot be scaled"
             )
-        found.append((linear, slice(0, linear.out_features)))
-    return found
+        projections.append((linear, slice(0, linear.out_features)))
+    return projections
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:

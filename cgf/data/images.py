@@ -37,8 +37,8 @@ class Folder:
     def names(self, top: str) -> list[str]:
         """Names of the image files in `top/<class>/`, sorted."""
         folders = sorted(path for path in (self.path / top).glob("*") if path.is_dir())
-        found = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
-        return sorted(name for name in found if PurePosixPath(name).suffix.lower() in SUFFIXES)
+        names = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+        return sorted(name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES)
 
     def classes(self, top: str) -> list[str]:
         """The class folders of `top`, sorted; an empty list where there is no such folder."""

@@ -177,16 +177,16 @@ class ImageFolderTask(VisionTask):
         assert self._local is not None
         names: list[str] = []
         for folder in self.folders.values():
-            found = self._local.classes(folder)
-            if not found:
+            there = self._local.classes(folder)
+            if not there:
                 raise UserError(f"task {self.name} needs class folders in {self._where}/{folder}, and there are none")
-            if names and found != names:
-                odd = sorted(set(found) ^ set(names))
+            if names and there != names:
+                odd = sorted(set(there) ^ set(names))
                 raise UserError(
                     f"task {self.name} needs the same classes in every folder of {self._where}, and "
                     f"{folder} differs in {len(odd)}, {odd[0]} for one"
                 )
-            names = found
+            names = there
         return names
 
     @cached_property

@@ -83,8 +83,8 @@ def taught(
         say(f"the teacher's logits of {len(samples)} training samples, once for all: {path}")
         teacher.model.to("cuda" if torch.cuda.is_available() else "cpu")
         with torch.no_grad():
-            found = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
-        logits = found.logits.clone()  # made in inference mode
+            outcome = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
+        logits = outcome.logits.clone()  # made in inference mode
         keep(path, functools.partial(np.save, arr=logits.numpy(), allow_pickle=False), "distill.cache")
     return WithTeacherLogits(samples, logits)
 
@@ -106,8 +106,8 @@ def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> s
 
 def _read(path: Path, count: int) -> Tensor | None:
     try:
-        found = np.load(path, allow_pickle=False)
+        kept = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    fits = found.ndim == 2 and len(found) == count and found.dtype == np.float32 and np.isfinite(found).all()
-    return torch.from_numpy(found) if fits else None
+    fits = kept.ndim == 2 and len(kept) == count and kept.dtype == np.float32 and np.isfinite(kept).all()
+    return torch.from_numpy(kept) if fits else None

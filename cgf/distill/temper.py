@@ -57,8 +57,8 @@ def temper(host: Host, dataset: Items, collate: Collate, samples: int, seed: int
 
 def tempered(task: Task, samples: int, seed: int, host: Host) -> None:
     """``temper`` on the training samples of a task, told in one line."""
-    found = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
-    factors = sorted(factor for layer in found for factor in layer)
+    layers = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
+    factors = sorted(factor for layer in layers for factor in layer)
     say(f"queries scaled by {factors[0]:.2g} to {factors[-1]:.2g}, half of the heads by {median(factors):.2g} or less")
 
 
@@ -109,8 +109,8 @@ class FactorSearch(Around):
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Weights (B, H, Q, K) of scores times each head's factor."""
-        found = [distance(self._weights(factor * scores, valid), scores, valid) for factor in FACTORS]
-        best = torch.stack(found).argmin(0)  # (H,)
+        distances = [distance(self._weights(factor * scores, valid), scores, valid) for factor in FACTORS]
+        best = torch.stack(distances).argmin(0)  # (H,)
         self.factors = [FACTORS[i] for i in best.tolist()]
         return self._weights(scores * scores.new_tensor(self.factors)[:, None, None], valid)
 

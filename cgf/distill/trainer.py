@@ -172,10 +172,10 @@ class Trainer:
     def _together(self, share: float, loss: float, extra: float | None) -> tuple[float, float | None]:
         """Loss and penalty of all processes' shares; what the pass showed and measured is put together likewise."""
         own = (share, loss, extra, self.penalty.report(), [softmax.measured() for softmax in self.softmaxes])
-        found = self.processes.gather(own)
-        shares, losses, extras, reports, measured = (list(column) for column in zip(*found, strict=True))
+        parts = self.processes.gather(own)
+        shares, losses, extras, reports, measured = (list(column) for column in zip(*parts, strict=True))
         self._report = together(reports, shares)
-        if len(found) > 1:
+        if len(parts) > 1:
             for softmax, values in zip(self.softmaxes, zip(*measured, strict=True), strict=True):
                 softmax.pool(list(values), shares)
         whole = sum(s * one for s, one in zip(shares, losses, strict=True))

@@ -97,10 +97,10 @@ def parse_shard(text: str | None) -> tuple[int, int]:
     """'2/3' -> (2, 3), the second of three; None -> (1, 1)."""
     if text is None:
         return 1, 1
-    found = re.fullmatch(r"(\d+)/(\d+)", str(text))
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", str(text))
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"he.shard must be i/n with 1 <= i <= n, and {text!r} was given")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def checked_share(share: Any) -> float:

@@ -33,11 +33,11 @@ class FinishedSamples:
     def layers(self) -> list[LayerRecord]:
         """All batches together, by layer; workers end in any order, and no sum depends on it."""
         count = len(self.batches[0]["layers"]) if self.batches else 0
-        found = [LayerRecord() for _ in range(count)]
+        records = [LayerRecord() for _ in range(count)]
         for batch in sorted(self.batches, key=lambda batch: min(batch["batch"])):
-            for record, row in zip(found, batch["layers"], strict=True):
+            for record, row in zip(records, batch["layers"], strict=True):
                 record.join(LayerRecord.from_json(row))
-        return found
+        return records
 
     def share(self, key: str, other: str) -> float:
         """Of all samples, those where two of label, prediction, plain and exact agree."""

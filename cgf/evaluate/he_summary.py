@@ -68,23 +68,23 @@ def summary(finished: FinishedSamples, encrypts: bool = True) -> dict[str, Any]:
 
 def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
     """Entries by the circuit that they went through; lines of earlier versions do not tell."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for record in layers:
-        found.update(record.circuits)
-    untold = entries - found.total()
-    return dict(found) | ({"not recorded": untold} if untold else {})
+        counts.update(record.circuits)
+    untold = entries - counts.total()
+    return dict(counts) | ({"not recorded": untold} if untold else {})
 
 
 def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
-    found: list[dict[str, Any]] = []
+    makers: list[dict[str, Any]] = []
     for batch in batches:
         maker = batch.get("made_by") or {}
-        same = next((row for row in found if {k: v for k, v in row.items() if k != "batches"} == maker), None)
+        same = next((row for row in makers if {k: v for k, v in row.items() if k != "batches"} == maker), None)
         if same is None:
-            found.append(same := {**maker, "batches": 0})
+            makers.append(same := {**maker, "batches": 0})
         same["batches"] += 1
-    return found
+    return makers
 
 
 def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[
     for key, what in (("digest", "checkpoint, polynomial, engine or samples"), ("split_by", "batching")):
         if len({str(result[key]) for result in results}) > 1:
             raise UserError(f"shards of one evaluation are needed, and these differ in {what}: {', '.join(names)}")
-    found, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
-    if found != [(i, count) for i in range(1, count + 1)]:
+    parts, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
+    if parts != [(i, count) for i in range(1, count + 1)]:
         raise UserError(f"a merge needs each of the {count} shards once, and got {', '.join(sorted(names))}")
     whole = FinishedSamples()
     for part in lines:

@@ -128,9 +128,9 @@ class ExponentMonitor:
 
     def _count(self, softmax: Softmax, y: Tensor, valid: Tensor | None, guard: tuple[float, float] | None) -> None:
         """Entries beyond the guard, by layer and head."""
-        if guard is None or not (found := beyond(entries_that_count(y, valid), guard)):
+        if guard is None or not (count := beyond(entries_that_count(y, valid), guard)):
             return
-        self.beyond += found
+        self.beyond += count
         whole = None if valid is None else valid.expand(y.shape)
         for head in range(y.shape[-3] if y.dim() > 2 else 0):
             own = entries_that_count(y.select(-3, head), None if whole is None else whole.select(-3, head))
