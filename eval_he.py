@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # a typo on the command line is told before anything is loade
 
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/eval_he.yaml has its settings."""
     from cgf.evaluate.he_batches import checked_share, parse_shard
     from cgf.evaluate.he_lines import SampleLog, made_by
     from cgf.evaluate.he_summary import summary

@@ -12,6 +12,7 @@ from cgf.config import build, changed, entry, resolved, task_maker
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/eval_plain.yaml has its settings."""
     from cgf.checks import interval
     from cgf.errors import UserError
     from cgf.evaluate.loop import batches_of_rows, evaluate

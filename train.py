@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a typo on the command line is told before anything is loade
 
 @entry("train")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/train.yaml has its settings."""
     from cgf.distill.processes import alone_at
     from cgf.distill.run_folder import held, run_path
 

@@ -8,8 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,19 +41,8 @@ def command(script, *arguments):
 
 def started(script, *arguments, cwd, **environment):
     """A real process of an entry point, which goes on by itself: a fork of one that has loaded the libraries."""
-    streams = Path(tempfile.mkdtemp(prefix="cgf-test-"))
-    weakref.finalize(
-        process := Forked(
-            [ROOT / SCRIPTS[script], *arguments],
-            cwd,
-            {**os.environ, **ENVIRONMENT, **environment},
-            streams,
-            ENVIRONMENT,
-        ),
-        shutil.rmtree,
-        streams,
-    )
-    return process
+    environment = {**os.environ, **ENVIRONMENT, **environment}
+    return Forked([ROOT / SCRIPTS[script], *arguments], cwd, environment, ENVIRONMENT)
 
 
 def spawn(script, *arguments, cwd, fresh=False, **environment):

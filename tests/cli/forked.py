@@ -8,8 +8,11 @@ needs a process that is started.
 
 import os
 import runpy
+import shutil
 import signal
 import sys
+import tempfile
+import weakref
 from functools import cache
 from multiprocessing import forkserver, get_context
 from pathlib import Path
@@ -64,15 +67,27 @@ def _enter(line, cwd, environment, out, err):
     runpy.run_path(line[0], run_name="__main__")
 
 
-class Forked:
-    """A process that runs a script, with the methods of subprocess.Popen that the tests use."""
+def _end(process, streams):
+    """Of a process that nobody holds any longer: it is killed, since multiprocessing would wait for it at the end."""
+    if process.is_alive():
+        process.kill()
+    shutil.rmtree(streams, ignore_errors=True)
 
-    def __init__(self, line, cwd, environment, streams, preset):
+
+class Forked:
+    """A process that runs a script, with the methods of subprocess.Popen that the tests use.
+
+    preset: of the environment, what must be set before the libraries load.
+    """
+
+    def __init__(self, line, cwd, environment, preset):
+        streams = Path(tempfile.mkdtemp(prefix="cgf-test-"))
         self.out, self.err = streams / "out", streams / "err"
         arguments = (tuple(map(str, line)), str(cwd), environment, str(self.out), str(self.err))
         self._process = _context(frozenset(preset.items())).Process(target=_enter, args=arguments)
         self._process.start()
         self.pid = self._process.pid
+        weakref.finalize(self, _end, self._process, streams)
 
     def poll(self):
         return self._process.exitcode
