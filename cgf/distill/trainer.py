@@ -239,7 +239,9 @@ class Trainer:
         self.processes.alone(self._write)
 
     def _write(self) -> None:
-        trainable = {n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()}
+        trainable: dict[str, Tensor] = {
+            n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()
+        }
         partial = trainable if any("lora_" in n for n in trainable) else None
         state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)

@@ -97,7 +97,7 @@ def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:
     state = {k: v for k, v in get_peft_model_state_dict(model).items() if ".lora_" in k}
     state = {f"base_model.model.{k}": v.detach().cpu().contiguous() for k, v in state.items()}
     save_file(state, folder / "adapters" / "adapter_model.safetensors")
-    config.save_pretrained(folder / "adapters")
+    config.save_pretrained(str(folder / "adapters"))
 
 
 def _in_head(name: str) -> bool:
