@@ -14,7 +14,7 @@ import sys
 import tempfile
 import weakref
 from functools import cache
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_context, set_start_method
 from pathlib import Path
 
 PRELOADED = [
@@ -55,6 +55,7 @@ def _context(environment: frozenset):
 def _enter(line, cwd, environment, out, err):
     """In the fork: what a shell would have made of it, then the script."""
     os.setsid()
+    set_start_method(None, force=True)  # processes that it starts itself are started as by any other
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
