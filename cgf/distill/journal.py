@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from accelerate import Accelerator
+from typing import TYPE_CHECKING, Any
 
 from cgf.errors import UserError
 from cgf.results import append_line, read_lines
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 @dataclass

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
 
 from cgf.distill.settings import Settings
 from cgf.errors import UserError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 class Classifier(nn.Module):
