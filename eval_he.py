@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, chosen, entry, resolved, task_maker
 
+if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
+    from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+    from cgf.evaluate.open_checkpoint import OpenCheckpoint
+    from cgf.he.engines.engine import Owner
+
 
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/eval_he.yaml has its settings."""
     from cgf.evaluate.he_batches import checked_share, parse_shard
     from cgf.evaluate.he_lines import SampleLog, made_by
-    from cgf.evaluate.he_run import EncryptedEvaluation, checked_scope
+    from cgf.evaluate.he_scope import checked_scope
     from cgf.evaluate.he_summary import summary
-    from cgf.evaluate.open_checkpoint import NAMED, SPLIT_BY, open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.evaluate.result_file import NAMED, SPLIT_BY, digest_of, result_path
     from cgf.he.engines.engine import named
-    from cgf.he.session import Session
     from cgf.he.workers import owner_settings, whole_workers
-    from cgf.models.install import installed
     from cgf.report.encrypted import judged, tell
     from cgf.results import check_replaceable, run_info, write_json
 
@@ -31,45 +39,25 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.he.samples, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"
     settings = ("approx", "he") if len(indices) == len(opened.dataset) else ("approx", "he", "seed")
-    path = opened.result_path(
+    path = result_path(
+        opened,
         cfg.out,
         f"he-{chosen('he')}-{cfg.he.circuit}" + ("" if scope == "softmax" else f"-{scope}"),
         plan,
-        cfg.split,
-        len(indices),
-        part,
-        changed("eval_he", cfg, settings, NAMED),
+        split=cfg.split,
+        samples=len(indices),
+        part=part,
+        changed=changed("eval_he", cfg, settings, NAMED),
     )
     asked = resolved(cfg)
     if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together
         del asked["he"]["check"]
     if scope == "softmax":
         del asked["he"]["scope"], asked["he"]["memory_mib"]
-    digest = opened.digest(plan, asked, indices)
+    digest = digest_of(opened, plan, asked, indices)
     check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
-    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, workers, cfg.he.check, cfg.he.memory_mib)
-    evaluation = EncryptedEvaluation(
-        opened.host,
-        opened.softmaxes,
-        installed,
-        session,
-        opened.dataset,
-        opened.collate,
-        indices,
-        lines,
-        opened.as_trained,
-        cfg.he.batch,
-        opened.rows() == "masked",
-        cfg.he.rows_at_once,
-        shard,
-        scope,
-    )
-    try:
-        with lines.alone():
-            found = summary(evaluation.run(), library.encrypts, scope)
-    finally:
-        session.close()
+    finished = evaluated(cfg, opened, lines, indices, make_owner)
     result = {
         "kind": "eval_he",
         **opened.names(plan),
@@ -79,7 +67,7 @@ def main(cfg: DictConfig) -> None:
         "agreement_asked": share,
         "split": cfg.split,
         "workers": workers,
-        **found,
+        **summary(finished, library.encrypts, scope),
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,
         "lines_sha256": lines.sha256(),
@@ -93,6 +81,39 @@ def main(cfg: DictConfig) -> None:
     whose = "plan" if plan else "polynomial"
     write_json(path, result := judged(result, whose))
     tell(result, path, whose)
+
+
+def evaluated(
+    cfg: DictConfig, opened: OpenCheckpoint, lines: SampleLog, indices: list[int], make_owner: Callable[[int], Owner]
+) -> FinishedSamples:
+    """What the lines hold once this evaluation, or this shard of it, has ended."""
+    from cgf.evaluate.he_batches import parse_shard
+    from cgf.evaluate.he_run import EncryptedEvaluation
+    from cgf.he.session import Session
+    from cgf.models.install import installed
+
+    session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, cfg.he.workers, cfg.he.check, cfg.he.memory_mib)
+    evaluation = EncryptedEvaluation(
+        host=opened.host,
+        softmaxes=opened.softmaxes,
+        installed=installed,
+        session=session,
+        dataset=opened.dataset,
+        collate=opened.collate,
+        indices=indices,
+        lines=lines,
+        as_trained=opened.as_trained,
+        batch=cfg.he.batch,
+        masked=opened.rows() == "masked",
+        rows_at_once=cfg.he.rows_at_once,
+        shard=parse_shard(cfg.he.shard),
+        scope=cfg.he.scope,
+    )
+    try:
+        with lines.alone():
+            return evaluation.run()
+    finally:
+        session.close()
 
 
 if __name__ == "__main__":

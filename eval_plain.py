@@ -12,11 +12,13 @@ from cgf.config import build, changed, entry, resolved, task_maker
 
 @entry("eval_plain")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/eval_plain.yaml has its settings."""
     from cgf.checks import interval
     from cgf.errors import UserError
     from cgf.evaluate.loop import batches_of_rows, evaluate
     from cgf.evaluate.observe import ExponentMonitor
-    from cgf.evaluate.open_checkpoint import NAMED, open_checkpoint
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.evaluate.result_file import NAMED, is_result_of, result_path
     from cgf.report.red import judged, tell_red
     from cgf.results import check_replaceable, run_info, write_json
 
@@ -29,10 +31,16 @@ def main(cfg: DictConfig) -> None:
         softmax.observers.append(watch)
     indices = opened.samples(cfg.samples, cfg.seed)
     settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
-    path = opened.result_path(
-        cfg.out, "plain", plan, cfg.split, len(indices), changed=changed("eval_plain", cfg, settings, NAMED)
+    path = result_path(
+        opened,
+        cfg.out,
+        "plain",
+        plan,
+        split=cfg.split,
+        samples=len(indices),
+        changed=changed("eval_plain", cfg, settings, NAMED),
     )
-    check_replaceable(path, lambda there: there["kind"] == "eval_plain" and opened.made(there, path))
+    check_replaceable(path, lambda there: there["kind"] == "eval_plain" and is_result_of(opened, there, path))
     start = time.perf_counter()
     outcome = evaluate(
         opened.host.model,

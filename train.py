@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved, run_name
 
+if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
+    from cgf.data.task import Collate, Items
+    from cgf.distill.matching import Matching
+    from cgf.distill.teacher_logits import WithTeacherLogits
+    from cgf.models.host import Host
+
 
 @entry("train")
 def main(cfg: DictConfig) -> None:
+    """The command; configs/train.yaml has its settings."""
     from cgf.distill.processes import alone_at
     from cgf.distill.run_folder import held, run_path
 
@@ -23,19 +31,16 @@ def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
-    from cgf.distill.processes import main_first
     from cgf.distill.range_control import RangeControl
     from cgf.distill.recompute import save_memory
     from cgf.distill.run_folder import RunFolder
     from cgf.distill.settings import Settings
     from cgf.distill.start import seed_everything, start
     from cgf.distill.teacher import softmaxes_of, teacher_of
-    from cgf.distill.teacher_logits import taught
     from cgf.distill.temper import tempered
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from cgf.memory import keep_freed_memory
-    from cgf.models.install import installed_softmaxes
     from cgf.softmax.load import check_listed
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
@@ -51,21 +56,14 @@ def train(cfg: DictConfig, name: str) -> None:
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
-    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, config["tune"], run, prepare)
+    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, tuning=config["tune"], run=run, prepare=prepare)
     if settings.checkpointing:
         save_memory(host, softmaxes)
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     collate = task.collate(host.inputs)
     if teacher is not None and cfg.distill.cache is not None:
-        if matching.on:
-            raise UserError(
-                "distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
-                "match what is inside it: distill.cache=null"
-            )
-        with main_first():
-            softmaxes_there = [slot.softmax for slot in installed_softmaxes(teacher.model)]
-            train_set = taught(train_set, teacher, softmaxes_there, collate, cfg.distill.cache)
+        train_set = kept_logits(cfg, train_set, teacher, collate, matching)
         collate, teacher = train_set.collate(collate), None
     trainer = Trainer(
         host,
@@ -96,6 +94,25 @@ def train(cfg: DictConfig, name: str) -> None:
             run.abandon()
         raise
     trainer.say(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
+
+
+def kept_logits(
+    cfg: DictConfig, train_set: Items, teacher: Host, collate: Collate, matching: Matching
+) -> WithTeacherLogits:
+    """The training samples with the teacher's logits, worked out once and kept in ``distill.cache``."""
+    from cgf.distill.processes import main_first
+    from cgf.distill.teacher_logits import taught
+    from cgf.errors import UserError
+    from cgf.models.install import installed_softmaxes
+
+    if matching.on:
+        raise UserError(
+            "distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
+            "match what is inside it: distill.cache=null"
+        )
+    with main_first():
+        softmaxes = [slot.softmax for slot in installed_softmaxes(teacher.model)]
+        return taught(train_set, teacher, softmaxes, collate, cfg.distill.cache)
 
 
 if __name__ == "__main__":

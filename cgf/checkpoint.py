@@ -14,21 +14,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cgf.approx.exponential import Exponential
-from cgf.approx.exponential_json import exponential_from_json
-from cgf.approx.verified import verified
+from cgf.checkpoint_files import check_run, described_softmax
 from cgf.errors import UserError, disk_is_full
-from cgf.former import current_name
-from cgf.named import plain, short
+from cgf.named import short
 from cgf.results import plain_json, read_json, write_json
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
-from cgf.softmax.load import TARGETS, softmax_from_json
 from cgf.training_state import TrainingState
 
 PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
-MOST_LAYERS, MOST_CLASSES = 1024, 2**16
-MOST_SQUARINGS, MOST_COEFFICIENTS = 64, 1024  # of an exponential
 __all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "read", "resolve", "save"]
 
 
@@ -49,13 +43,13 @@ class Checkpoint:
     @cached_property
     def model_hash(self) -> str:
         """sha256 of model.safetensors, read once. UserError where it is not the file that was saved."""
-        found = file_hash(self.path / MODEL)
-        if self.files is not None and found != self.files[MODEL]:
+        digest = file_hash(self.path / MODEL)
+        if self.files is not None and digest != self.files[MODEL]:
             raise UserError(
                 f"{self.path / MODEL} was changed or damaged after the checkpoint was saved: take it as it "
                 "was saved, or train it anew"
             )
-        return found
+        return digest
 
     @cached_property
     def digest(self) -> str:
@@ -100,11 +94,11 @@ class Checkpoint:
 
     def check_task(self, task: Any) -> None:
         """UserError unless the task built of this checkpoint's configuration is the one that it was trained on."""
-        for key, found in (("task", task.name), ("num_classes", task.num_classes)):
-            if self.run[key] != found:
+        for key, has in (("task", task.name), ("num_classes", task.num_classes)):
+            if self.run[key] != has:
                 raise UserError(
                     f"{self.path / RUN} says {key}={self.run[key]}, and the task of its configuration has "
-                    f"{found}: it was changed, or is not of these data"
+                    f"{has}: it was changed, or is not of these data"
                 )
 
 
@@ -141,8 +135,8 @@ def _best(run: Path) -> Path:
 
 def complete_checkpoints(run: Path) -> list[Path]:
     """Complete checkpoints of a run folder, oldest first."""
-    found = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
-    return sorted(found, key=lambda p: int(p.name[5:]))
+    complete = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
+    return sorted(complete, key=lambda p: int(p.name[5:]))
 
 
 def read(path: str | Path) -> Checkpoint:
@@ -155,76 +149,18 @@ def read(path: str | Path) -> Checkpoint:
     if missing:
         raise UserError(f"checkpoint {folder} lacks {' and '.join(missing)}")
     told, described = read_json(folder / RUN), read_json(folder / SOFTMAX)
-    for name, found, keys in (
+    for name, content, keys in (
         (RUN, told, ("model", "task", "num_classes", "family", "source", "config")),
         (SOFTMAX, described, ("softmax", "layers")),
     ):
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise UserError(f"{folder / name} should hold one JSON object: it is not a checkpoint of this project")
-        if missing := [key for key in keys if key not in found]:
+        if missing := [key for key in keys if key not in content]:
             raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
     files, run = hashes(told, folder), content_of(told)
-    softmax, layers = _softmax(described, folder / SOFTMAX)
-    _check_run(run, softmax, folder / RUN)
+    softmax, layers = described_softmax(described, folder / SOFTMAX)
+    check_run(run, softmax, folder / RUN)
     return Checkpoint(folder, run, softmax, layers, files)
-
-
-def _softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, int]:
-    """The softmax of softmax.json, with the exponential that it was trained with, and the count of layers."""
-    softmax, layers = described["softmax"], described["layers"]
-    if not isinstance(softmax, dict) or not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
-        raise UserError(f"{path} needs a softmax and a count of layers: it is not a checkpoint of this project")
-    if layers > MOST_LAYERS:
-        raise UserError(f"{path} may have {MOST_LAYERS} layers at most, and says {short(layers)}")
-    made = softmax_from_json(softmax)
-    if made.uses_exponential and described.get("exponential") is not None:  # the one trained with, not a new fit
-        made.exponential = _exponential(described["exponential"], path)
-    return made, layers
-
-
-def _exponential(described: Any, path: Path) -> Exponential:
-    plain(described, f"the exponential of {path}")
-    if isinstance(described, dict):
-        squarings, lists = described.get("k", 0), [v for v in described.values() if isinstance(v, list)]
-        longest = max((len(v) for each in lists for v in (each, *each) if isinstance(v, list)), default=0)
-        if longest > MOST_COEFFICIENTS or (isinstance(squarings, int) and not 0 <= squarings <= MOST_SQUARINGS):
-            raise UserError(
-                f"the exponential of {path} may have {MOST_SQUARINGS} squarings and {MOST_COEFFICIENTS} "
-                f"coefficients at most, and has k={short(squarings)} and {longest}"
-            )
-    made = exponential_from_json(described)
-    # a Taylor polynomial may state no domain
-    return made if made.fit is None and made.method == "taylor" else verified(made, path)
-
-
-def _check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
-    """UserError where run.json holds what it cannot, or what its own configuration and softmax.json contradict."""
-    plain(run["source"], f"'source' of {path}")
-    kinds: dict[str, type] = {"model": str, "task": str, "num_classes": int, "family": str, "source": dict}
-    for key, kind in kinds.items():
-        if not isinstance(run[key], kind) or isinstance(run[key], bool):
-            raise UserError(f"'{key}' of {path} must be of type {kind.__name__}, and is {short(run[key])}")
-    if not 1 <= run["num_classes"] <= MOST_CLASSES:
-        raise UserError(f"'num_classes' of {path} must be from 1 to {MOST_CLASSES}, and is {short(run['num_classes'])}")
-    config = run["config"] if isinstance(run["config"], dict) else {}
-    model, trained = config.get("model"), config.get("softmax")
-    if isinstance(model, dict) and model.get("name", run["model"]) != run["model"]:
-        raise UserError(
-            f"{path} says model={run['model']}, and its configuration {short(model['name'])}: it was changed"
-        )
-    if (
-        isinstance(trained, dict)
-        and current_name(trained.get("_target_")) in TARGETS
-        and _params(trained) != softmax.to_json()
-    ):
-        raise UserError(
-            f"{path} was trained with the softmax {short(_params(trained))}, and softmax.json has "
-            f"{short(softmax.to_json())}: one of them was changed"
-        )
-
-
-def _params(node: dict[str, Any]) -> dict[str, Any]:
-    return softmax_from_json(node).to_json()
 
 
 def save(

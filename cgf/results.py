@@ -8,141 +8,30 @@ regular files are written to: a symbolic link is followed, stays a link, and is 
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
 import os
-import platform
-import re
-import subprocess
-import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.provenance import run_info
 from cgf.target import regular
 
-PACKAGES = (
-    "torch",
-    "torchvision",
-    "timm",
-    "transformers",
-    "peft",
-    "datasets",
-    "accelerate",
-    "hydra-core",
-    "desilofhe",
-    "desilofhe-cu132",
-    "desilofhe-cu134",
-    "openfhe",
-    "numpy",
-    "scipy",
-)
-
-
-# ---------------------------------------------------------------- provenance
-
-
-def run_info(
-    config: dict | None = None, seed: int | None = None, data: dict | None = None, model: dict | None = None
-) -> dict:
-    """What is needed to say how a number came about: command, time, commit, versions, hardware, inputs.
-
-    `config` is the resolved configuration; `data` and `model` name revisions or hashes of what was read.
-    Home and working directory are cut from every path in them, so that a result can be published.
-    """
-    return {
-        "command": _without_home(list(sys.argv)),
-        "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "git": _git(Path(__file__).resolve().parent),
-        "versions": _versions(),
-        "hardware": _hardware(),
-        "seed": seed,
-        "config": _without_home(config),
-        "data": _without_home(data),
-        "model": _without_home(model),
-    }
-
-
-def _without_home(value: Any) -> Any:
-    """`value` with the working directory cut from the paths in its strings, and the home written as ~."""
-    if isinstance(value, dict):
-        return {key: _without_home(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_home(item) for item in value]
-    if not isinstance(value, str | Path):
-        return value
-    text = str(value)
-    # The working directory first: it usually lies below the home. A path may follow '=' or ':' in an
-    # override, but '/other/home/me' is another folder, hence the look-behind.
-    for prefix, inside, whole in ((os.getcwd(), "", "."), (os.path.expanduser("~"), "~/", "~")):
-        if len(prefix) > 1:
-            path = r"(?<![\w./-])" + re.escape(prefix)
-            text = re.sub(path + "/", inside, text)
-            text = re.sub(path + r"(?![\w.-])", whole, text)
-    return text
-
-
-def _git(folder: Path) -> dict:
-    """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
-
-    New files below results/ do not count: one command makes several of them, and the first is no change of the code.
-    """
-
-    def git(*args: str) -> str:
-        command = ["git", "--no-optional-locks", "-C", str(folder), *args]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
-
-    try:
-        changed = [line for line in git("status", "--porcelain").splitlines() if not line.startswith("?? results/")]
-        return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": bool(changed)}
-    except (OSError, subprocess.SubprocessError):
-        return {"commit": None, "dirty": None}
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _hardware() -> dict:
-    """CPU model, cores and memory that this process may use (a container's share, if less), GPU or None."""
-    quota, _, period = _first_line("/sys/fs/cgroup/cpu.max").partition(" ")
-    cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if quota.isdigit() and period.isdigit():
-        cores = min(cores, round(int(quota) / int(period), 2))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _first_line("/sys/fs/cgroup/memory.max")
-    if limit.isdigit():
-        memory = min(memory, int(limit))
-    names = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
-    torch = sys.modules.get("torch")  # asked only where it is loaded already: this file must not load it
-    gpu = torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
-    return {
-        "cpu": names[1].strip() if names else platform.processor() or platform.machine(),
-        "cores": cores,
-        "memory_gib": round(memory / 2**30, 1),
-        "gpu": gpu,
-    }
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def _first_line(path: str) -> str:
-    return _text(path).partition("\n")[0].strip()
-
+__all__ = [
+    "append_line",
+    "append_lines",
+    "check_replaceable",
+    "find_results",
+    "plain_json",
+    "read_json",
+    "read_lines",
+    "run_info",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 
 # ---------------------------------------------------------------- writing
 

@@ -57,6 +57,7 @@ def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def content_of(run: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says of the run: without schema, hashes and seal."""
     return {key: value for key, value in run.items() if key not in KEYS}
 
 
@@ -78,9 +79,9 @@ def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
     kept = run.get("files")
     if not isinstance(kept, dict) or MODEL not in kept:
         raise UserError(f"{folder / RUN} needs a hash for every file, and has none for {MODEL}: {AS_SAVED}")
-    found = {*small_files(folder), *(p.name for p in folder.iterdir() if p.suffix in WEIGHTS)}
-    for name in sorted({*kept, *found}):
-        if name not in found:
+    there = {*small_files(folder), *(p.name for p in folder.iterdir() if p.suffix in WEIGHTS)}
+    for name in sorted({*kept, *there}):
+        if name not in there:
             raise UserError(f"checkpoint {folder} lacks {name}, which was saved with it: {AS_SAVED}")
         if name not in kept:
             raise UserError(f"checkpoint {folder} holds {name}, which was not saved with it: take that file away")

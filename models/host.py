@@ -13,7 +13,7 @@ from cgf.data.task import Inputs
 from cgf.errors import UserError
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Host:
     """A classifier and its surroundings.
 

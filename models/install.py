@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from torch import nn
 
@@ -18,6 +18,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
 
 S = TypeVar("S", bound=Slot)
+C = TypeVar("C", bound=Softmax)
 
 SOFTMAX = re.compile(r"softmax\(|scaled_dot_product_attention\(|multi_head_attention_forward\(")
 
@@ -27,20 +28,20 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
     UserError if there is none, or if another module computes a softmax, which would stay exact.
     """
-    found = timm_attention.find(model) + transformers_attention.find(model)
-    if not found:
+    attentions = timm_attention.find(model) + transformers_attention.find(model)
+    if not attentions:
         raise UserError(
             f"{type(model).__name__} has no attention that can be replaced: needed is a timm Attention or a "
             "transformers model that uses the attention interface"
         )
-    replaced = {name for name, _ in found}
+    replaced = {name for name, _ in attentions}
     for name, module in model.named_modules():
         if name not in replaced and _computes_softmax(type(module)):  # type: ignore[arg-type]
             raise UserError(
                 f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
                 f"{type(module).__name__} at {name}"
             )
-    return found
+    return attentions
 
 
 @cache
@@ -68,21 +69,20 @@ def attention_blocks(model: nn.Module) -> list[nn.Module]:
     return blocks
 
 
-def install(model: nn.Module, softmax: S | Callable[[int], S], expected: int | None = None) -> list[S]:
-    """Gives every attention layer its own softmax and returns them, in layer order.
+def install(model: nn.Module, make: Callable[[int], S], expected: int | None = None) -> list[S]:
+    """Gives every attention layer what stands at its softmax and returns these slots, in layer order.
 
-    softmax   a Softmax, copied for every layer, or a function of the layer index that gives what stands there
+    make      gives the slot of a layer, from the layer's index
     expected  how many attentions there must be; None: as many as the model's configuration says
 
     All or nothing: everything is checked before the first layer changes. A second install replaces the
     first. Raises UserError if nothing matches or the count is not the expected one.
     """
-    found = len(installed_softmaxes(model)) or len(attention_modules(model))
+    count = len(installed_softmaxes(model)) or len(attention_modules(model))
     expected = expected if expected is not None else configured_layers(model)
-    if expected is not None and found != expected:
-        raise UserError(f"{type(model).__name__} has {expected} layers, and {found} attentions were found")
-    make = _maker(softmax)
-    slots = [make(layer) for layer in range(found)]
+    if expected is not None and count != expected:
+        raise UserError(f"{type(model).__name__} has {expected} layers, and {count} attentions were found")
+    slots = [make(layer) for layer in range(count)]
     uninstall(model)
     for layer, slot in enumerate(slots):
         slot.layer = layer
@@ -90,16 +90,14 @@ def install(model: nn.Module, softmax: S | Callable[[int], S], expected: int | N
     return slots
 
 
-def _maker(softmax: S | Callable[[int], S]) -> Callable[[int], S]:
-    """Of a Softmax a copy for every layer; a function is what it is."""
-    if isinstance(softmax, Softmax):
-        return lambda _: cast("S", copy.deepcopy(softmax))
-    return cast("Callable[[int], S]", softmax)
+def install_copies(model: nn.Module, softmax: C, expected: int | None = None) -> list[C]:
+    """install with a copy of ``softmax`` for every layer, so that constants may differ by layer."""
+    return install(model, lambda _: copy.deepcopy(softmax), expected)
 
 
-def _swap(model: nn.Module, found: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
+def _swap(model: nn.Module, attentions: list[tuple[str, nn.Module]], slots: Sequence[Slot]) -> None:
     in_timm = {name for name, _ in timm_attention.find(model)}
-    for (name, module), slot in zip(found, slots, strict=True):
+    for (name, module), slot in zip(attentions, slots, strict=True):
         adapter = timm_attention if name in in_timm else transformers_attention
         slot.sized(adapter.heads(module))
         adapter.swap(model, name, module, slot)
@@ -113,10 +111,10 @@ def uninstall(model: nn.Module) -> int:
 
 
 @contextmanager
-def installed(model: nn.Module, softmax: S | Callable[[int], S]) -> Iterator[list[S]]:
+def installed(model: nn.Module, make: Callable[[int], S]) -> Iterator[list[S]]:
     """install for the length of a with block; what stood there before comes back afterwards."""
     before = installed_softmaxes(model)
-    slots = install(model, softmax)
+    slots = install(model, make)
     try:
         yield slots
     finally:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from cgf.data.task import Inputs
 from cgf.errors import UserError
+from cgf.models import text
 from cgf.models.host import Host, listed
-from cgf.models.pretrained import classifier, locate
 from cgf.models.self_check import checked
+
+if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
@@ -31,8 +34,11 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     return model.score(hidden[torch.arange(len(ids), device=ids.device), last])  # type: ignore[operator]
 
 
-def set_padding(model: nn.Module, tokenizer: Any) -> None:
-    """Right padding with a pad token; a tokenizer without one gets a reserved token, or its end token."""
+def set_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Right padding with a pad token; a tokenizer without one gets a reserved token, or its end token.
+
+    Raises UserError where it has neither.
+    """
     if tokenizer.pad_token_id is None:
         vocabulary = tokenizer.get_vocab()
         reserved = [t for t in ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>") if t in vocabulary]
@@ -40,48 +46,49 @@ def set_padding(model: nn.Module, tokenizer: Any) -> None:
     if tokenizer.pad_token_id is None:
         raise UserError("the tokenizer has neither a pad token nor an end token to pad with")
     tokenizer.padding_side = "right"
-    model.config.pad_token_id = tokenizer.pad_token_id  # type: ignore[union-attr]
+    model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def host(
-    model: nn.Module,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
     name: str,
     num_classes: int,
     trained: bool,
     source: dict[str, Any],
     class_names: Sequence[str] | None = None,
 ) -> Host:
-    """Any decoder of transformers with a linear head ``score``, as LLaMA, Mistral, Qwen and GPT-2 have it.
+    """A host of any decoder with a linear head ``score``, as LLaMA, Mistral, Qwen and GPT-2 of transformers have it.
 
-    Raises UserError for a model that is none: without that head, with an encoder, or not causal.
+    trained: whether that head was trained for these classes. Raises UserError for a model that is none: without that
+    head, with an encoder, or not causal.
     """
-    if not isinstance(getattr(model, "score", None), nn.Linear) or model.config.is_encoder_decoder:  # type: ignore
+    if not isinstance(getattr(model, "score", None), nn.Linear) or model.config.is_encoder_decoder:
         raise UserError(
             f"model={name} needs a LLaMA or another decoder with a linear head 'score', and "
             f"{type(model).__name__} is none: encoders are read by cgf.models.bert.load"
         )
     set_padding(model, tokenizer)
-    return checked(
-        Host(
-            model,
-            name,
-            "llama",
-            forward,
-            Inputs(tokenizer=tokenizer),
-            num_classes,
-            trained,
-            source,
-            ("q_proj", "k_proj", "v_proj", "o_proj"),
-            class_names=listed(class_names),
-        ),
-        causal=True,
+    made = Host(
+        model=model,
+        name=name,
+        family="llama",
+        forward=forward,
+        inputs=Inputs(tokenizer=tokenizer),
+        num_classes=num_classes,
+        head_trained=trained,
+        source=source,
+        lora_targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+        class_names=listed(class_names),
     )
+    return checked(made, causal=True)
 
 
 def load(
     name: str,
     num_classes: int,
+    *,
     path: str | None = None,
     package: str | None = None,
     subfolder: str = "",
@@ -89,13 +96,16 @@ def load(
     data_root: str | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Host:
-    """A decoder with a classification head; see cgf.models.pretrained.locate for where it is looked for.
-
-    class_names: the task's, in its order; a head that came with the weights is put into it, see cgf.models.pretrained.
-    """
-    where = locate(name, path, package, subfolder, data_root)
-    model, tokenizer, trained = classifier(
-        where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names)
+    """A decoder with a classification head; see cgf.models.text.load. gguf_file: the name of such a file in there."""
+    return text.load(
+        host,
+        name,
+        num_classes,
+        path=path,
+        package=package,
+        subfolder=subfolder,
+        data_root=data_root,
+        class_names=class_names,
+        gguf_file=gguf_file,
+        source={"gguf_file": gguf_file},
     )
-    source = {"weights": path or package or subfolder, "gguf_file": gguf_file}
-    return host(model, tokenizer, name, num_classes, trained, source, class_names)

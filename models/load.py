@@ -14,7 +14,7 @@ from cgf.errors import UserError
 from cgf.models import bert, llama
 from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
 from cgf.models.host import Host
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.softmax.base import Softmax
 
 TEXT = {"llama": llama, "bert": bert}
@@ -37,7 +37,7 @@ def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Hos
     model = make()
     model.load_state_dict(tensors)
     host = around(model)  # which is measured with its weights
-    softmaxes = install(host.model, checkpoint.softmax)
+    softmaxes = install_copies(host.model, checkpoint.softmax)
     if len(softmaxes) != checkpoint.layers:
         raise UserError(
             f"checkpoint {checkpoint.path} has {checkpoint.layers} softmaxes, and its model {len(softmaxes)} attentions"
@@ -70,7 +70,14 @@ def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpo
 def _parts(checkpoint: Checkpoint) -> Parts:
     """How the host of a checkpoint is made; all that the checkpoint says of it is checked here."""
     run, where = checkpoint.run, f"run.json of checkpoint {checkpoint.path}"
-    family, about = run["family"], (run["model"], run["num_classes"], True, run["source"], run.get("class_names"))
+    family = run["family"]
+    about = {
+        "name": run["model"],
+        "num_classes": run["num_classes"],
+        "trained": True,
+        "source": run["source"],
+        "class_names": run.get("class_names"),
+    }
     if family == "vit":
         return _vit(run, about, where)
     if family not in TEXT:
@@ -78,7 +85,7 @@ def _parts(checkpoint: Checkpoint) -> Parts:
     return _text(checkpoint, about)
 
 
-def _vit(run: dict[str, Any], about: tuple[Any, ...], where: str) -> Parts:
+def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:
     import timm
 
     from cgf.models import vit
@@ -92,10 +99,10 @@ def _vit(run: dict[str, Any], about: tuple[Any, ...], where: str) -> Parts:
         except (TypeError, ValueError, AssertionError, RuntimeError) as error:
             raise UserError(f"{where} describes no model that timm can build: {_first_line(error)}") from None
 
-    return make, lambda model: vit.host(model, image, *about)
+    return make, lambda model: vit.host(model, image, **about)
 
 
-def _text(checkpoint: Checkpoint, about: tuple[Any, ...]) -> Parts:
+def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer  # seconds: not for a ViT
 
     folder, classes = checkpoint.path / "host", checkpoint.run["num_classes"]
@@ -116,7 +123,7 @@ def _text(checkpoint: Checkpoint, about: tuple[Any, ...]) -> Parts:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
             raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
 
-    return make, lambda model: TEXT[checkpoint.run["family"]].host(model, tokenizer, *about)
+    return make, lambda model: TEXT[checkpoint.run["family"]].host(model, tokenizer, **about)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
+from cgf.hub import fetching
 from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
-from cgf.models.hub import fetching
 
 
 def locate(
@@ -140,6 +140,6 @@ def check_named(where: str) -> None:
         check_folder(Path(where))
         check_weights(Path(where))
         return
-    found = [cached_file(where, name, _raise_exceptions_for_missing_entries=False) for name in (CONFIG, TOKENIZER)]
-    for folder in {Path(path).parent for path in found if path is not None}:
+    files = [cached_file(where, name, _raise_exceptions_for_missing_entries=False) for name in (CONFIG, TOKENIZER)]
+    for folder in {Path(path).parent for path in files if path is not None}:
         check_folder(folder)

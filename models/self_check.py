@@ -53,6 +53,7 @@ class Stand(Softmax):
     valid: Tensor | None = field(default=None, init=False)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Exact weights (B, H, Q, K); the batch and its mask are kept."""
         self.batch, self.valid = len(scores), None if valid is None else valid.expand(scores.shape)
         kept = scores if valid is None else scores.masked_fill(~valid, torch.finfo(scores.dtype).min)
         powers = (kept - kept.amax(-1, keepdim=True)).exp()
@@ -60,22 +61,24 @@ class Stand(Softmax):
         return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
 
 
-class Unreplaced(TorchDispatchMode):
+class SoftmaxWatch(TorchDispatchMode):
     """Notes the module in which a softmax or a fused attention runs, by name."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.names = {id(m): f"{type(m).__name__} at {name}" for name, m in model.named_modules() if name}
         self.within: list[str] = []
-        self.found: list[str] = []
+        self.places: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(part in func.name() for part in EXACT):
-            self.found.append(self.within[-1] if self.within else "the model itself")
+            self.places.append(self.within[-1] if self.within else "the model itself")
         return func(*args, **(kwargs or {}))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
+        """Sees every operation of the model for the length of a with block."""
+
         def enter(module: nn.Module, _: Any) -> None:
             self.within.append(self.names.get(id(module), type(module).__name__))
 
@@ -99,7 +102,7 @@ def _check(host: Host, wanted: bool | None) -> None:
         with _hooked(host.model, names, lambda name, output: given.update({name: output})):
             logits = host.forward(host.model, batch)
         with installed(host.model, lambda _: Stand()) as stands:
-            unreplaced = Unreplaced(host.model)
+            unreplaced = SoftmaxWatch(host.model)
             mask = batch.get("attention_mask")
             same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
             with same, unreplaced.watching():
@@ -108,8 +111,8 @@ def _check(host: Host, wanted: bool | None) -> None:
         if wanted is not None and host.causal != wanted:
             what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")
             raise UserError(f"{type(host.model).__name__} {what}, and cgf.models.{which}.load reads such models")
-        if unreplaced.found:
-            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.found[0]}")
+        if unreplaced.places:
+            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.places[0]}")
         if _distance(logits, after) > TOLERANCE:
             raise UserError(
                 "with every softmax replaced by an exact one its logits are others than before (by "
@@ -222,8 +225,8 @@ def _real(output: Tensor, mask: Tensor | None) -> Tensor:
 
 def _distance(own: Tensor, other: Tensor) -> float:
     """The largest difference, of the largest number; infinite where something is no number."""
-    found = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
-    return found if found == found else float("inf")
+    distance = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
+    return distance if distance == distance else float("inf")
 
 
 @contextmanager

@@ -43,6 +43,7 @@ class SwappedAttention(nn.Module):
         self.train(original.training)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """x (B, N, C) to (B, N, C), as timm's Attention does, with the softmax that stands here."""
         B, N, _ = x.shape
         qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
         q, k, v = qkv.unbind(0)
@@ -74,6 +75,7 @@ def _boolean(n: int, like: Tensor, attn_mask: Tensor | None, is_causal: bool) ->
 
 
 def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The model's timm attentions with their names, replaced ones among them."""
     timm = sys.modules.get("timm.layers.attention")  # loaded by whoever made such a model; seconds for all others
     # exactly timm's class: a subclass may compute something else in its forward
     kinds = (SwappedAttention,) if timm is None else (SwappedAttention, timm.Attention)
@@ -81,6 +83,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def installed(model: nn.Module) -> list[Slot]:
+    """What stands at the model's softmaxes, by layer."""
     return [m.softmax for m in model.modules() if isinstance(m, SwappedAttention)]
 
 
@@ -96,10 +99,12 @@ def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
+    """Puts an attention with this softmax in the place of ``module``."""
     _put(model, name, SwappedAttention(module, softmax))  # type: ignore[arg-type]  # one that find gave
 
 
 def restore(model: nn.Module) -> int:
+    """Puts the model's own attentions back; returns how many were replaced."""
     swapped = [(name, m) for name, m in model.named_modules() if isinstance(m, SwappedAttention)]
     for name, module in swapped:
         for child_name, child in module.named_children():  # adapters that were put on while it was swapped

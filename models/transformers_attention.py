@@ -53,6 +53,7 @@ def attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
+    *,
     scaling: float | None = None,
     dropout: float = 0.0,
     is_causal: bool | None = None,
@@ -71,7 +72,7 @@ def attention(
             f"{type(module).__name__} runs the attention '{NAME}' without a softmax: use cgf.models.install"
         )
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
-    _check(module, query, key, attention_mask, causal, sliding_window, more)
+    _check(module, query, key, attention_mask, causal=causal, window=sliding_window, more=more)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:  # grouped queries: every key and value head serves several query heads
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
@@ -87,6 +88,7 @@ def _check(
     query: Tensor,
     key: Tensor,
     mask: Tensor | None,
+    *,
     causal: bool,
     window: int | None,
     more: dict[str, Any],
@@ -151,6 +153,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def installed(model: nn.Module) -> list[Slot]:
+    """What stands at the model's softmaxes, by layer."""
     return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
 
 
@@ -161,18 +164,19 @@ def heads(module: nn.Module) -> int:
 
 def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
-    found = []
+    projections = []
     for module in (m for m in model.modules() if hasattr(m, SLOT)):
         linear = getattr(module, "q_proj", getattr(module, "query", None))
         if not isinstance(linear, nn.Linear):
             raise UserError(
                 f"{type(module).__name__} has no linear layer q_proj or query: its queries cannot be scaled"
             )
-        found.append((linear, slice(0, linear.out_features)))
-    return found
+        projections.append((linear, slice(0, linear.out_features)))
+    return projections
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
+    """Gives an attention its softmax; the model runs it once ``switch_on`` was called."""
     object.__setattr__(module, SLOT, softmax)
 
 
@@ -187,6 +191,7 @@ def switch_on(model: nn.Module) -> None:
 
 
 def restore(model: nn.Module) -> int:
+    """Puts the model's own attention back; returns how many softmaxes stood in it."""
     held = [m for m in model.modules() if hasattr(m, SLOT)]
     for module in held:
         object.__delattr__(module, SLOT)

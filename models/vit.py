@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import timm
-from torch import nn
+from torch import Tensor, nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
+from cgf.hub import fetching
 from cgf.models.host import Host, listed
-from cgf.models.hub import fetching
 from cgf.models.self_check import checked
 
 
@@ -20,6 +20,7 @@ def load(
     name: str,
     timm_name: str,
     num_classes: int,
+    *,
     pretrained: bool = True,
     options: dict[str, Any] | None = None,
     drop_path: float = 0.0,
@@ -45,7 +46,15 @@ def load(
     pretrained_cfg: Any = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
-    return host(model, image_input(model, source["options"]), name, num_classes, own_head, source, class_names)
+    return host(
+        model,
+        image_input(model, source["options"]),
+        name=name,
+        num_classes=num_classes,
+        trained=own_head,
+        source=source,
+        class_names=class_names,
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -78,27 +87,35 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
     )
 
 
+def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """Logits (B, classes) of the model's own head."""
+    return model(batch["pixel_values"])
+
+
 def host(
     model: nn.Module,
     image: ImageInput,
+    *,
     name: str,
     num_classes: int,
     trained: bool,
     source: dict[str, Any],
     class_names: Sequence[str] | None = None,
 ) -> Host:
-    """Raises UserError where a softmax of the model cannot be replaced, see cgf.models.self_check."""
-    return checked(
-        Host(
-            model,
-            name,
-            "vit",
-            lambda m, batch: m(batch["pixel_values"]),
-            Inputs(image=image),
-            num_classes,
-            trained,
-            source,
-            ("attn.qkv", "attn.proj"),
-            class_names=listed(class_names),
-        )
+    """A host of a timm model; trained: whether its head was trained for these classes.
+
+    Raises UserError where a softmax of the model cannot be replaced, see cgf.models.self_check.
+    """
+    made = Host(
+        model=model,
+        name=name,
+        family="vit",
+        forward=forward,
+        inputs=Inputs(image=image),
+        num_classes=num_classes,
+        head_trained=trained,
+        source=source,
+        lora_targets=("attn.qkv", "attn.proj"),
+        class_names=listed(class_names),
     )
+    return checked(made)

@@ -38,11 +38,11 @@ def from_range(cfg: DictConfig, planner: Planner) -> None:
 
 def from_checkpoint(cfg: DictConfig, planner: Planner) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
-    from cgf.evaluate.plan_checkpoint import Calibrating, plan_checkpoint
+    from cgf.evaluate.plan_checkpoint import CalibrationRequest, plan_checkpoint
     from cgf.report.front import show, show_layers
     from cgf.results import run_info, write_json
 
-    calibrating = Calibrating(cfg.split, cfg.samples, cfg.whole, cfg.batch_size, cfg.seed, cfg.padding)
+    calibrating = CalibrationRequest(cfg.split, cfg.samples, cfg.whole, cfg.batch_size, cfg.seed, cfg.padding)
     sizes = {key: cfg[key] for key in ("tolerance", "rows", "columns")}
     planned, opened = plan_checkpoint(cfg.ckpt, planner, calibrating, task_maker(cfg.data.root), **sizes)
     if planned.pareto is not None:

@@ -56,10 +56,10 @@ def test_the_commands_run_without_the_repository(wheel, tmp_path):
         )  # fmt: skip
 
     where = subprocess.run(
-        [sys.executable, "-c", "import cgf, cgf.models.vit as v; print(cgf.__file__, v.__file__)"],
+        [sys.executable, "-c", "import cgf, cgf.models as m; print(cgf.__file__, m.__file__)"],
         cwd=tmp_path, env=environment, capture_output=True, text=True,
     )  # fmt: skip
-    assert where.stdout.split() == [str(package / "cgf/__init__.py"), str(package / "cgf/models/vit.py")]
+    assert where.stdout.split() == [str(package / "cgf/__init__.py"), str(package / "cgf/models/__init__.py")]
     small = ["train.max_steps=2", "train.batch_size=8", "task.limit={train: 16, val: 8, test: 8}"]
     trained = cgf("train", *small, "run=one")
     assert trained.returncode == 0, trained.stderr

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from cgf.bench.peak_memory import added_mib
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.softmax.base import Softmax
 
 
@@ -42,7 +42,7 @@ def steps(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = make(**shape).to(device).train()
     if softmax is not None:
-        install(model, softmax)
+        install_copies(model, softmax)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     ids = torch.randint(1, 1000, (batch, shape["tokens"]), device=device)
     labels = torch.randint(0, 16, (batch,), device=device)

@@ -1,14 +1,15 @@
 """Datasets from the Hugging Face hub, with its many failures turned into one sentence."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from __future__ import annotations
+
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.hub import GATED, ask, offline
 
-CONNECT_S = 5.0
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
 PARQUET_BRANCH = "refs/convert/parquet"
 
@@ -29,27 +30,21 @@ def load_hub(task: str, hub: str, config: str | None, splits: list[str], revisio
     """
     import datasets
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError
 
-    reach: Exception | None = None
     try:
-        info = HfApi().dataset_info(hub, revision=revision, timeout=CONNECT_S)
-        scripted = f"{hub.split('/')[-1]}.py" in {file.rfilename for file in info.siblings or []}
-        revision = PARQUET_BRANCH if scripted and revision is None else info.sha
+        info, unreachable = ask(partial(HfApi().dataset_info, hub, revision=revision))
+        if info is not None:
+            scripted = f"{hub.split('/')[-1]}.py" in {file.rfilename for file in info.siblings or []}
+            revision = PARQUET_BRANCH if scripted and revision is None else info.sha
     except HfHubHTTPError as error:
         raise _refused(task, hub, error) from error
-    except OfflineModeIsEnabled as error:
-        reach = error
-    except Exception as error:
-        # The HTTP client's classes differ from one hub version to the next; all mean: no answer.
-        reach = error
-
     try:
-        # One quick question went out above, since `datasets` itself would retry for half a minute a file.
-        with _offline(reach is not None):
+        # `datasets` itself would retry for half a minute a file
+        with offline(datasets.config, unreachable is not None):
             data = datasets.load_dataset(hub, config, revision=revision)
     except Exception as error:
-        raise _refused(task, hub, reach or error) from error
+        raise _refused(task, hub, unreachable or error) from error
     missing = [split for split in splits if split not in data]
     if missing:
         raise UserError(
@@ -84,22 +79,8 @@ def _refused(task: str, hub: str, error: Exception) -> UserError:
     return UserError(
         f"task {task} needs the hub dataset {hub}, and loading it failed "
         f"({type(error).__name__}: {first[0] if first else 'no message'}); either set data.root "
-        "or CGF_DATA_ROOT to a local folder with the data, or restore access to the hub (for a gated "
-        "dataset: ask for access on its page, then run `hf auth login`)"
+        f"or CGF_DATA_ROOT to a local folder with the data, or restore access to the hub (for a gated dataset: {GATED})"
     )
-
-
-@contextmanager
-def _offline(wanted: bool) -> Iterator[None]:
-    """The switch of HF_HUB_OFFLINE=1, which `datasets` reads only once, at import."""
-    import datasets
-
-    before = datasets.config.HF_HUB_OFFLINE
-    datasets.config.HF_HUB_OFFLINE = before or wanted
-    try:
-        yield
-    finally:
-        datasets.config.HF_HUB_OFFLINE = before
 
 
 def _commit(data: Any, revision: str | None) -> str:

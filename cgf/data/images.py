@@ -37,8 +37,8 @@ class Folder:
     def names(self, top: str) -> list[str]:
         """Names of the image files in `top/<class>/`, sorted."""
         folders = sorted(path for path in (self.path / top).glob("*") if path.is_dir())
-        found = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
-        return sorted(name for name in found if PurePosixPath(name).suffix.lower() in SUFFIXES)
+        names = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+        return sorted(name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES)
 
     def classes(self, top: str) -> list[str]:
         """The class folders of `top`, sorted; an empty list where there is no such folder."""
@@ -72,20 +72,25 @@ class Archive(Folder):
             raise UserError(f"{path} needs to be a zip archive, and reading it failed: {error}") from error
 
     def names(self, top: str) -> list[str]:
+        """See Folder."""
         paths = [PurePosixPath(name) for name in self.content]
         inside = [path for path in paths if len(path.parts) == 3 and path.parts[0] == top]
         return sorted(str(path) for path in inside if path.suffix.lower() in SUFFIXES)
 
     def classes(self, top: str) -> list[str]:
+        """See Folder."""
         return sorted({name.split("/")[1] for name in self.names(top)})
 
     def places(self, top: str) -> set[Path]:
+        """See Folder."""
         return {Path(os.path.normpath(top))}
 
     def read(self, name: str) -> bytes:
+        """See Folder."""
         return self.content[name]
 
     def revision(self, top: str) -> str:
+        """sha256 of the archive."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
 from cgf.data.task import check_share, inside, three_parts
-from cgf.data.vision import VisionTask
+from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 
 
@@ -41,6 +41,7 @@ class LabelledArchiveTask(VisionTask):
 
     @cached_property
     def class_names(self) -> list[str]:
+        """See Task."""
         names: dict[int, str] = {}
         for row in self._rows:
             label = self._number(row)
@@ -57,12 +58,15 @@ class LabelledArchiveTask(VisionTask):
         return [names[label] for label in range(len(names))]
 
     def augmentation(self) -> Augment | None:
+        """See VisionTask."""
         return AUGMENTS[self.augment] if self.augment else None
 
     def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
         return self._images, self._parts[split]
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         return {
             f"{self.name}/{name}": hashlib.sha256(self._path(name).read_bytes()).hexdigest()
             for name in (self.archive, self.table)

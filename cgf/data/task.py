@@ -11,14 +11,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from torch.utils.data import Dataset
+from torch import Tensor
 
 from cgf.errors import UserError
 
+Item = dict[str, Any]
+Collate = Callable[[Sequence[Item]], dict[str, Tensor]]  # items of a dataset, to one batch
 SPLITS = ("train", "val", "test")
 ROOT_VARIABLE = "CGF_DATA_ROOT"
+
+
+class Items(Protocol):
+    """A dataset of a task, or a part of one. Texts have ``lengths`` too: the tokens of each."""
+
+    def __len__(self) -> int:
+        """How many items there are."""
+
+    def __getitem__(self, index: int, /) -> Item:
+        """One item, as the task's ``collate`` takes it."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +91,14 @@ class Task(ABC):
         return len(self.class_names)
 
     @abstractmethod
-    def dataset(self, split: str, inputs: Inputs) -> Dataset:
+    def dataset(self, split: str, inputs: Inputs) -> Items:
         """The items of 'train', 'val' or 'test', with `__len__`, `__getitem__(i) -> dict`, `set_epoch`.
 
         Raises UserError for an unknown split, inputs of the wrong kind, and data that cannot be used.
         """
 
     @abstractmethod
-    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+    def collate(self, inputs: Inputs) -> Collate:
         """A function from a list of items to one batch (a dict of tensors); it can be pickled."""
 
     @abstractmethod

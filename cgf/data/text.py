@@ -40,12 +40,14 @@ class IntentsTask(TextTask):
             raise UserError(f"task.variant needs to be one of {', '.join(self.VARIANTS)}, and it is {self.variant!r}")
 
     def read_local(self, root: Path) -> Source:
+        """See TextTask."""
         name = f"{self.name}/data_{self.variant}.json"
         path = find_file(root, name, self.name)
         rows = read_intents(path, self.oos_name)
         return Source(rows, {split: f"{path} ({split})" for split in rows}, {f"{self.name}/{path.name}": sha256(path)})
 
     def read_hub(self) -> Source:
+        """See TextTask."""
         if self.variant == "full" and self.oos:
             raise UserError(
                 "task.oos=true needs task.variant=oos_plus, small or imbalanced from the hub, and it is "
@@ -56,9 +58,11 @@ class IntentsTask(TextTask):
         return super().read_hub()
 
     def in_scope(self, label: str) -> bool:
+        """See TextTask."""
         return self.oos or label != self.oos_name
 
     def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        """See TextTask."""
         names = sorted({label for _, label in train} - {self.oos_name}) + ([self.oos_name] if self.oos else [])
         return {name: name for name in names}
 
@@ -86,6 +90,7 @@ class TableTask(TextTask):
             inside(self.name, "class_file", self.class_file)
 
     def read_local(self, root: Path) -> Source:
+        """See TextTask."""
         paths = {split: find_file(root, f"{self.name}/{file}", self.name) for split, file in self.files.items()}
         for split, path in paths.items():
             other = next(s for s in paths if paths[s].samefile(path))  # a link to a file is that file
@@ -99,6 +104,7 @@ class TableTask(TextTask):
         return Source(rows, {split: str(path) for split, path in paths.items()}, revision)
 
     def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        """See TextTask."""
         if self.classes:
             return {str(raw): str(name) for raw, name in self.classes.items()}
         names = self._class_file() or {label for _, label in train}

@@ -5,7 +5,7 @@ labels, the same validation part and the same limit. Test rows take no part in a
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from cgf.data.files import Row
 from cgf.data.hub import hub_rows, load_hub
 from cgf.data.sentences import whole_of
-from cgf.data.task import SPLITS, Inputs, Task, check_apart, check_share, choose
+from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import tokenized
 from cgf.errors import UserError
@@ -76,6 +76,7 @@ class TextTask(Task):
 
     @property
     def class_names(self) -> list[str]:
+        """See Task."""
         return list(dict.fromkeys(self._names.values()))
 
     def dataset(self, split: str, inputs: Inputs) -> TextDataset:
@@ -90,7 +91,7 @@ class TextTask(Task):
         ids = tokenized([texts[i] for i in keep], tokenizer, self.max_length, self.cache)
         return TextDataset(ids, [labels[i] for i in keep])
 
-    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+    def collate(self, inputs: Inputs) -> Collate:
         """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""
         pad = self._tokenizer(inputs).pad_token_id
         if pad is None:
@@ -101,6 +102,7 @@ class TextTask(Task):
         return partial(collate_text, pad_id=int(pad))
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         return dict(self._source.revision)
 
     def read_hub(self) -> Source:

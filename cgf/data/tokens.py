@@ -25,11 +25,11 @@ def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str 
     if cache is None or key is None:
         return _encode(texts, tokenizer, max_length)
     path = Path(cache).expanduser() / f"{key}.npz"
-    found = _read(path, len(texts))
-    if found is None:
-        found = _encode(texts, tokenizer, max_length)
-        _write(path, found)
-    return found
+    ids = _read(path, len(texts))
+    if ids is None:
+        ids = _encode(texts, tokenizer, max_length)
+        _write(path, ids)
+    return ids
 
 
 def _encode(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:

@@ -1,17 +1,16 @@
 """Image classification: scikit-learn's digits, and folders of images (plain, zipped, or on the hub)."""
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from cgf.data.hub import HubData, check_columns, load_hub
-from cgf.data.image_items import ImageDataset, Images, collate_images
+from cgf.data.image_items import Images
 from cgf.data.images import (
     AUGMENTS,
     Archive,
@@ -23,52 +22,9 @@ from cgf.data.images import (
     check_places,
     small_affine,
 )
-from cgf.data.task import ImageInput, Inputs, Task, check_apart, check_share, choose, inside, three_parts
+from cgf.data.task import check_apart, check_share, choose, inside, three_parts
+from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
-
-
-class VisionTask(Task):
-    """An image task; the subclasses say where images come from."""
-
-    kind: ClassVar[str] = "vision"
-    # Whether evaluation may cut the border off (`ImageInput.crop_pct`).
-    crops: ClassVar[bool] = True
-
-    @abstractmethod
-    def read(self, split: str) -> tuple[Images, list[int]]:
-        """The images a split is part of, and the indices of its own."""
-
-    @abstractmethod
-    def augmentation(self) -> Augment | None:
-        """What training images go through, or None."""
-
-    def dataset(self, split: str, inputs: Inputs) -> ImageDataset:
-        """Items {'pixel_values': (C, H, W) float32, 'label': int}; only 'train' is augmented.
-
-        UserError without an image input, for an unknown split, and for data that cannot be used.
-        """
-        self.check_split(split)
-        want = self._image(inputs)
-        source, own = self.read(split)
-        if not own:
-            raise UserError(f"task {self.name} needs images in {split}, and there are none")
-        keep = self.limited(split, [source.keys[i] for i in own], [source.labels[i] for i in own])
-        augment = self.augmentation() if split == "train" else None
-        return ImageDataset(source, [own[i] for i in keep], want, augment, self.seed, self.crops)
-
-    def collate(self, inputs: Inputs) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
-        """See `collate_images`. UserError without an image input."""
-        self._image(inputs)
-        return collate_images
-
-    def _image(self, inputs: Inputs) -> ImageInput:
-        if inputs.image is None:
-            raise UserError(f"task {self.name} is vision and needs a model that takes images, and this one does not")
-        if inputs.image.size[0] not in (1, 3):
-            raise UserError(
-                f"task {self.name} needs a model of 1 or 3 channels, and this one has {inputs.image.size[0]}"
-            )
-        return inputs.image
 
 
 @dataclass(kw_only=True)
@@ -84,15 +40,19 @@ class DigitsTask(VisionTask):
 
     @property
     def class_names(self) -> list[str]:
+        """See Task."""
         return [str(digit) for digit in range(10)]
 
     def augmentation(self) -> Augment | None:
+        """See VisionTask."""
         return small_affine if self.augment else None
 
     def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
         return self._digits, self._parts[split]
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         pixels = self._digits.images.numpy().tobytes() + bytes(self._digits.labels)
         return {"sklearn.datasets.load_digits": hashlib.sha256(pixels).hexdigest()}
 
@@ -145,6 +105,7 @@ class ImageFolderTask(VisionTask):
 
     @cached_property
     def class_names(self) -> list[str]:
+        """See Task."""
         if self._local is None:
             feature = self._hub.splits[self.hub_splits["train"]].features.get(self.hub_label)
             names = list(getattr(feature, "names", None) or [])
@@ -157,9 +118,11 @@ class ImageFolderTask(VisionTask):
         return names
 
     def augmentation(self) -> Augment | None:
+        """See VisionTask."""
         return AUGMENTS[self.augment] if self.augment else None
 
     def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
         if split in self._parts_of:
             images = self._load(split)
             return images, list(range(len(images.keys)))
@@ -168,6 +131,7 @@ class ImageFolderTask(VisionTask):
         return images, [i for i in range(len(images.keys)) if (i in val) == (split == "val")]
 
     def revision(self) -> dict[str, str]:
+        """See Task."""
         if self._local is None:
             return {str(self.hub): self._hub.commit}
         if self.archive:
@@ -213,16 +177,16 @@ class ImageFolderTask(VisionTask):
         assert self._local is not None
         names: list[str] = []
         for folder in self.folders.values():
-            found = self._local.classes(folder)
-            if not found:
+            there = self._local.classes(folder)
+            if not there:
                 raise UserError(f"task {self.name} needs class folders in {self._where}/{folder}, and there are none")
-            if names and found != names:
-                odd = sorted(set(found) ^ set(names))
+            if names and there != names:
+                odd = sorted(set(there) ^ set(names))
                 raise UserError(
                     f"task {self.name} needs the same classes in every folder of {self._where}, and "
                     f"{folder} differs in {len(odd)}, {odd[0]} for one"
                 )
-            names = found
+            names = there
         return names
 
     @cached_property

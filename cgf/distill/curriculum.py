@@ -60,15 +60,18 @@ class LayerStage(Around):
 
     @property
     def exact(self) -> bool:
+        """Whether exact softmax stands here in this pass."""
         return self.training and self._waits()
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """Exact softmax's scores while the layer waits, else the replacement's."""
         if not self.exact:
             return super().scores(query, key, scaling)
         self._own[:] = [super().scores(query, key, scaling)] if self.softmax.observers else []
         return Softmax.scores(self._exact, query, key, scaling)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Exact softmax's weights while the layer waits, else the replacement's."""
         if not self.exact:
             return super().weights(scores, valid)
         if self.softmax.observers:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cgf.errors import UserError
 from cgf.results import append_line, read_lines
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 @dataclass
 class Journal:
     """Rows of scalars of the run in ``folder``, from the main process alone."""
 
-    accelerator: Any
+    accelerator: Accelerator
     folder: Path
     tracker: dict[str, Any] = field(default_factory=dict)
 
     @property
     def wandb(self) -> bool:
+        """Whether wandb is asked for."""
         return self.tracker.get("name") == "wandb"
 
     def start(self, config: dict[str, Any]) -> None:
@@ -41,6 +45,7 @@ class Journal:
             ) from None
 
     def write(self, row: dict[str, Any]) -> None:
+        """Appends a row, which has its 'step', in the main process."""
         if not self.accelerator.is_main_process:
             return
         append_line(self.folder / "metrics.jsonl", row)

@@ -36,6 +36,7 @@ class Matching:
 
     @property
     def on(self) -> bool:
+        """Whether anything is matched."""
         return bool(self.hidden or self.attention)
 
     def watch(
@@ -112,6 +113,7 @@ class WeightsTap(Around):
         self.kept = kept
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The inner slot's weights (B, H, Q, K), which are kept."""
         self.kept.append(super().weights(scores, valid))
         return self.kept[-1]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -13,11 +13,13 @@ from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.data_loader import prepare_data_loader
 from accelerate.state import AcceleratorState
 from accelerate.utils import parse_flag_from_env
-from torch import distributed
-from torch.utils.data import DataLoader
+from torch import Tensor, distributed
+from torch.utils.data import DataLoader, Dataset
 
+from cgf.data.task import Collate, Item, Items
 from cgf.errors import UserError
 
+T = TypeVar("T")
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")  # where launchers tell their number
 WORKS = "torchrun --nproc_per_node N train.py starts N processes that train together, on CPU too"
 
@@ -107,25 +109,39 @@ class Processes:
         own = batch[self.rank :: self.count]
         return own or batch[:1], len(own) / len(batch)
 
-    def loader(self, loader: DataLoader) -> Any:
-        """The loader with its batches on this process's device; they are its own already."""
-        device = self.accelerator.device
-        return prepare_data_loader(loader, device, num_processes=1, process_index=0, put_on_device=True)
+    def batches(
+        self, dataset: Items, whole: list[list[int]], collate: Collate, *, workers: int, epoch: int
+    ) -> Iterator[tuple[dict[str, Tensor], float]]:
+        """(this process's part of each batch of indices in ``whole``, on its device, what share of it that is).
+
+        workers: processes that load the items; epoch: which one it is, for the data set's set_epoch.
+        """
+        own, shares = zip(*(self.share(batch) for batch in whole), strict=True)
+        # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
+        # would see other dropout masks than an unbroken one
+        items = cast("Dataset[Item]", dataset)
+        loader = DataLoader(
+            items, batch_sampler=list(own), collate_fn=collate, num_workers=workers, generator=torch.Generator()
+        )
+        device = self.accelerator.device  # the batches are this process's own already
+        prepared = prepare_data_loader(loader, device, num_processes=1, process_index=0, put_on_device=True)
+        prepared.iteration = epoch  # accelerate hands this to set_epoch as it starts
+        yield from zip(prepared, shares, strict=True)
 
     def reseed(self, step: int) -> None:
         """Dropout of a step, another in each process, the same again in a resumed run; one process draws on."""
         if self.count > 1:
             torch.manual_seed(int(np.random.SeedSequence([self.seed, step, self.rank]).generate_state(1)[0]))
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: T) -> list[T]:
         """The values of all processes, in their order, to each of them; what passes holds no tensor of a device."""
         if self.count == 1:
             return [value]
-        found: list[Any] = [None] * self.count
-        distributed.all_gather_object(found, value)
-        return found
+        values: list[T] = [value] * self.count
+        distributed.all_gather_object(values, value)
+        return values
 
-    def alone(self, act: Callable[[], Any]) -> None:
+    def alone(self, act: Callable[[], object]) -> None:
         """``act`` in the main process; the others wait for its end."""
         self.accelerator.wait_for_everyone()
         if self.main:

@@ -68,14 +68,14 @@ class RangeControl:
     def _observe(self, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not softmax.training:
             return
-        found = {}
+        terms = {}
         if self.range.weight:
-            found["range_penalty"] = self.range.term(y, valid, bound)
+            terms["range_penalty"] = self.range.term(y, valid, bound)
         if self.rows.weight:
-            found["row_sum_penalty"] = self.rows.term(y, weights, valid)
+            terms["row_sum_penalty"] = self.rows.term(y, weights, valid)
         if softmax.again:  # a second computation must do what the first did, and is taken already
             return
-        for name, term in found.items():
+        for name, term in terms.items():
             self._terms.setdefault(name, []).append(term)
         if self.measuring:
             self._measure(bound, y.detach(), row_sums(weights.detach(), valid), valid)
@@ -149,9 +149,9 @@ def _summary(layers: list[list[float]]) -> dict[str, float]:
 def together(reports: Sequence[Mapping[str, float]], shares: Sequence[float]) -> dict[str, float]:
     """One report of several shares of a batch: extremes over all, everything else averaged by the shares."""
     extreme = {"min": min, "max": max}
-    found = {}
+    whole = {}
     for name in reports[0]:
         values = [report[name] for report in reports]
         how = extreme.get(name.rpartition("_")[2])
-        found[name] = how(values) if how else sum(s * v for s, v in zip(shares, values, strict=True))
-    return found
+        whole[name] = how(values) if how else sum(s * v for s, v in zip(shares, values, strict=True))
+    return whole

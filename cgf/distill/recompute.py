@@ -23,7 +23,7 @@ def save_memory(host: Host, softmaxes: Sequence[Softmax]) -> None:
     """
     from torch.utils.checkpoint import checkpoint
 
-    options = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), Recomputing(softmaxes))}
+    options = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), Recomputation(softmaxes))}
     blocks = getattr(host.model, "blocks", None)
     if hasattr(host.model, "activation_checkpointing_enable"):
         host.model.activation_checkpointing_enable(activation_checkpointing_kwargs=options)  # type: ignore[operator]
@@ -46,7 +46,7 @@ def _twice(block: Any, forward: Callable[..., Any], again: Callable[..., Any]) -
     return run
 
 
-class Recomputing:
+class Recomputation:
     """A second computation of a layer: while it lasts the softmaxes know it."""
 
     def __init__(self, softmaxes: Sequence[Softmax]) -> None:

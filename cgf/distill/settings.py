@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from cgf.data.task import Items
 from cgf.errors import UserError
 
 SCHEDULES = ("linear", "cosine", "constant")
@@ -64,6 +64,7 @@ class Settings:
                 raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")
 
     def mixed_precision(self) -> str:
+        """precision as accelerate names it; auto: bf16 on a GPU that has it, else float32 ('no')."""
         if self.precision != "auto":
             return self.precision
         return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
@@ -79,7 +80,7 @@ class Settings:
         return self.lr * (left if self.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left)))
 
 
-def epoch_batches(dataset: Any, size: int, seed: int, epoch: int, pool: int | None = 50) -> list[list[int]]:
+def epoch_batches(dataset: Items, size: int, seed: int, epoch: int, pool: int | None = 50) -> list[list[int]]:
     """Shuffled batches of an epoch, each sample once: the same for the same seed and epoch, so a run can be resumed.
 
     Data sets with ``lengths`` (texts) are sorted by length within pools of ``pool`` shuffled batches, then the

@@ -10,16 +10,18 @@ import numpy as np
 import torch
 
 from cgf.checkpoint import Checkpoint, TrainingState, read
+from cgf.data.task import Task
 from cgf.distill.run_folder import RunFolder
 from cgf.distill.tune import tune
 from cgf.errors import UserError
 from cgf.models.host import Host, check_classes, listed
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.base import Softmax
 
 
 def seed_everything(seed: int) -> None:
+    """Seeds the global generators of Python, numpy and torch."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global state)
     torch.manual_seed(seed)
@@ -28,11 +30,12 @@ def seed_everything(seed: int) -> None:
 def start(
     make_host: Callable[[], Host],
     ckpt: str | None,
-    task: Any,
+    task: Task,
     softmax: Softmax,
+    *,
     tuning: dict[str, Any],
     run: RunFolder,
-    prepare: Callable[[Host], Any] | None = None,
+    prepare: Callable[[Host], object] | None = None,
 ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 
@@ -44,7 +47,7 @@ def start(
         host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
         host = student(make_host, ckpt, task)
-        softmaxes = install(host.model, softmax)
+        softmaxes = install_copies(host.model, softmax)
         if ckpt is not None:
             take_over_constants(softmaxes, read(ckpt))
         if prepare is not None:
@@ -67,7 +70,7 @@ def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> Non
             softmax.load_tensors(kept)
 
 
-def student(make_host: Callable[[], Host], ckpt: str | None, task: Any) -> Host:
+def student(make_host: Callable[[], Host], ckpt: str | None, task: Task) -> Host:
     """The host to train, by its own weights or a checkpoint's."""
     if ckpt is None:
         return make_host()

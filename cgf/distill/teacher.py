@@ -14,7 +14,7 @@ from cgf.data.task import ImageInput
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.models.host import Host, check_classes
-from cgf.models.install import install, installed_softmaxes
+from cgf.models.install import install_copies, installed_softmaxes
 from cgf.models.load import from_checkpoint
 from cgf.named import plain
 from cgf.softmax.exact import Exact
@@ -64,7 +64,7 @@ def softmaxes_of(teacher: Host | None) -> Sequence[Slot]:
     """The teacher's softmaxes, by layer; a model without any gets exact ones, which compute the same."""
     if teacher is None:
         return []
-    return installed_softmaxes(teacher.model) or install(teacher.model, Exact())
+    return installed_softmaxes(teacher.model) or install_copies(teacher.model, Exact())
 
 
 def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,59 +15,64 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from cgf.cache import keep
+from cgf.data.task import Collate, Item, Items
+from cgf.data.text_items import TextDataset
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_by_length, evaluate
+from cgf.models.host import Host
 from cgf.softmax.base import Softmax
 
 BATCH = 64
-Collate = Callable[[Sequence[Any]], dict[str, Tensor]]
 
 
 @dataclass
 class WithTeacherLogits(Dataset):
     """Texts with the teacher's logits (N, classes) beside: a batch has them as 'teacher' (B, classes)."""
 
-    samples: Any
+    samples: TextDataset
     logits: Tensor
 
     @property
     def lengths(self) -> list[int]:
+        """Tokens of each text."""
         return self.samples.lengths
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Item:
         return {**self.samples[index], "teacher": self.logits[index]}
 
     def set_epoch(self, epoch: int) -> None:
+        """Tells the texts which epoch it is."""
         self.samples.set_epoch(epoch)
 
     @staticmethod
     def collate(collate: Collate) -> Collate:
+        """``collate`` of the texts, with the teacher's logits (B, classes) as 'teacher' where they have them."""
         return functools.partial(_collate, collate)
 
 
-def _collate(collate: Collate, items: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+def _collate(collate: Collate, items: Sequence[Item]) -> dict[str, Tensor]:
     told = [item["teacher"] for item in items if "teacher" in item]  # validation has none
     return {**collate(items), **({"teacher": torch.stack(told)} if told else {})}
 
 
 def taught(
-    samples: Any,
-    teacher: Any,
+    samples: Items,
+    teacher: Host,
     softmaxes: Sequence[Softmax],
     collate: Collate,
     cache: str,
     say: Callable[[str], None] = print,
 ) -> WithTeacherLogits:
-    """The samples with the logits of ``teacher`` (cgf.models.host.Host, its softmaxes beside) in evaluation mode.
+    """The samples with the logits of ``teacher`` in evaluation mode; softmaxes: those in its place.
 
     cache: folder with one file a teacher and list of texts, which several runs may share: a file appears whole, and a
     damaged one is made anew. UserError for samples that change from epoch to epoch (augmented images), and where the
     folder cannot be written.
     """
-    if not hasattr(samples, "input_ids"):
+    if not isinstance(samples, TextDataset):
         raise UserError(
             "distill.cache needs texts, whose teacher's logits stay the same, and these samples are images "
             "that augmentation changes: distill.cache=null"
@@ -79,13 +83,13 @@ def taught(
         say(f"the teacher's logits of {len(samples)} training samples, once for all: {path}")
         teacher.model.to("cuda" if torch.cuda.is_available() else "cpu")
         with torch.no_grad():
-            found = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
-        logits = found.logits.clone()  # made in inference mode
+            outcome = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
+        logits = outcome.logits.clone()  # made in inference mode
         keep(path, functools.partial(np.save, arr=logits.numpy(), allow_pickle=False), "distill.cache")
     return WithTeacherLogits(samples, logits)
 
 
-def _key(samples: Any, teacher: Any, softmaxes: Sequence[Softmax]) -> str:
+def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> str:
     """Of all that the logits depend on."""
     digest = hashlib.sha256()
     for owner, tensors in [
@@ -102,8 +106,8 @@ def _key(samples: Any, teacher: Any, softmaxes: Sequence[Softmax]) -> str:
 
 def _read(path: Path, count: int) -> Tensor | None:
     try:
-        found = np.load(path, allow_pickle=False)
+        kept = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    fits = found.ndim == 2 and len(found) == count and found.dtype == np.float32 and np.isfinite(found).all()
-    return torch.from_numpy(found) if fits else None
+    fits = kept.ndim == 2 and len(kept) == count and kept.dtype == np.float32 and np.isfinite(kept).all()
+    return torch.from_numpy(kept) if fits else None

@@ -10,7 +10,6 @@ paper's; off unless configured.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cgf.data.task import Collate, Items, Task
 from cgf.distill.processes import say
 from cgf.errors import UserError
 from cgf.models.host import Host
@@ -28,9 +28,7 @@ from cgf.softmax.slot import Around
 FACTORS = (1.0, *(2.0 ** (k / 4) for k in range(4, -21, -1) if k))  # 2 to 1/32; 1 first: of equals it is taken
 
 
-def temper(
-    host: Host, dataset: Any, collate: Callable[[Sequence[Any]], dict[str, Tensor]], samples: int, seed: int = 0
-) -> list[list[float]]:
+def temper(host: Host, dataset: Items, collate: Collate, samples: int, seed: int = 0) -> list[list[float]]:
     """Scales the queries of every head for the softmaxes in place; returns the factors by layer and head.
 
     So many samples, drawn by seed, go through the host once, in one batch; every layer sees those before it scaled
@@ -57,10 +55,10 @@ def temper(
     return [slot.factors for slot in slots]
 
 
-def tempered(task: Any, samples: int, seed: int, host: Host) -> None:
+def tempered(task: Task, samples: int, seed: int, host: Host) -> None:
     """``temper`` on the training samples of a task, told in one line."""
-    found = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
-    factors = sorted(factor for layer in found for factor in layer)
+    layers = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
+    factors = sorted(factor for layer in layers for factor in layer)
     say(f"queries scaled by {factors[0]:.2g} to {factors[-1]:.2g}, half of the heads by {median(factors):.2g} or less")
 
 
@@ -111,8 +109,8 @@ class FactorSearch(Around):
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Weights (B, H, Q, K) of scores times each head's factor."""
-        found = [distance(self._weights(factor * scores, valid), scores, valid) for factor in FACTORS]
-        best = torch.stack(found).argmin(0)  # (H,)
+        distances = [distance(self._weights(factor * scores, valid), scores, valid) for factor in FACTORS]
+        best = torch.stack(distances).argmin(0)  # (H,)
         self.factors = [FACTORS[i] for i in best.tolist()]
         return self._weights(scores * scores.new_tensor(self.factors)[:, None, None], valid)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -13,48 +12,31 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
-from cgf.checkpoint import TrainingState, complete_checkpoints
-from cgf.distill.classifier import Classifier
+from cgf.checkpoint import TrainingState
+from cgf.data.task import Collate, Items
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
-from cgf.distill.optimizer import adamw, clip, set_rate
-from cgf.distill.pieces import pieces
 from cgf.distill.processes import Processes
+from cgf.distill.progress import Progress, prune, write_best
 from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
-from cgf.errors import UserError
+from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_rate
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
+from cgf.models.host import Host
 from cgf.models.install import install
 from cgf.named import arguments
-from cgf.results import write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
-
-
-@dataclass
-class Progress:
-    """Where a run is; everything here goes into a checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0  # batches of the epoch that are done
-    best: float = -1.0
-    best_step: int = 0
-    since_best: int = 0
-    seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
-    finished: bool = False
 
 
 @dataclass
 class Trainer:
     """Trains a host model.
 
-    host, teacher   objects with model, rows, forward(model, batch) -> logits (cgf.models.host.Host); no teacher where
-                    batches of train_set bring its logits (cgf.distill.teacher_logits)
+    teacher         None for fine-tuning, and where batches of train_set bring its logits (cgf.distill.teacher_logits)
     softmaxes       what is installed in the host, by layer; teachers: in the teacher, where matching needs it
     save            (folder, progress of the run, TrainingState) -> writes a complete checkpoint
     folder          of the run: metrics.jsonl, ckpt-<step>/, best.json; the main process alone writes there
@@ -64,18 +46,18 @@ class Trainer:
     batch within the model (worst rows, BPMax) sees a process's share of it, as it does of ``train.accumulate``.
     """
 
-    host: Any
+    host: Host
     softmaxes: list[Softmax]
-    train_set: Any
-    val_set: Any
-    collate: Callable[[list[Any]], dict[str, Tensor]]
+    train_set: Items
+    val_set: Items
+    collate: Collate
     settings: Settings
     loss: DistillationLoss
     penalty: RangeControl
     folder: Path
     seed: int
-    save: Callable[[Path, dict[str, Any], TrainingState], Any]
-    teacher: Any = None
+    save: Callable[[Path, dict[str, Any], TrainingState], object]
+    teacher: Host | None = None
     teachers: Sequence[Slot] = field(default_factory=list)
     matching: Matching = field(default_factory=Matching)
     tracker: dict[str, Any] = field(default_factory=dict)
@@ -107,7 +89,7 @@ class Trainer:
         if self.teacher is not None:
             self.teacher.model.to(self.accelerator.device).eval().requires_grad_(False)
         # taps go around stages: what is matched are the weights that the model goes on with
-        self.matching.watch(self.host.model, slots, getattr(self.teacher, "model", None), self.teachers)
+        self.matching.watch(self.host.model, slots, None if self.teacher is None else self.teacher.model, self.teachers)
         self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
         total = self.batches_per_epoch * self.settings.epochs
         self.total_steps = min(total, self.settings.max_steps or total)
@@ -140,22 +122,9 @@ class Trainer:
 
     def _batches(self) -> Iterator[tuple[dict[str, Tensor], float]]:
         """What is left of the epoch: this process's part of each batch, and what share of it that is."""
-        p = self.progress
-        s = self.settings
+        p, s = self.progress, self.settings
         whole = epoch_batches(self.train_set, s.batch_size, self.seed, p.epoch, s.length_pool)[p.position :]
-        batches, shares = zip(*(self.processes.share(b) for b in whole), strict=True)
-        # a generator of its own: the loader would otherwise draw from the global one, and a resumed run
-        # would see other dropout masks than an unbroken one
-        loader = DataLoader(
-            self.train_set,
-            batch_sampler=list(batches),
-            collate_fn=self.collate,
-            num_workers=s.workers,
-            generator=torch.Generator(),
-        )
-        prepared = self.processes.loader(loader)
-        prepared.iteration = p.epoch  # accelerate hands this to the data set's set_epoch as it starts
-        yield from zip(prepared, shares, strict=True)
+        return self.processes.batches(self.train_set, whole, self.collate, workers=s.workers, epoch=p.epoch)
 
     def _step(self, batch: dict[str, Tensor], share: float) -> tuple[float, float | None]:
         """A step on this process's ``share`` of a batch; returns loss and penalty of the whole batch."""
@@ -175,11 +144,7 @@ class Trainer:
             extra = extra if more is None else (extra or 0.0) + part * more
         loss, extra = self._together(share, loss, extra)
         whole = loss + (extra or 0.0)
-        if not math.isfinite(whole):
-            raise UserError(
-                f"the loss is {whole:g} at step {p.step + 1}: lower train.lr (now {self.settings.lr:g}) or "
-                "take a softmax that stays bounded; the last complete checkpoint is untouched"
-            )
+        check_finite(f"the loss is {whole:g} at step {p.step + 1}", whole, self.settings.lr)
         if self.settings.grad_norm:
             constants = self.accelerator.unwrap_model(self.classifier).constants
             clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
@@ -207,10 +172,10 @@ class Trainer:
     def _together(self, share: float, loss: float, extra: float | None) -> tuple[float, float | None]:
         """Loss and penalty of all processes' shares; what the pass showed and measured is put together likewise."""
         own = (share, loss, extra, self.penalty.report(), [softmax.measured() for softmax in self.softmaxes])
-        found = self.processes.gather(own)
-        shares, losses, extras, reports, measured = (list(column) for column in zip(*found, strict=True))
+        parts = self.processes.gather(own)
+        shares, losses, extras, reports, measured = (list(column) for column in zip(*parts, strict=True))
         self._report = together(reports, shares)
-        if len(found) > 1:
+        if len(parts) > 1:
             for softmax, values in zip(self.softmaxes, zip(*measured, strict=True), strict=True):
                 softmax.pool(list(values), shares)
         whole = sum(s * one for s, one in zip(shares, losses, strict=True))
@@ -219,39 +184,22 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
-        if not math.isfinite(outcome.loss):
-            raise UserError(
-                f"the validation loss is {outcome.loss:g} after step {p.step}: lower train.lr "
-                f"(now {self.settings.lr:g}) or take a softmax that stays bounded; the last complete "
-                "checkpoint is untouched"
-            )
-        better = outcome.accuracy > p.best
-        if better:
-            p.best, p.best_step, p.since_best = outcome.accuracy, p.step, 0
-        else:
-            p.since_best += 1
+        check_finite(f"the validation loss is {outcome.loss:g} after step {p.step}", outcome.loss, self.settings.lr)
+        better = p.judge(outcome.accuracy)
         done = p.position >= self.batches_per_epoch
         if done:
             p.epoch, p.position = p.epoch + 1, 0
         stop = self.settings.patience is not None and p.since_best >= self.settings.patience
         p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
-        self.journal.write(
-            {"step": p.step, "epoch": self._epochs_done(), "val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
-        )
+        epochs = p.epochs(self.batches_per_epoch)
+        validation = {"val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
+        self.journal.write({"step": p.step, "epoch": epochs, **validation})
         self._save()
         if better and self.processes.main:
-            write_json(
-                self.folder / "best.json",
-                {
-                    "checkpoint": f"ckpt-{p.step}",
-                    "step": p.step,
-                    "val_accuracy": p.best,
-                    "val_samples": len(self.val_set),
-                },
-            )
-        self.processes.alone(self._prune)
+            write_best(self.folder, p, len(self.val_set))
+        self.processes.alone(lambda: prune(self.folder, p.best_step))
         self.say(
-            f"epoch {self._epochs_done():.2f}: validation accuracy {outcome.accuracy:.4f} "
+            f"epoch {epochs:.2f}: validation accuracy {outcome.accuracy:.4f} "
             f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else "")
         )
 
@@ -267,12 +215,14 @@ class Trainer:
 
     # -- what is written ---------------------------------------------------------------------------
 
-    def _epochs_done(self) -> float:
-        return self.progress.epoch + self.progress.position / self.batches_per_epoch
-
     def _log(self, loss: float, penalty: float | None) -> None:
         p = self.progress
-        row = {"step": p.step, "epoch": self._epochs_done(), "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
+        row = {
+            "step": p.step,
+            "epoch": p.epochs(self.batches_per_epoch),
+            "loss": loss,
+            "lr": self.optimizer.param_groups[0]["lr"],
+        }
         if penalty is not None:
             row["penalty"] = penalty
         self.journal.write({**row, **self._report})
@@ -289,18 +239,12 @@ class Trainer:
         self.processes.alone(self._write)
 
     def _write(self) -> None:
-        trainable = {n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()}
+        trainable: dict[str, Tensor] = {
+            n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()
+        }
         partial = trainable if any("lora_" in n for n in trainable) else None
         state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
-
-    def _prune(self) -> None:
-        """Keeps the best, the newest, and any checkpoint with evaluations; optimizer state only in the newest."""
-        for old in complete_checkpoints(self.folder)[:-1]:
-            if old.name == f"ckpt-{self.progress.best_step}" or (old / "eval").exists():
-                shutil.rmtree(old / "state", ignore_errors=True)
-            else:
-                shutil.rmtree(old)
 
     # -- resuming ----------------------------------------------------------------------------------
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_blocks
+
+if TYPE_CHECKING:  # seconds to load, for adapters alone
+    from peft import LoraConfig
 
 HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
 MODES = ("full", "attention", "lora")
@@ -20,6 +23,7 @@ MODES = ("full", "attention", "lora")
 def tune(
     host: Host,
     mode: str = "full",
+    *,
     rank: int = 16,
     scale: int = 32,
     dropout: float = 0.0,
@@ -47,16 +51,7 @@ def tune(
             "checkpoint (ckpt), or tune.head=true"
         )
     if mode == "lora":
-        from peft import LoraConfig, inject_adapter_in_model
-
-        names = list(targets or host.lora_targets)
-        config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
-        try:
-            inject_adapter_in_model(config, host.model)
-        except ValueError as error:
-            raise UserError(
-                f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
-            ) from None
+        config = _adapt(host, list(targets or host.lora_targets), rank=rank, scale=scale, dropout=dropout)
         if keep:
             host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
@@ -76,7 +71,21 @@ def tune(
     return trained
 
 
-def write_adapters(model: nn.Module, config: Any, folder: Path) -> None:
+def _adapt(host: Host, names: list[str], *, rank: int, scale: int, dropout: float) -> LoraConfig:
+    """Puts peft's adapters on the layers whose names end so; returns their configuration. UserError for no match."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
+    try:
+        inject_adapter_in_model(config, host.model)
+    except ValueError as error:
+        raise UserError(
+            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
+        ) from None
+    return config
+
+
+def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:
     """adapters/adapter_model.safetensors and adapter_config.json, as peft names and reads them.
 
     The adapters' own matrices alone: the trained head is in the checkpoint's model.safetensors.
@@ -88,7 +97,7 @@ def write_adapters(model: nn.Module, config: Any, folder: Path) -> None:
     state = {k: v for k, v in get_peft_model_state_dict(model).items() if ".lora_" in k}
     state = {f"base_model.model.{k}": v.detach().cpu().contiguous() for k, v in state.items()}
     save_file(state, folder / "adapters" / "adapter_model.safetensors")
-    config.save_pretrained(folder / "adapters")
+    config.save_pretrained(str(folder / "adapters"))
 
 
 def _in_head(name: str) -> bool:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from cgf.checks import one_of
+from cgf.data.task import Collate, Item, Items
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
 
 PADDINGS = ("auto", "none", "longest")
-Collate = Callable[[list[Any]], dict[str, Tensor]]
 
 
 def run(
-    host: Host, dataset: Any, collate: Collate, indices: Sequence[int], batch_size: int, padding: str = "auto"
+    host: Host, dataset: Items, collate: Collate, indices: Sequence[int], batch_size: int, padding: str = "auto"
 ) -> None:
     """One pass in the clear over the chosen samples, for the observers of the softmaxes in place.
 
@@ -46,7 +45,7 @@ def run(
 def padded_to(collate: Collate, width: Callable[[int], int], pad_id: int) -> Collate:
     """The same batches with input_ids and attention_mask (B, T) padded on the right to width(T) tokens."""
 
-    def pad(items: list[Any]) -> dict[str, Tensor]:
+    def pad(items: Sequence[Item]) -> dict[str, Tensor]:
         batch = collate(items)
         own = batch["input_ids"].shape[1]
         more = max(0, width(own) - own)

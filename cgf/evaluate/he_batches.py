@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from cgf.data.task import Items
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_of_rows
 from cgf.he.layout import choose_layout
@@ -37,7 +38,7 @@ class Batches:
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
     """
 
-    dataset: Any
+    dataset: Items
     probe: Callable[[int], tuple[int, int, int]]
     masked: bool = False
     size: int | None = None
@@ -98,10 +99,10 @@ def parse_shard(text: str | None) -> tuple[int, int]:
     """'2/3' -> (2, 3), the second of three; None -> (1, 1)."""
     if text is None:
         return 1, 1
-    found = re.fullmatch(r"(\d+)/(\d+)", str(text))
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", str(text))
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"he.shard must be i/n with 1 <= i <= n, and {text!r} was given")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def checked_share(share: Any) -> float:

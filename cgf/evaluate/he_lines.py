@@ -33,11 +33,11 @@ class FinishedSamples:
     def layers(self) -> list[LayerRecord]:
         """All batches together, by layer; workers end in any order, and no sum depends on it."""
         count = len(self.batches[0]["layers"]) if self.batches else 0
-        found = [LayerRecord() for _ in range(count)]
+        records = [LayerRecord() for _ in range(count)]
         for batch in sorted(self.batches, key=lambda batch: min(batch["batch"])):
-            for record, row in zip(found, batch["layers"], strict=True):
+            for record, row in zip(records, batch["layers"], strict=True):
                 record.join(LayerRecord.from_json(row))
-        return found
+        return records
 
     def share(self, key: str, other: str) -> float:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
@@ -72,6 +72,7 @@ class SampleLog:
         return collect(row for row in rows if row.get("digest") == self.digest)
 
     def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
+        """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
         rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
         append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
 
@@ -129,6 +130,7 @@ def made_by() -> dict[str, Any]:
 
 
 def collect(rows: Iterable[dict[str, Any]]) -> FinishedSamples:
+    """Samples and batches of lines; samples whose batch did not end are left out."""
     samples: dict[int, dict[str, Any]] = {}
     finished = FinishedSamples()
     for row in rows:

@@ -6,94 +6,49 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_probe import AttentionProbe, ShapeProbe
+from cgf.evaluate.he_scope import SLOTS
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
-from cgf.he.encrypted_attention import EncryptedAttention
+from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Rows
 from cgf.he.session import Session
-from cgf.network.attention import Heads
+from cgf.models.host import Host
 from cgf.softmax.base import Softmax
-from cgf.softmax.slot import Around, Dropout
 
-# he.scope -> what stands at a layer's softmax
-SCOPES: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
+BatchOutcome = tuple[Outcome, list[LayerRecord], float]  # logits, what each layer saw, seconds of the model
 
 
-def checked_scope(he: Any) -> str:
-    """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
-    if he.scope not in SCOPES:
-        raise UserError(f"he.scope must be one of {', '.join(SCOPES)}, and {he.scope!r} was given")
-    number = isinstance(he.memory_mib, int | float) and not isinstance(he.memory_mib, bool)
-    if not number or not 0 < he.memory_mib < math.inf:
-        raise UserError(f"he.memory_mib must be a number above 0, and {he.memory_mib!r} was given")
-    if he.scope == "attention" and he.rows_at_once is not None:
-        raise UserError(
-            f"he.rows_at_once is about he.scope=softmax, and {he.rows_at_once} was given with he.scope=attention: "
-            "he.memory_mib bounds its memory"
-        )
-    return str(he.scope)
-
-
-class ShapeProbe(Around):
-    """Keeps the scores that a softmax was given last, and their mask."""
-
-    given: tuple[Tensor, Tensor | None]
-
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        self.given = scores, valid
-        return super().weights(scores, valid)
-
-
-class AttentionProbe(Around):
-    """Keeps the shapes of the queries, keys and values that an attention was given last, and its mask."""
-
-    given: tuple[torch.Size, torch.Size, torch.Size, Tensor | None]
-
-    def attention(
-        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
-    ) -> tuple[Tensor, Tensor | None]:
-        self.given = query.shape, key.shape, value.shape, valid
-        return super().attention(query, key, value, scaling, valid, drop)
-
-    def many(self, instances: int) -> Heads:
-        """So many instances of what was given, as views of zeros."""
-        samples = max(1, instances // self.given[0][1])
-        query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
-        valid = self.given[3]
-        return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
-
-
-@dataclass
+@dataclass(kw_only=True)
 class EncryptedEvaluation:
     """One evaluation under CKKS, or a shard of it.
 
-    host       cgf.models.host.Host;  softmaxes: the host's own, with the polynomial in place
+    softmaxes  the host's own, with the polynomial in place
     installed  context manager (model, layer -> slot) that swaps the attention's softmax
     dataset, collate, indices: the samples;  lines: what is finished, to go on from
-    scope      what is encrypted, see SCOPES
+    scope      what is encrypted, see cgf.evaluate.he_scope
     as_trained context manager that puts the exponentials of the checkpoint back, for the clear run beside
     """
 
-    host: Any
+    host: Host
     softmaxes: list[Softmax]
-    installed: Callable[..., Any]
+    installed: Callable[..., AbstractContextManager[list[Any]]]
     session: Session
-    dataset: Any
-    collate: Any
+    dataset: Items
+    collate: Collate
     indices: list[int]
     lines: SampleLog
-    as_trained: Callable[[], Any]
+    as_trained: Callable[[], AbstractContextManager[None]]
     batch: int | None = None
     masked: bool = False
     rows_at_once: int | None = None
@@ -105,6 +60,7 @@ class EncryptedEvaluation:
 
     @property
     def plan(self) -> Batches:
+        """How the samples are batched."""
         whole = self.scope == "attention"
         probe = self._probe_attention if whole else self._probe
         return Batches(self.dataset, probe, self.masked, self.batch, self.rows_at_once, pieces=not whole)
@@ -160,7 +116,7 @@ class EncryptedEvaluation:
     ) -> None:
         workers = self.session.workers
         with self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
-            running: dict[Future[Any], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
+            running: dict[Future[BatchOutcome], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
             try:
                 for future in as_completed(running):
                     outcome, layers, model_s = future.result()
@@ -186,7 +142,7 @@ class EncryptedEvaluation:
         slots: list[Encrypted] = []
 
         def make(layer: int) -> Encrypted:
-            slots.append(SCOPES[self.scope](self.softmaxes[layer], self.session))
+            slots.append(SLOTS[self.scope](self.softmaxes[layer], self.session))
             return slots[-1]
 
         was_training = self.host.model.training
@@ -197,7 +153,7 @@ class EncryptedEvaluation:
         finally:
             self.host.model.train(was_training)
 
-    def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> tuple[Outcome, list[Any], float]:
+    def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> BatchOutcome:
         start = time.perf_counter()
         outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
         seconds = time.perf_counter() - start
@@ -276,6 +232,7 @@ class EvaluationProgress:
         return self._lap - before
 
     def add(self, samples: list[dict[str, Any]], work: int) -> None:
+        """Counts the lines of a batch that took ``work``, and says where the evaluation is."""
         self._done, self._worked = self._done + len(samples), self._worked + work
         self._right += sum(row["prediction"] == row["label"] for row in samples)
         self._agreeing += sum(row["prediction"] == row["plain"] for row in samples)

@@ -8,18 +8,8 @@ from typing import Any
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import parse_shard
 from cgf.evaluate.he_lines import FinishedSamples
+from cgf.evaluate.he_scope import SAYS, scope_of
 from cgf.he.layer_record import LayerRecord
-
-# he.scope -> what a result says of a run that encrypts, and of one that does not
-SCOPES = {
-    "softmax": ("softmax under CKKS, all else in the clear", "softmax simulated, nothing encrypted"),
-    "attention": (
-        "attention under CKKS; projections, norms and activations in the clear; one round with the key holder a layer, "
-        "who sees that layer's outputs",
-        "attention simulated, nothing encrypted",
-    ),
-}
-SCOPE, SIMULATED = SCOPES["softmax"]
 
 
 def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> dict[str, Any]:
@@ -34,8 +24,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "soft
     """
     layers, total = finished.layers(), sum(batch["seconds"] for batch in finished.batches)
     entries = sum(record.entries for record in layers)
-    ops: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    ops, seconds = Counter[str](), Counter[str]()
     for record in layers:
         ops.update(record.ops)
         seconds.update(record.seconds)
@@ -43,7 +32,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "soft
     ranged = all(record.low is not None for record in layers)
     beyond, circuits = sum(record.beyond for record in layers), _circuits(layers, entries)
     return {
-        "scope": SCOPES[scope][0 if encrypts else 1],
+        "scope": SAYS[scope][0 if encrypts else 1],
         "encrypted": encrypts,
         "samples": len(finished.samples),
         "accuracy": finished.share("prediction", "label"),
@@ -105,23 +94,23 @@ def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> di
 
 def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
     """Entries by the circuit that they went through; lines of earlier versions do not tell."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for record in layers:
-        found.update(record.circuits)
-    untold = entries - found.total()
-    return dict(found) | ({"not recorded": untold} if untold else {})
+        counts.update(record.circuits)
+    untold = entries - counts.total()
+    return dict(counts) | ({"not recorded": untold} if untold else {})
 
 
 def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
-    found: list[dict[str, Any]] = []
+    makers: list[dict[str, Any]] = []
     for batch in batches:
         maker = batch.get("made_by") or {}
-        same = next((row for row in found if {k: v for k, v in row.items() if k != "batches"} == maker), None)
+        same = next((row for row in makers if {k: v for k, v in row.items() if k != "batches"} == maker), None)
         if same is None:
-            found.append(same := {**maker, "batches": 0})
+            makers.append(same := {**maker, "batches": 0})
         same["batches"] += 1
-    return found
+    return makers
 
 
 def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
@@ -147,8 +136,8 @@ def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[
     for key, what in (("digest", "checkpoint, polynomial, engine or samples"), ("split_by", "batching")):
         if len({str(result[key]) for result in results}) > 1:
             raise UserError(f"shards of one evaluation are needed, and these differ in {what}: {', '.join(names)}")
-    found, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
-    if found != [(i, count) for i in range(1, count + 1)]:
+    parts, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
+    if parts != [(i, count) for i in range(1, count + 1)]:
         raise UserError(f"a merge needs each of the {count} shards once, and got {', '.join(sorted(names))}")
     whole = FinishedSamples()
     for part in lines:
@@ -162,9 +151,4 @@ def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[
         )
     own = ("shard", "samples_of_all_shards", "lines_sha256")
     first = {key: value for key, value in results[0].items() if key not in own}
-    return {**first, **summary(whole, first.get("encrypted", True), asked_scope(first)), "shards": count}
-
-
-def asked_scope(result: dict[str, Any]) -> str:
-    """he.scope of a result, by what it says; results of before know softmaxes alone."""
-    return next(name for name, texts in SCOPES.items() if result["scope"] in texts)
+    return {**first, **summary(whole, first.get("encrypted", True), scope_of(first)), "shards": count}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 
 
@@ -23,18 +23,22 @@ class Outcome:
 
     @property
     def predictions(self) -> Tensor:
+        """The class of the largest logit (N,)."""
         return self.logits.argmax(-1)
 
     @property
     def correct(self) -> int:
+        """How many predictions are the labels."""
         return int((self.predictions == self.labels).sum())
 
     @property
     def accuracy(self) -> float:
+        """Share of the samples whose prediction is the label."""
         return self.correct / len(self.labels)
 
     @property
     def loss(self) -> float:
+        """Mean cross-entropy of the logits in float32."""
         return float(F.cross_entropy(self.logits.float(), self.labels))
 
     def agreement(self, other: Outcome) -> float:
@@ -44,7 +48,7 @@ class Outcome:
         return float((self.predictions == other.predictions).double().mean())
 
 
-def batches_by_length(dataset: Any, size: int, indices: Sequence[int] | None = None) -> list[list[int]]:
+def batches_by_length(dataset: Items, size: int, indices: Sequence[int] | None = None) -> list[list[int]]:
     """Batches of at most ``size`` indices; texts of similar length together, so that padding is small."""
     _check_size(size)
     chosen = list(range(len(dataset))) if indices is None else list(indices)
@@ -54,7 +58,7 @@ def batches_by_length(dataset: Any, size: int, indices: Sequence[int] | None = N
     return [chosen[i : i + size] for i in range(0, len(chosen), size)]
 
 
-def batches_of_one_length(dataset: Any, size: int, indices: Sequence[int]) -> list[list[int]]:
+def batches_of_one_length(dataset: Items, size: int, indices: Sequence[int]) -> list[list[int]]:
     """Batches whose texts all have the same length: no padding, so encrypted rows are full."""
     _check_size(size)
     lengths = getattr(dataset, "lengths", None)
@@ -66,7 +70,7 @@ def batches_of_one_length(dataset: Any, size: int, indices: Sequence[int]) -> li
     return [g[i : i + size] for g in groups.values() for i in range(0, len(g), size)]
 
 
-def batches_of_rows(dataset: Any, size: int, indices: Sequence[int], masked: bool) -> list[list[int]]:
+def batches_of_rows(dataset: Items, size: int, indices: Sequence[int], masked: bool) -> list[list[int]]:
     """Batches as ciphertexts take them: of one length where rows are full (masked false), else by length.
 
     The plan of a host with full rows has never seen a padding token's row, whose scores may lie far beyond its guard; a
@@ -84,8 +88,8 @@ def _check_size(size: int) -> None:
 def evaluate(
     model: nn.Module,
     logits_of: Callable[[dict[str, Tensor]], Tensor],
-    dataset: Any,
-    collate: Callable[[list[Any]], dict[str, Tensor]],
+    dataset: Items,
+    collate: Collate,
     batches: Iterable[list[int]],
     after_batch: Callable[[list[int], Tensor, Tensor], None] | None = None,
 ) -> Outcome:

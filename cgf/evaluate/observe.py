@@ -12,6 +12,7 @@ from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, merged
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around, Slot
+from cgf.softmax.tensor import TensorRows
 
 
 def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
@@ -80,6 +81,7 @@ class Onlooker(Around):
         self.subject = subject
 
     def sized(self, heads: int) -> None:
+        """Tells both softmaxes the heads of their layer."""
         super().sized(heads)
         self.subject.sized(heads)
 
@@ -126,9 +128,9 @@ class ExponentMonitor:
 
     def _count(self, softmax: Softmax, y: Tensor, valid: Tensor | None, guard: tuple[float, float] | None) -> None:
         """Entries beyond the guard, by layer and head."""
-        if guard is None or not (found := beyond(entries_that_count(y, valid), guard)):
+        if guard is None or not (count := beyond(entries_that_count(y, valid), guard)):
             return
-        self.beyond += found
+        self.beyond += count
         whole = None if valid is None else valid.expand(y.shape)
         for head in range(y.shape[-3] if y.dim() > 2 else 0):
             own = entries_that_count(y.select(-3, head), None if whole is None else whole.select(-3, head))
@@ -168,3 +170,16 @@ class ExponentMonitor:
 def beyond(y: Tensor, interval: tuple[float, float] | None) -> int:
     """How many values lie outside an interval; none if there is no interval."""
     return 0 if interval is None else int(((y < interval[0]) | (y > interval[1])).sum())
+
+
+class PolynomialReading(Around):
+    """Gives a softmax's reading for its weights; observers see what its intervals are about."""
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The softmax's reading (B, H, Q, K) of its scores."""
+        weights = self.softmax.reading(scores, valid)
+        if self.softmax.observers:
+            y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
+            for observer in self.softmax.observers:
+                observer(self.softmax, y, weights, valid)
+        return weights

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.checks import one_of
+from cgf.data.task import Items, Task
 from cgf.errors import UserError
 from cgf.evaluate import calibrate as calibration
 from cgf.evaluate.he_batches import chosen_samples
@@ -34,8 +35,8 @@ class ObservedHost:
 
     name: str
     host: Host
-    task: Any
-    dataset: Any
+    task: Task
+    dataset: Items
     softmax: ExponentialSoftmax
     forward: str
     calibrator: Calibrator
@@ -50,7 +51,7 @@ class ObservedHost:
 
 
 def own_weights(
-    make_host: Callable[[], Host], task: Any, split: str, softmax: Softmax | None, forward: str
+    make_host: Callable[[], Host], task: Task, split: str, softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A model as it comes, before any training; softmax None: CGF-softmax."""
     subject = _with_exponent(softmax or CGF())
@@ -71,7 +72,7 @@ def own_weights(
 
 
 def of_checkpoint(
-    path: str, split: str, make_task: Callable[[dict[str, Any]], Any], softmax: Softmax | None, forward: str
+    path: str, split: str, make_task: Callable[[dict[str, Any]], Task], softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A checkpoint; softmax None: its own where that has an exponent, CGF-softmax for the exact one."""
     one_of("forward", forward, FORWARDS)

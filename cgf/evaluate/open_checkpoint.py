@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from cgf.approx.exponential import Exponential
 from cgf.checkpoint import Checkpoint, read
+from cgf.data.task import Collate, Items, Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import chosen_samples
-from cgf.evaluate.he_lines import VERSION
+from cgf.evaluate.observe import PolynomialReading
 from cgf.models.host import Host, check_classes
-from cgf.models.install import install, installed
+from cgf.models.install import install, install_copies, installed
 from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
@@ -25,18 +22,6 @@ from cgf.plan.plan import Plan
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published
-from cgf.softmax.slot import Around
-from cgf.softmax.tensor import TensorRows
-from cgf.target import result_file
-
-SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
-# settings that a result file's name holds by themselves, or that change nothing of the result
-NAMED = (
-    "approx.method",
-    "approx.k",
-    *(f"he.{key}" for key in ("engine", "circuit", "samples", "workers", "shard")),
-    *(f"he.{key}" for key in SPLIT_BY),
-)
 
 
 @dataclass
@@ -49,10 +34,10 @@ class OpenCheckpoint:
     checkpoint: Checkpoint
     host: Host
     softmaxes: list[Softmax]
-    task: Any
-    dataset: Any
-    collate: Callable[[list[Any]], dict[str, Any]]
-    trained: list[Any] = field(init=False)  # exponential of each layer as trained; None: the true one
+    task: Task
+    dataset: Items
+    collate: Collate
+    trained: list[Exponential | None] = field(init=False)  # exponential of each layer as trained; None: the true one
     replaced: list[Softmax] | None = field(default=None, init=False)  # those trained, where others are in their place
     own_polynomials: bool = field(default=False, init=False)
 
@@ -70,7 +55,7 @@ class OpenCheckpoint:
                 f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained"
             )
         self.replaced = self.replaced or self.softmaxes
-        self.softmaxes = install(self.host.model, softmax)
+        self.softmaxes = install_copies(self.host.model, softmax)
         self.trained = [own.exponential for own in self.softmaxes]
         self.own_polynomials = isinstance(softmax, Published)
         if self.own_polynomials:
@@ -150,9 +135,11 @@ class OpenCheckpoint:
         return max((levels_of(e, self.rows(), first) for e in own), default=None)
 
     def rows(self) -> str:
+        """'masked' or 'full', see cgf.models.host.Host.rows."""
         return self.host.rows
 
     def samples(self, count: int | None, seed: int) -> list[int]:
+        """Indices of so many samples of the split, chosen by ``seed``; None: all. UserError for another count."""
         return chosen_samples(len(self.dataset), count, seed)
 
     def names(self, plan: Plan | None) -> dict[str, Any]:
@@ -176,82 +163,9 @@ class OpenCheckpoint:
             "plan_checked": None if plan is None else plan.checked,
         }
 
-    def made(self, there: dict[str, Any], path: Path) -> bool:
-        """Whether the result ``there`` of file ``path`` is of this checkpoint.
-
-        One of an earlier version has no digest: its names must be this one's, and its ``ckpt`` or its own folder too.
-        """
-        if "checkpoint_sha256" in there:
-            return bool(there["checkpoint_sha256"] == self.checkpoint.digest)
-        own = self.checkpoint.path.resolve()
-        ckpt = str((there["run"].get("config") or {}).get("ckpt")) if isinstance(there.get("run"), dict) else ""
-        places = {Path(ckpt).expanduser().resolve(), path.resolve().parent.parent}
-        named = {"model": self.host.name, "task": self.checkpoint.run["task"], "checkpoint": own.name}
-        return named.items() <= there.items() and bool(places & {own, own.parent})
-
-    def result_path(
-        self,
-        out: str | None,
-        kind: str,
-        plan: Plan | None,
-        split: str,
-        samples: int,
-        part: str = "",
-        changed: dict[str, Any] | None = None,
-    ) -> Path:
-        """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
-
-        part: of a result in several files, at the end of its name. changed: settings that differ from the defaults,
-        of which a hash goes into the name. UserError where ``out`` cannot be a result file.
-        """
-        if out is not None:
-            path = result_file(out)
-            return path.with_stem(path.stem + part)
-        name = self.names(plan)["approx"]
-        if self.softmaxes[0].to_json() != self.checkpoint.softmax.to_json():
-            name = f"{self.softmaxes[0].name}-{_short(self.softmaxes[0].to_json())}-{name}"
-        if plan is not None:
-            name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
-        other = f"-{_short(changed)}" if changed else ""
-        return self.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{other}{part}.json"
-
-    def digest(self, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
-        """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
-
-        The checkpoint's files, the softmax and polynomial in place, engine and circuit, the split's revision and the
-        samples. How the work is batched and shared out is not part of it, nor which agreement is asked for.
-        """
-        he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", "agreement", *SPLIT_BY)}
-        facts = {
-            "plan": None if plan is None else plan.to_json(),
-            "he": he,
-            "split": config["split"],
-            "samples": indices,
-            "checkpoint": self.checkpoint.digest,
-            "data": self.task.revision(),
-            "softmax": [softmax.describe() for softmax in self.softmaxes],
-        }
-        return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _short(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
-
-
-class PolynomialReading(Around):
-    """Gives a softmax's reading for its weights; observers see what its intervals are about."""
-
-    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        weights = self.softmax.reading(scores, valid)
-        if self.softmax.observers:
-            y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
-            for observer in self.softmax.observers:
-                observer(self.softmax, y, weights, valid)
-        return weights
-
 
 def open_checkpoint(
-    path: str, split: str, make_task: Callable[[dict[str, Any]], Any], whole: bool = False
+    path: str, split: str, make_task: Callable[[dict[str, Any]], Task], whole: bool = False
 ) -> OpenCheckpoint:
     """Reads a checkpoint and the split that it is evaluated on.
 

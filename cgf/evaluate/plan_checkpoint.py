@@ -25,7 +25,7 @@ SLOTS = 8192  # what rows of whole samples are to fill, where nobody says how ma
 
 
 @dataclass(frozen=True)
-class Calibrating:
+class CalibrationRequest:
     """On what a checkpoint is calibrated. UserError for the split that tests it.
 
     samples    of the split, None: all;  whole: of all there are, those that ``task.limit`` left out too
@@ -45,7 +45,7 @@ class Calibrating:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibrationReport:
     """What a pass over samples showed: calibrations by layer and head, and the shape of the longest rows.
 
     rows  of one sample, of all heads of a layer;  columns: entries of its longest row
@@ -58,6 +58,7 @@ class Calibrated:
 
     @property
     def layers(self) -> list[Calibration]:
+        """The calibration of each layer, in their order."""
         return list(self.calibrator.layers.values())
 
 
@@ -83,7 +84,7 @@ class PlannedCheckpoint:
 
 
 def open_to_plan(
-    path: str, calibrating: Calibrating, make_task: Callable[[dict[str, Any]], Any]
+    path: str, calibrating: CalibrationRequest, make_task: Callable[[dict[str, Any]], Any]
 ) -> tuple[OpenCheckpoint, ExponentialSoftmax]:
     """The checkpoint and the softmax that it is planned for; UserError for one without an exponential."""
     opened = open_checkpoint(path, calibrating.split, make_task, calibrating.whole)
@@ -96,7 +97,7 @@ def open_to_plan(
     return opened, first
 
 
-def calibrate(opened: OpenCheckpoint, calibrating: Calibrating) -> Calibrated:
+def calibrate(opened: OpenCheckpoint, calibrating: CalibrationRequest) -> CalibrationReport:
     """One pass over the chosen samples, with the exponents of all layers observed."""
     indices, calibrator, shape = opened.samples(calibrating.samples, calibrating.seed), Calibrator(), [0, 0]
 
@@ -107,13 +108,13 @@ def calibrate(opened: OpenCheckpoint, calibrating: Calibrating) -> Calibrated:
     for softmax in opened.softmaxes:
         softmax.observers += [calibrator, measure]
     run(opened.host, opened.dataset, opened.collate, indices, calibrating.batch_size, calibrating.padding)
-    return Calibrated(calibrator, len(indices), shape[0], shape[1])
+    return CalibrationReport(calibrator, len(indices), shape[0], shape[1])
 
 
 def plan_checkpoint(
     path: str,
     planner: Planner,
-    calibrating: Calibrating,
+    calibrating: CalibrationRequest,
     make_task: Callable[[dict[str, Any]], Any],
     *,
     tolerance: float,
@@ -150,7 +151,7 @@ def plan_checkpoint(
     return PlannedCheckpoint(plan, pareto, opened.checkpoint.path / FILE, data), opened
 
 
-def by_layer_and_head(seen: Calibrated, domains: list[Interval]) -> list[dict[str, Any]]:
+def by_layer_and_head(seen: CalibrationReport, domains: list[Interval]) -> list[dict[str, Any]]:
     """The calibration of each layer and each of its heads, with the share of its entries outside the layer's domain."""
 
     def told(part: Calibration, domain: Interval) -> dict[str, Any]:

@@ -21,7 +21,7 @@ MUTATIONS = {
         "cgf/distill/temper.py",
         "in linear.parameters(recurse=False):",
         "in [linear.weight]:",
-        "tests/models/test_temper.py",
+        "tests/cgf/distill/test_temper.py",
     ),
     "third cumulant's factor": (
         "cgf/softmax/cgf.py",
@@ -185,13 +185,13 @@ MUTATIONS = {
         "cgf/evaluate/he_summary.py",
         "entries - sum(r.lost for r in layers)",
         "entries",
-        "tests/cgf/test_evaluate_he_fields.py",
+        "tests/cgf/evaluate/test_evaluate_he_fields.py",
     ),
     "plain for exact in a result": (
         "cgf/evaluate/he_summary.py",
         'finished.share("exact", "label")',
         'finished.share("plain", "label")',
-        "tests/cgf/test_evaluate_he_fields.py",
+        "tests/cgf/evaluate/test_evaluate_he_fields.py",
     ),
 }
 

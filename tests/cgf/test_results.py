@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from cgf import results
+from cgf import provenance, results
 from cgf.errors import UserError
 from cgf.results import append_line, find_results, read_json, read_lines, run_info, write_json
 
@@ -153,26 +153,26 @@ def test_run_info_cuts_home_and_working_directory(tmp_path, monkeypatch):
 
 def test_git_reads_commit_and_dirty_flag(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert results._git(tmp_path) == {"commit": None, "dirty": None}
+    assert provenance._git(tmp_path) == {"commit": None, "dirty": None}
 
     def git(*args):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *args], check=True)
 
     git("init", "-q")
     git("commit", "-q", "--allow-empty", "-m", "first")
-    clean = results._git(tmp_path)
+    clean = provenance._git(tmp_path)
     assert len(clean["commit"]) == 40
     assert clean["dirty"] is False
     (tmp_path / "results" / "train").mkdir(parents=True)
     (tmp_path / "results" / "train" / "row.json").touch()
-    assert results._git(tmp_path) == clean  # a new row of results leaves the next one's tree as it was
+    assert provenance._git(tmp_path) == clean  # a new row of results leaves the next one's tree as it was
     (tmp_path / "new.py").touch()
-    assert results._git(tmp_path) == {"commit": clean["commit"], "dirty": True}
+    assert provenance._git(tmp_path) == {"commit": clean["commit"], "dirty": True}
     (tmp_path / "new.py").unlink()
     git("add", "results")
     git("commit", "-q", "-m", "row")
     (tmp_path / "results" / "train" / "row.json").write_text("{}")
-    assert results._git(tmp_path)["dirty"] is True  # one that is changed may be read by what runs next
+    assert provenance._git(tmp_path)["dirty"] is True  # one that is changed may be read by what runs next
 
 
 def test_importing_results_and_report_loads_no_model_library():

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from filelock import FileLock
+from forked import Forked
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,8 +39,18 @@ def command(script, *arguments):
     return [sys.executable, str(ROOT / SCRIPTS[script]), *map(str, arguments)]
 
 
-def spawn(script, *arguments, cwd, **environment):
-    """A real process of an entry point, run to its end."""
+def started(script, *arguments, cwd, **environment):
+    """A real process of an entry point, which goes on by itself: a fork of one that has loaded the libraries."""
+    environment = {**os.environ, **ENVIRONMENT, **environment}
+    return Forked([ROOT / SCRIPTS[script], *arguments], cwd, environment, ENVIRONMENT)
+
+
+def spawn(script, *arguments, cwd, fresh=False, **environment):
+    """A real process of an entry point, run to its end; fresh: one that loads the libraries itself."""
+    if not fresh:
+        process = started(script, *arguments, cwd=cwd, **environment)
+        code = process.wait(timeout=300)
+        return SimpleNamespace(returncode=code, stdout=process.stdout, stderr=process.stderr)
     env = {**os.environ, **ENVIRONMENT, **environment}
     return subprocess.run(command(script, *arguments), cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
 
@@ -77,16 +88,15 @@ def trained_run_fixture(tmp_path_factory):
     run = shared / "outputs" / "small"
     with FileLock(str(shared / "lock")):
         if not (shared / "done").exists():
-            trained = spawn(
+            trained = call(
                 "train",
-                "outputs=outputs",
+                f"outputs={shared}/outputs",
                 "run=small",
                 "train.epochs=8",
                 "train.lr=3e-3",
                 "train.batch_size=64",
                 "task.limit={train: 640, val: 60, test: 60}",
                 "task.augment=false",
-                cwd=shared,
             )
             assert trained.returncode == 0, trained.stderr
             planned = call("plan", f"ckpt={run}", "samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false")

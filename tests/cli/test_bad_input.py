@@ -426,7 +426,7 @@ def test_a_hub_that_cannot_be_reached(refused, place, tmp_path):
     (tmp_path / "cache").mkdir()
 
     def run(script, *arguments):
-        done = spawn(script, *arguments, cwd=place, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "cache"))
+        done = spawn(script, *arguments, cwd=place, fresh=True, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "cache"))
         shutil.rmtree(tmp_path / "cache")  # the libraries' own
         (tmp_path / "cache").mkdir()
         return done

@@ -1,11 +1,9 @@
 """The experiments: each composes, its command is its first line, the runs of its grid have names of their own."""
 
 import importlib.util
-import os
 
 import hydra
 import pytest
-from digits_checkpoint import spawn
 from omegaconf import OmegaConf
 
 from cgf.config import CONFIGS, build, compose
@@ -96,25 +94,6 @@ def test_the_large_teacher_is_a_model_of_the_hub():
 def plugin(name):
     found = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{name}")
     return pytest.mark.skipif(not found, reason=f"{name} is not installed: pip install -r requirements.txt")
-
-
-@plugin("hydra_joblib_launcher")
-def test_two_runs_of_a_sweep_side_by_side(tmp_path):
-    done = spawn(
-        "train",
-        "--multirun",
-        "hydra/launcher=parallel",
-        "softmax=cgf,relu",
-        "train.max_steps=2",
-        "train.batch_size=16",
-        "task.limit={train: 32, val: 16, test: 16}",
-        f"outputs={tmp_path}/out",
-        cwd=tmp_path,
-        PYTHONPATH=os.environ.get("PYTHONPATH", ""),
-    )
-    assert done.returncode == 0, done.stderr
-    finished = sorted(p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-2/run.json"))
-    assert len(finished) == 2 and "cgf" in finished[0] and "relu" in finished[1]
 
 
 @plugin("hydra_submitit_launcher")

@@ -24,7 +24,7 @@ from cgf.config import task_maker
 from cgf.errors import UserError
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.plan.plan import Plan
 from cgf.softmax.cgf import CGF
 
@@ -60,7 +60,7 @@ class Marks:
 
 
 def write(folder, host, node):
-    softmaxes = install(host.model, CGF())
+    softmaxes = install_copies(host.model, CGF())
     optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
     run = {
         **host.describe(),
@@ -90,7 +90,9 @@ def whole(tmp_path_factory):
         num_labels=2,
     )
     words = tokenizer("pad", pad_token="pad")
-    texts = bert.host(BertForSequenceClassification(config), words, "small", 2, False, {})
+    texts = bert.host(
+        BertForSequenceClassification(config), words, name="small", num_classes=2, trained=False, source={}
+    )
     write(base / "bert" / "ckpt-1", texts, TABLE)
     (base / "data" / "table").mkdir(parents=True)
     for name in ("train.csv", "test.csv"):

@@ -1,9 +1,12 @@
 """scripts/range.py as users run it: trains, evaluates and gathers, and does nothing twice."""
 
 import json
+import os
+import sys
+from types import SimpleNamespace
 
 import pytest
-from digits_checkpoint import call, spawn
+from digits_checkpoint import ROOT, SCRIPTS, call, spawn
 
 QUICK = [
     "study=digits",
@@ -18,9 +21,18 @@ QUICK = [
 ]
 
 
+def in_forks(line, pass_fds, check):
+    """What a study asks subprocess.run for, in a real process that does not load the libraries anew."""
+    script = next(name for name, path in SCRIPTS.items() if str(ROOT / path) == line[1])
+    done = spawn(script, *line[2:], cwd=os.getcwd())
+    assert line[0] == sys.executable and pass_fds and not check, "a study's processes are started otherwise"
+    return done
+
+
 def test_a_small_study_from_training_to_the_result_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = spawn("range", *QUICK, cwd=tmp_path)
+    monkeypatch.setattr("cgf.study.seed.subprocess", SimpleNamespace(run=in_forks))
+    done = call("range", *QUICK)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "range.json").read_text())["studies"]["digits"]
     assert [(r["run"], r["epochs"], r["samples"]) for r in found["rows"]] == [("teacher", 1, 32), ("exact", 2, 32)]

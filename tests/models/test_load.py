@@ -18,7 +18,7 @@ from cgf.checkpoint import read, save
 from cgf.distill.tune import tune
 from cgf.errors import UserError
 from cgf.models import llama, vit
-from cgf.models.install import install, installed, installed_softmaxes, uninstall
+from cgf.models.install import install, install_copies, installed, installed_softmaxes, uninstall
 from cgf.models.load import from_checkpoint
 from cgf.models.pretrained import locate
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
@@ -51,7 +51,7 @@ def one_sentence(error):
 
 @pytest.mark.parametrize("softmax", [CGF(), BPMax(p=3, c=4.0)], ids=lambda s: s.name)
 def test_a_checkpoint_gives_the_same_logits_bit_for_bit(host, softmax, tmp_path):
-    batch, softmaxes = batch_for(host), install(host.model, softmax)
+    batch, softmaxes = batch_for(host), install_copies(host.model, softmax)
     host.model.train()
     with torch.no_grad():
         host.logits(batch)  # BPMax measures its denominators, one a layer
@@ -76,7 +76,7 @@ def test_a_checkpoint_gives_the_same_logits_bit_for_bit(host, softmax, tmp_path)
 
 
 def test_a_checkpoint_of_another_model_is_refused(small, tmp_path):
-    folder = write(small, install(small.model, CGF()), tmp_path / "ckpt-1")
+    folder = write(small, install_copies(small.model, CGF()), tmp_path / "ckpt-1")
     for other in set(SMALL) - {small.family}:
         save_file(SMALL[other]().state(), folder / "model.safetensors")
         reseal(folder)
@@ -140,7 +140,7 @@ def without_host(folder):
 )
 def test_a_damaged_checkpoint_is_refused_with_one_sentence(damage, says, tmp_path):
     host = small_llama()
-    folder = write(host, install(host.model, CGF()), tmp_path / "ckpt-1")
+    folder = write(host, install_copies(host.model, CGF()), tmp_path / "ckpt-1")
     damage(folder)
     with pytest.raises(UserError, match=says) as error:
         from_checkpoint(read(folder))
@@ -152,7 +152,7 @@ def test_a_damaged_checkpoint_is_refused_with_one_sentence(damage, says, tmp_pat
 
 @torch.no_grad()
 def test_a_refused_install_leaves_the_softmax_in_place(small):
-    kept, batch = install(small.model, CGF()), batch_for(small)
+    kept, batch = install_copies(small.model, CGF()), batch_for(small)
     before = small.logits(batch)
 
     def breaks(layer):
@@ -160,7 +160,7 @@ def test_a_refused_install_leaves_the_softmax_in_place(small):
             raise UserError("no softmax for layer 2")
         return Exact()
 
-    for attempt in ({"softmax": Exact(), "expected": 4}, {"softmax": breaks}):
+    for attempt in ({"make": lambda _: Exact(), "expected": 4}, {"make": breaks}):
         with pytest.raises(UserError):
             install(small.model, **attempt)
         assert installed_softmaxes(small.model) == kept and [s.layer for s in kept] == [0, 1, 2]
@@ -174,11 +174,11 @@ def test_a_refused_install_leaves_the_softmax_in_place(small):
 def test_blocks_within_blocks_give_back_what_stood_there(small):
     batch = batch_for(small)
     bare = small.logits(batch)
-    outer = install(small.model, CGF())
+    outer = install_copies(small.model, CGF())
     first = small.logits(batch)
-    with installed(small.model, BPMax()):
+    with installed(small.model, lambda _: BPMax()):
         second = small.logits(batch)
-        with pytest.raises(RuntimeError, match="stop"), installed(small.model, Exact()):
+        with pytest.raises(RuntimeError, match="stop"), installed(small.model, lambda _: Exact()):
             raise RuntimeError("stop")
         assert torch.equal(small.logits(batch), second)
     assert installed_softmaxes(small.model) == outer and torch.equal(small.logits(batch), first)
@@ -188,7 +188,7 @@ def test_blocks_within_blocks_give_back_what_stood_there(small):
 
 
 def test_every_layer_has_constants_of_its_own(small):
-    slots = install(small.model, CalibratedBPMax())
+    slots = install_copies(small.model, CalibratedBPMax())
     small.model.train()
     small.logits(batch_for(small))
     denominators = [s.denominator for s in slots]
@@ -205,7 +205,7 @@ HEAD = {"llama": ("score.",), "bert": ("classifier.", "bert.pooler."), "vit": ("
 
 @pytest.mark.parametrize("mode", ["full", "attention", "lora"])
 def test_which_parameters_train(small, mode):
-    install(small.model, CGF())
+    install_copies(small.model, CGF())
     count = tune(small, mode, rank=2)
     trained = {n for n, p in small.model.named_parameters() if p.requires_grad}
     assert count == sum(p.numel() for n, p in small.model.named_parameters() if n in trained)
@@ -227,7 +227,7 @@ def test_which_parameters_train(small, mode):
 def test_merged_adapters_are_the_model_with_adapters(small):
     plain, batch = copy.deepcopy(small), batch_for(small)
     keys = list(plain.model.state_dict())
-    softmaxes = install(small.model, CGF())
+    softmaxes = install_copies(small.model, CGF())
     tune(small, "lora", rank=2, scale=4)
     for name, parameter in small.model.named_parameters():
         if "lora_B" in name:  # zero at first
@@ -236,9 +236,9 @@ def test_merged_adapters_are_the_model_with_adapters(small):
     state = small.state()
     assert sorted(state) == sorted(keys)
     plain.model.load_state_dict(state)
-    with installed(plain.model, softmaxes[0]):
+    with installed(plain.model, lambda _: copy.deepcopy(softmaxes[0])):
         torch.testing.assert_close(plain.logits(batch), adapted, atol=1e-4, rtol=1e-4)
-    with installed(small.model, Exact()):  # adapters survive a swap and the way back
+    with installed(small.model, lambda _: Exact()):  # adapters survive a swap and the way back
         torch.testing.assert_close(small.logits(batch), plain.logits(batch), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(small.logits(batch), adapted, atol=1e-6, rtol=1e-6)
     uninstall(small.model)
@@ -368,4 +368,4 @@ def test_a_hub_out_of_reach_is_one_sentence_within_seconds(load, wanted, tmp_pat
 
 
 def test_the_layers_of_the_table_are_those_of_the_configurations(host):
-    assert LAYERS[{"stories260k": "stories"}.get(host.name, host.name)] == len(install(host.model, CGF()))
+    assert LAYERS[{"stories260k": "stories"}.get(host.name, host.name)] == len(install_copies(host.model, CGF()))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from cgf.distill.losses import DistillationLoss
+from cgf.distill.progress import prune
 from cgf.distill.range_control import RangeControl
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.trainer import Trainer
@@ -224,7 +225,7 @@ def test_a_checkpoint_with_evaluations_is_kept(tmp_path):
         (tmp_path / "run" / f"ckpt-{step}" / "run.json").write_text("{}")
     (tmp_path / "run" / "ckpt-2" / "eval").mkdir()
     made.progress.best_step = 3
-    made._prune()
+    prune(tmp_path / "run", made.progress.best_step)
     left = sorted(str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").glob("ckpt-*/*") if p.is_dir())
     assert left == ["ckpt-2/eval", "ckpt-4/state"]
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["ckpt-2", "ckpt-3", "ckpt-4"]

@@ -1,15 +1,15 @@
 """train.py as users run it: stopped, resumed, swept, refused; on the digits, in few steps."""
 
+import importlib.util
 import json
 import math
 import os
 import signal
-import subprocess
 import time
 
 import pytest
 import torch
-from digits_checkpoint import ENVIRONMENT, call, command, spawn
+from digits_checkpoint import call, spawn, started
 from safetensors.torch import load_file
 
 SMALL = (
@@ -58,14 +58,7 @@ def test_a_killed_run_goes_on_with_the_losses_of_an_unbroken_one(kind, teacher, 
     }[kind] + ["train.epochs=10", "train.save_every=2"]
     assert train(tmp_path, "unbroken", *options).returncode == 0
     broken = tmp_path / "broken"
-    line = command("train", *SMALL, f"outputs={tmp_path}", "run=broken", *options)
-    process = subprocess.Popen(
-        line,
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = started("train", *SMALL, f"outputs={tmp_path}", "run=broken", *options, cwd=tmp_path)
     limit = time.time() + 120
     while not (broken / "ckpt-2" / "run.json").exists() and time.time() < limit and process.poll() is None:
         time.sleep(0.002)
@@ -178,22 +171,28 @@ def test_a_sweep_of_two(tmp_path):
     assert len(runs) == 2 and "-bpmax-" in runs[0] and "-cgf-" in runs[1]
 
 
-@pytest.mark.parametrize("launcher", ["basic", "parallel"])
+PARALLEL = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher")
+needs_joblib = pytest.mark.skipif(not PARALLEL, reason="hydra_joblib_launcher is not installed: requirements.txt")
+
+
+@pytest.mark.parametrize("launcher", ["basic", pytest.param("parallel", marks=needs_joblib)])
 def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
-    """Its sentence is there, the others' checkpoints too, and the sweep's exit code is not 0."""
+    """Its sentence is there, the others' checkpoints too, side by side or not, and the exit code is not 0."""
     done = spawn(
         "train",
         "--multirun",
         *SMALL,
-        f"outputs={tmp_path}",
-        "softmax=cgf",
+        f"outputs={tmp_path}/out",
+        "softmax=cgf,relu",
         "train.max_steps=2",
         "train.lr=-1.0,1e-3",
         *([] if launcher == "basic" else ["hydra/launcher=parallel"]),
         cwd=tmp_path,
+        PYTHONPATH=os.environ.get("PYTHONPATH", ""),
     )
     assert done.returncode != 0 and "error: train.lr" in done.stderr and "exit code 2" in done.stderr
-    assert len(list(tmp_path.glob("*/ckpt-2/run.json"))) == 1
+    finished = sorted(p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-2/run.json"))
+    assert len(finished) == 2 and "cgf" in finished[0] and "relu" in finished[1]
 
 
 @pytest.mark.parametrize(
@@ -233,12 +232,7 @@ def test_a_default_name_is_given_back_in_quotes(tmp_path):
 def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
     """While the first is at work; one that is killed, with processes that load its data, keeps nobody out."""
     options = ["softmax=cgf", f"ckpt={teacher}", "train.epochs=10", "train.workers=1"]
-    process = subprocess.Popen(
-        command("train", *SMALL, f"outputs={tmp_path}", "run=one", *options),
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = started("train", *SMALL, f"outputs={tmp_path}", "run=one", *options, cwd=tmp_path)
     limit = time.monotonic() + 300
     while not (tmp_path / "one" / "metrics.jsonl").exists() and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.002)

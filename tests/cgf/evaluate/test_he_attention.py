@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from digits_checkpoint import call, checkpoint_fixture, trained_run_fixture  # noqa: F401
+from digits_checkpoint import call
 
 from cgf.he.engines.sim import SimOwner
 from cgf.results import read_lines
@@ -119,7 +119,7 @@ def test_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch):
     [
         ("he.scope=everything", "he.scope must be one of softmax, attention, and 'everything' was given"),
         ("he.scope=null", "he.scope must be one of softmax, attention, and None was given"),
-        ("he.memory_mib=0", "he.memory_mib must be a number above 0, and 0 was given"),
+        ("he.memory_mib=0", "he.memory_mib must be a whole number of at least 1, and 0 was given"),
         ("he.memory_mib=nan", "he.memory_mib must be a whole number, and nan was given"),
         ("he.memory_mib=true", "he.memory_mib must be a whole number, and True was given"),
         ("he.rows_at_once=64", "he.rows_at_once is about he.scope=softmax, and 64 was given with he.scope=attention"),

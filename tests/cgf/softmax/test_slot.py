@@ -11,10 +11,9 @@ from cgf.distill.curriculum import Curriculum
 from cgf.distill.matching import WeightsTap
 from cgf.distill.temper import FactorSearch, ScalingProbe
 from cgf.evaluate.he_run import ShapeProbe
-from cgf.evaluate.observe import Onlooker
-from cgf.evaluate.open_checkpoint import PolynomialReading
+from cgf.evaluate.observe import Onlooker, PolynomialReading
 from cgf.he.encrypted import Encrypted
-from cgf.models.install import install, installed_softmaxes
+from cgf.models.install import install, install_copies, installed_softmaxes
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
@@ -57,7 +56,7 @@ def test_the_mode_of_the_model_reaches_the_softmax_unless_it_is_encrypted(make):
 @torch.no_grad()
 def test_a_slot_around_changes_no_number_and_leaves_the_softmax_clean():
     host = small_vit()
-    batch, plain = batch_for(host), install(host.model, CGF())
+    batch, plain = batch_for(host), install_copies(host.model, CGF())
     wanted = host.logits(batch)
     softmaxes = [CGF() for _ in range(3)]
     install(host.model, lambda layer: WeightsTap(Curriculum(1.0).watch([softmaxes[layer]])[0], []))

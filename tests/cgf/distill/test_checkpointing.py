@@ -11,7 +11,7 @@ from digits_checkpoint import call
 from cgf.distill.range_control import RangeControl
 from cgf.distill.recompute import save_memory
 from cgf.errors import UserError
-from cgf.models.install import install
+from cgf.models.install import install_copies
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
@@ -22,7 +22,7 @@ HOSTS = {"llama": small_llama, "bert": small_bert, "vit": small_vit}
 def trained(make, softmax, checkpointing, steps=2):
     """Gradients, losses and denominators of a few steps with a penalty, and how often each layer ran."""
     host = make()
-    softmaxes = install(host.model, softmax)
+    softmaxes = install_copies(host.model, softmax)
     control = RangeControl(weight=0.5, bound=2.0) if isinstance(softmax, ExponentialSoftmax) else RangeControl()
     control.watch(softmaxes)
     calls = []

@@ -4,18 +4,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-
-from digits_checkpoint import ENVIRONMENT, call, checkpoint_fixture, command, trained_run_fixture  # noqa: F401
+from digits_checkpoint import call, started
 from resealed import reseal
 
 from cgf.approx.exponential_json import exponential_from_json
@@ -303,13 +297,7 @@ def test_a_second_evaluation_into_the_same_lines_is_refused(checkpoint):
     out = checkpoint / "eval" / "result.json"
     lock = out.with_name(".result.jsonl.lock")
     arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1", "he.workers=2", f"out={out}"]
-    process = subprocess.Popen(
-        command("eval_he", *arguments),
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started("eval_he", *arguments, cwd=checkpoint)
     deadline = time.monotonic() + 300
     while not out.with_suffix(".jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)

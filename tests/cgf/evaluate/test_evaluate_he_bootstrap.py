@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_evaluate_he import call, checkpoint_fixture, trained_run_fixture  # noqa: F401
+from test_evaluate_he import call
 
 # Cho et al. in the place of the trained softmax: 45 levels and more, which no ring holds
 CHO = ("softmax=cho", "softmax.bound=256.0", "softmax.n=16", "approx=exact")
@@ -60,10 +60,11 @@ def test_what_bootstraps_need_is_told(checkpoint, arguments, says):
 def test_the_keys_of_the_owner_are_part_of_what_lines_depend_on(checkpoint):
     from cgf.config import compose, resolved, task_maker
     from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.evaluate.result_file import digest_of
 
     opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
     config = resolved(compose("eval_he", [f"ckpt={checkpoint}", "he=sim"]))
-    digest = opened.digest(None, config, [1])
-    assert opened.digest(None, config, [1]) == digest
+    digest = digest_of(opened, None, config, [1])
+    assert digest_of(opened, None, config, [1]) == digest
     config["he"]["owner"]["bootstrap"] = "small"
-    assert opened.digest(None, config, [1]) != digest
+    assert digest_of(opened, None, config, [1]) != digest

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from test_evaluate_he import call, checkpoint_fixture, evaluate, logits, trained_run_fixture  # noqa: F401
+from test_evaluate_he import call, evaluate, logits
 
 from cgf.evaluate.he_lines import checksum
 from cgf.he import party

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from cgf.distill.temper import FACTORS, distance, temper
 from cgf.errors import UserError
-from cgf.models.install import install
+from cgf.models.install import install, install_copies
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -67,7 +67,7 @@ def test_the_factors_scale_the_scores_of_their_heads_and_nothing_else(make):
     dataset, collate = samples(host)
     batch = collate(list(dataset))
     scores = weights_of(other, CGF(), batch)[0][1]
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     before = {name: p.detach().clone() for name, p in host.model.named_parameters()}
     found = temper(host, dataset, collate, samples=6)
     assert [len(layer) for layer in found] == [HEADS] * 3
@@ -92,7 +92,7 @@ def test_weights_come_nearer_to_exact_softmax_in_every_head_of_the_first_layer(m
     plain, scaled = make(), make()
     dataset, collate = samples(plain)
     batch = collate(list(dataset))
-    install(scaled.model, CGF())
+    install_copies(scaled.model, CGF())
     factors = torch.tensor(temper(scaled, dataset, collate, samples=6)[0])
     weights, scores, valid = weights_of(plain, CGF(), batch)[0]
     before = distance(weights, scores, valid)
@@ -106,11 +106,11 @@ def test_weights_come_nearer_to_exact_softmax_in_every_head_of_the_first_layer(m
 def test_exact_softmax_is_left_alone_and_bpmax_measures_nothing():
     host = small_vit()
     dataset, collate = samples(host)
-    install(host.model, Exact())
+    install_copies(host.model, Exact())
     before = {name: p.detach().clone() for name, p in host.model.named_parameters()}
     assert temper(host, dataset, collate, samples=6) == [[1.0] * HEADS] * 3
     assert all(torch.equal(p, before[name]) for name, p in host.model.named_parameters())
-    softmaxes = install(host.model, BPMax())
+    softmaxes = install_copies(host.model, BPMax())
     temper(host, dataset, collate, samples=6)
     assert [softmax.denominator for softmax in softmaxes] == [None] * 3
     assert {id(m.softmax) for m in host.model.modules() if hasattr(m, "softmax")} == {id(s) for s in softmaxes}
@@ -130,7 +130,7 @@ def test_rows_of_padding_and_what_is_no_number_do_not_win():
 def test_what_cannot_be_scaled_is_refused_and_stays_as_it_was():
     host = small_vit()
     dataset, collate = samples(host)
-    install(host.model, CGF())
+    install_copies(host.model, CGF())
     for bad in (0, -3, 2.5, True):
         with pytest.raises(UserError, match=r"temper\.samples must be a whole number of at least 1"):
             temper(host, dataset, collate, samples=bad)

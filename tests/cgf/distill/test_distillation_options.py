@@ -15,7 +15,7 @@ from cgf.distill.matching import Matching, WeightsTap, layers_of
 from cgf.distill.range_control import RangeControl
 from cgf.distill.teacher import softmaxes_of
 from cgf.errors import UserError
-from cgf.models.install import install, installed_softmaxes
+from cgf.models.install import install, install_copies, installed_softmaxes
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -27,7 +27,7 @@ SMALL = ["train.batch_size=16", "task.limit={train: 48, val: 16, test: 16}", "tr
 def digits(seed=0, softmax=None):
     torch.manual_seed(seed)
     host = build(compose("train").model, num_classes=10)
-    return host, install(host.model, softmax or CGF())
+    return host, install_copies(host.model, softmax or CGF())
 
 
 def images():

@@ -1,16 +1,10 @@
 """eval_he.py on text hosts, from files to result: a small causal LLaMA with grouped queries, and a small BERT."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-
 from conftest_models import small_bert, small_llama
 from digits_checkpoint import call
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from resealed import reseal
 from safetensors.torch import load_file, save_file
-from test_evaluate_he import call, checkpoint_fixture, evaluate, trained_run_fixture  # noqa: F401
+from test_evaluate_he import call, evaluate
 
 from cgf.checkpoint import read
 from cgf.results import read_json

@@ -17,7 +17,7 @@ from cgf.evaluate.observe import Calibrator
 from cgf.evaluate.observed_host import own_weights
 from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
-from cgf.models.install import install, installed, installed_softmaxes
+from cgf.models.install import install_copies, installed, installed_softmaxes
 from cgf.softmax.cgf import CGF
 
 LENGTHS = [3, 9, 11, 14, 5, 3]
@@ -46,7 +46,7 @@ def collate(items):
 
 def observed(host):
     calibrator = Calibrator()
-    for softmax in install(host.model, CGF()):
+    for softmax in install_copies(host.model, CGF()):
         softmax.observers.append(calibrator)
     return calibrator
 
@@ -100,15 +100,15 @@ def test_auto_shows_every_row_that_encrypted_evaluation_meets():
     for softmax in softmaxes:
         softmax.exponential = chain(-64.0, 4.0, 6)
     evaluation = EncryptedEvaluation(
-        host,
-        softmaxes,
-        installed,
-        session,
-        Texts(),
-        collate,
-        list(range(6)),
-        SampleLog(Path("unused")),
-        None,
+        host=host,
+        softmaxes=softmaxes,
+        installed=installed,
+        session=session,
+        dataset=Texts(),
+        collate=collate,
+        indices=list(range(6)),
+        lines=SampleLog(Path("unused")),
+        as_trained=None,
         masked=True,
     )
     batches = evaluation.plan.of(list(range(6)))

@@ -1,13 +1,8 @@
 """A host whose layers differ in heads and tokens, from training to a trace: a pooling ViT (timm's PiT) on digits."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-
 from digits_checkpoint import call
 
 from cgf.report.trace import draw

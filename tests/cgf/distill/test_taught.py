@@ -16,7 +16,7 @@ from cgf.distill.settings import Settings
 from cgf.distill.teacher_logits import taught
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
-from cgf.models.install import install, installed_softmaxes
+from cgf.models.install import install_copies, installed_softmaxes
 from cgf.results import read_lines
 from cgf.softmax.cgf import CGF
 
@@ -39,7 +39,7 @@ def trained(folder, teacher=None, cache=None):
         collate, teacher = train.collate(COLLATE), None
     trainer = Trainer(
         student,
-        install(student.model, CGF()),
+        install_copies(student.model, CGF()),
         train,
         texts(8, 1),
         collate,
@@ -100,7 +100,7 @@ def test_another_teacher_or_other_texts_are_asked_anew(tmp_path, change):
     elif change == "texts":
         data = texts(seed=2)
     else:
-        install(teacher.model, CGF())
+        install_copies(teacher.model, CGF())
         softmaxes = installed_softmaxes(teacher.model)
     after = taught(data, teacher, softmaxes, COLLATE, str(tmp_path)).logits
     assert len(list(tmp_path.iterdir())) == 2 and not torch.allclose(before, after, atol=1e-3)

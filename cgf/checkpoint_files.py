@@ -1,0 +1,76 @@
+"""What softmax.json and run.json of a checkpoint say, checked before anything is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.approx.exponential import Exponential
+from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
+from cgf.errors import UserError
+from cgf.former import current_name
+from cgf.named import plain, short
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import TARGETS, softmax_from_json
+
+MOST_LAYERS, MOST_CLASSES = 1024, 2**16
+MOST_SQUARINGS, MOST_COEFFICIENTS = 64, 1024  # of an exponential
+
+
+def described_softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, int]:
+    """The softmax of softmax.json, with the exponential that it was trained with, and the count of layers."""
+    softmax, layers = described["softmax"], described["layers"]
+    if not isinstance(softmax, dict) or not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+        raise UserError(f"{path} needs a softmax and a count of layers: it is not a checkpoint of this project")
+    if layers > MOST_LAYERS:
+        raise UserError(f"{path} may have {MOST_LAYERS} layers at most, and says {short(layers)}")
+    made = softmax_from_json(softmax)
+    if made.uses_exponential and described.get("exponential") is not None:  # the one trained with, not a new fit
+        made.exponential = _exponential(described["exponential"], path)
+    return made, layers
+
+
+def _exponential(described: Any, path: Path) -> Exponential:
+    plain(described, f"the exponential of {path}")
+    if isinstance(described, dict):
+        squarings, lists = described.get("k", 0), [v for v in described.values() if isinstance(v, list)]
+        longest = max((len(v) for each in lists for v in (each, *each) if isinstance(v, list)), default=0)
+        if longest > MOST_COEFFICIENTS or (isinstance(squarings, int) and not 0 <= squarings <= MOST_SQUARINGS):
+            raise UserError(
+                f"the exponential of {path} may have {MOST_SQUARINGS} squarings and {MOST_COEFFICIENTS} "
+                f"coefficients at most, and has k={short(squarings)} and {longest}"
+            )
+    made = exponential_from_json(described)
+    # a Taylor polynomial may state no domain
+    return made if made.fit is None and made.method == "taylor" else verified(made, path)
+
+
+def check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
+    """UserError where run.json holds what it cannot, or what its own configuration and softmax.json contradict."""
+    plain(run["source"], f"'source' of {path}")
+    kinds: dict[str, type] = {"model": str, "task": str, "num_classes": int, "family": str, "source": dict}
+    for key, kind in kinds.items():
+        if not isinstance(run[key], kind) or isinstance(run[key], bool):
+            raise UserError(f"'{key}' of {path} must be of type {kind.__name__}, and is {short(run[key])}")
+    if not 1 <= run["num_classes"] <= MOST_CLASSES:
+        raise UserError(f"'num_classes' of {path} must be from 1 to {MOST_CLASSES}, and is {short(run['num_classes'])}")
+    config = run["config"] if isinstance(run["config"], dict) else {}
+    model, trained = config.get("model"), config.get("softmax")
+    if isinstance(model, dict) and model.get("name", run["model"]) != run["model"]:
+        raise UserError(
+            f"{path} says model={run['model']}, and its configuration {short(model['name'])}: it was changed"
+        )
+    if (
+        isinstance(trained, dict)
+        and current_name(trained.get("_target_")) in TARGETS
+        and _params(trained) != softmax.to_json()
+    ):
+        raise UserError(
+            f"{path} was trained with the softmax {short(_params(trained))}, and softmax.json has "
+            f"{short(softmax.to_json())}: one of them was changed"
+        )
+
+
+def _params(node: dict[str, Any]) -> dict[str, Any]:
+    return softmax_from_json(node).to_json()

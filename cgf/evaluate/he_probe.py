@@ -1,0 +1,41 @@
+"""What the layers of a model were given, for whoever decides which samples go together."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgf.network.attention import Heads
+from cgf.softmax.slot import Around, Dropout
+
+
+class ShapeProbe(Around):
+    """Keeps the scores that a softmax was given last, and their mask."""
+
+    given: tuple[Tensor, Tensor | None]
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The inner slot's weights; scores and mask are kept as ``given``."""
+        self.given = scores, valid
+        return super().weights(scores, valid)
+
+
+class AttentionProbe(Around):
+    """Keeps the shapes of the queries, keys and values that an attention was given last, and its mask."""
+
+    given: tuple[torch.Size, torch.Size, torch.Size, Tensor | None]
+
+    def attention(
+        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        """The inner slot's outputs and weights; shapes and mask are kept as ``given``."""
+        self.given = query.shape, key.shape, value.shape, valid
+        return super().attention(query, key, value, scaling, valid, drop)
+
+    def many(self, instances: int) -> Heads:
+        """So many instances of what was given, as views of zeros."""
+        samples = max(1, instances // self.given[0][1])
+        query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
+        valid = self.given[3]
+        return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())

@@ -1,0 +1,41 @@
+"""How much of a model stays encrypted: he.scope, what it puts at a layer's softmax, and how a result says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cgf.checks import one_of, whole
+from cgf.errors import UserError
+from cgf.he.encrypted import Encrypted
+from cgf.he.encrypted_attention import EncryptedAttention
+
+SLOTS: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
+# what a result says of a run that encrypts, and of one that does not
+SAYS = {
+    "softmax": ("softmax under CKKS, all else in the clear", "softmax simulated, nothing encrypted"),
+    "attention": (
+        "attention under CKKS; projections, norms and activations in the clear; one round with the key holder a layer, "
+        "who sees that layer's outputs",
+        "attention simulated, nothing encrypted",
+    ),
+}
+
+
+def checked_scope(he: Any) -> str:
+    """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
+    one_of("he.scope", he.scope, tuple(SLOTS))
+    whole("he.memory_mib", he.memory_mib, 1)
+    if he.scope == "attention" and he.rows_at_once is not None:
+        raise UserError(
+            f"he.rows_at_once is about he.scope=softmax, and {he.rows_at_once} was given with he.scope=attention: "
+            "he.memory_mib bounds its memory"
+        )
+    return str(he.scope)
+
+
+def scope_of(result: dict[str, Any]) -> str:
+    """he.scope of a result, by what it says. UserError for one that says something else."""
+    for name, texts in SAYS.items():
+        if result.get("scope") in texts:
+            return name
+    raise UserError(f"a result says what of it was encrypted, and this one says {result.get('scope')!r}")

@@ -1,0 +1,48 @@
+"""What all hosts of texts have in common: a transformers classifier that is found, loaded and made a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cgf.models.host import Host, listed
+from cgf.models.pretrained import classifier, locate
+
+# an adapter's ``host``: (model, tokenizer, name=, num_classes=, trained=, source=, class_names=)
+Maker = Callable[..., Host]
+
+
+def load(
+    host: Maker,
+    name: str,
+    num_classes: int,
+    *,
+    path: str | None,
+    package: str | None,
+    subfolder: str,
+    data_root: str | None,
+    class_names: Sequence[str] | None,
+    gguf_file: str | None = None,
+    source: dict[str, Any] | None = None,
+) -> Host:
+    """A classifier of texts, made a host by an adapter's ``host``.
+
+    path, package, subfolder, data_root  see cgf.models.pretrained.locate
+    class_names  the task's, in its order; a head that came with the weights is put into it, see cgf.models.pretrained
+    source       what run.json is to say of the weights, beside where they are from
+
+    Raises UserError where the weights are not there, or are of a model that the adapter does not read.
+    """
+    where = locate(name, path, package, subfolder, data_root)
+    model, tokenizer, trained = classifier(
+        where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names)
+    )
+    return host(
+        model,
+        tokenizer,
+        name=name,
+        num_classes=num_classes,
+        trained=trained,
+        source={"weights": path or package or subfolder, **(source or {})},
+        class_names=class_names,
+    )
