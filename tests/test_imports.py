@@ -25,6 +25,7 @@ ALLOWED = {
     "cgf.named": set(),
     "cgf.former": set(),
     "cgf.checks": set(),
+    "cgf.published": set(),
     "cgf.results": {"cgf.target"},
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
@@ -68,8 +69,8 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.study": {"cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.results"},
-    "cgf.bench": {"cgf.models", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.results"},
-    "cgf.report": {"cgf.results"},
+    "cgf.bench": {"cgf.models", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.published", "cgf.results"},
+    "cgf.report": {"cgf.published", "cgf.results"},
 }
 FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 

@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.published import RUNTIMES
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
 from cgf.results import read_json
 
-# microseconds a score entry of one softmax under CKKS, from publications: seconds, entries, what on
-PUBLISHED = (
-    ("CGF-softmax paper, 256 x 256 on [-128, 0]", 3.25, 256 * 256, "8 threads"),
-    ("Cho et al. 2024 as the CGF-softmax paper ran it", 107.65, 256 * 256, "8 threads"),
-    ("Cho et al. 2024, 8,192 rows of 256", 486.0, 8192 * 256, "one thread"),
-    ("the CGF-softmax authors' code, 256 x 256 N(0, 1) on [-7, 1], 8 levels", 1.688, 256 * 256, "CPU"),
-    ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
-    ("Cho et al. 2024 as THOR ran it, 256 rows of 128", 9.78, 256 * 128, "A100"),
-)
 TITLES = [
     "host",
     "task",
@@ -76,9 +68,9 @@ def lines(folder: Path) -> list[list[str]]:
         ]
         for r in results(folder)
     ]
-    for title, seconds, entries, machine in PUBLISHED:
-        line = [f"*{title} (published, {machine})*", *["–"] * (len(TITLES) - 1)]
-        line[TITLES.index("µs an entry")] = f"{1e6 * seconds / entries:.1f}"
+    for published in RUNTIMES:
+        line = [f"*{published.title} (published, {published.machine})*", *["–"] * (len(TITLES) - 1)]
+        line[TITLES.index("µs an entry")] = f"{published.us_per_entry:.1f}"
         table.append(line)
     return table
 

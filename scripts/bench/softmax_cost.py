@@ -11,12 +11,6 @@ from omegaconf import DictConfig
 from cgf.config import entry, resolved
 
 DOMAIN = (-128.0, 0.0)
-PUBLISHED = {  # seconds, as the publications state them, on their machines
-    "paper_cgf_8_threads": 3.25,
-    "paper_cho_8_threads": 107.65,
-    "cho_8192_softmaxes_of_256_one_thread": 486.0,
-}
-
 # GiB of one worker or lane of each way, as measured (peak_mib in results/bench/softmax.json)
 SHARED = ("workers_by_rows", "lanes")
 PEAK_GIB = {
@@ -32,6 +26,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.errors import UserError
     from cgf.he.engines.desilo import BOOTSTRAP_GIB
     from cgf.memory import need_memory
+    from cgf.published import runtimes_by_key
     from cgf.report.cost import draw_softmax, print_softmax
     from cgf.results import read_json, run_info, write_json
     from cgf.target import result_file
@@ -46,7 +41,7 @@ def main(cfg: DictConfig) -> None:
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = result_file(cfg.out)
     known = read_json(out) if out.is_file() else {}
-    result = {"cho": None, **known, "published_seconds": PUBLISHED}  # what is not measured now stays as it was
+    result = {"cho": None, **known, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")
     if cfg.matrix:

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from cgf.errors import UserError
+from cgf.published import RUNTIMES
 from cgf.report.blocks import whole_sets
 from cgf.report.trace import draw as trace
-from cgf.report.whole import PUBLISHED, TITLES, draw, exponential, is_current, lines
+from cgf.report.whole import TITLES, draw, exponential, is_current, lines
 
 HEADS = {"max_error": [1e-6, 2e-6], "outside": [0, 3], "beyond": [0, 1]}
 RESULT = {
@@ -67,9 +68,9 @@ def test_a_line_a_result_and_the_published_times(folder):
     }
     (folder / "he" / "exact" / "minilm-clinc150.json").unlink()
     assert lines(folder)[0][TITLES.index("exact")] == "–"
-    assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(PUBLISHED)
+    assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(RUNTIMES)
     assert published[0][TITLES.index("µs an entry")] == "49.6"  # 3.25 s for 65,536 entries
-    assert whole_sets(folder).count("\n") == 1 + 2 + len(PUBLISHED)
+    assert whole_sets(folder).count("\n") == 1 + 2 + len(RUNTIMES)
 
 
 def test_layers_with_polynomials_of_their_own_say_so():
