@@ -68,9 +68,18 @@ ALLOWED = {
         "cgf.cache",
         "cgf.results",
     },
-    "cgf.study": {"cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.results"},
-    "cgf.bench": {"cgf.models", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.published", "cgf.results"},
-    "cgf.report": {"cgf.published", "cgf.results"},
+    "cgf.study": {"cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.former", "cgf.results"},
+    "cgf.bench": {
+        "cgf.models",
+        "cgf.he",
+        "cgf.softmax",
+        "cgf.approx",
+        "cgf.memory",
+        "cgf.former",
+        "cgf.published",
+        "cgf.results",
+    },
+    "cgf.report": {"cgf.former", "cgf.published", "cgf.results"},
 }
 FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from cgf.bench.properties import kept
 from cgf.errors import UserError
+from cgf.former import current_row
 from cgf.he.dryrun import depth
 from cgf.he.packed import Rows
 from cgf.results import read_json
@@ -29,12 +30,12 @@ def cost(softmax: Any, rows: int, columns: int) -> dict[str, Any]:
 def table(
     softmaxes: Mapping[str, Any], exponential: Any, rows: int, columns: int, results: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """A row a softmax, by name; then a row for each name that only results know.
+    """A row a softmax, by name; then a row for each run of another name.
 
     exponential  stands in for exp where a softmax has no polynomial of its own; its weights are those of exp
     results      of training, as ``training_results`` gives them
     """
-    accuracies, lines = by_softmax(results), []
+    accuracies, lines = by_run(results), []
     for name, softmax in softmaxes.items():
         properties = kept(softmax)  # before a polynomial takes the place of exp
         stands_in = softmax.uses_exponential and softmax.exponential is None
@@ -58,15 +59,15 @@ def table(
     return lines + [{"softmax": name, **blank, "accuracy": found} for name, found in sorted(accuracies.items())]
 
 
-def by_softmax(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """softmax -> 'host task' -> mean accuracy over seeds, seeds, and the levels that the files state."""
+def by_run(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """run -> 'host task' -> mean accuracy over seeds, seeds, and the levels that the files state."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in results:
-        groups[row["softmax"], f"{row['host']} {row['task']}"].append(row)
+        groups[row["run"], f"{row['host']} {row['task']}"].append(row)
     found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-    for (softmax, where), rows in groups.items():
+    for (run, where), rows in groups.items():
         levels = [r["total_levels"] for r in rows if r.get("total_levels") is not None]
-        found[softmax][where] = {
+        found[run][where] = {
             "accuracy": float(np.mean([r["accuracy"] for r in rows])),
             "seeds": sorted(r["seed"] for r in rows),
             "levels": max(levels, default=None),
@@ -79,7 +80,7 @@ def training_results(folder: Path) -> list[dict[str, Any]]:
     lacks what the table needs."""
     rows = []
     for path in sorted(folder.glob("*.json")):
-        row = read_json(path)
+        row = current_row(read_json(path), path)
         row = row if isinstance(row, dict) else {}
         if missing := [k for k in NEEDED if k not in row]:
             raise UserError(f"{path} is to be a training result, and lacks {', '.join(missing)}")

@@ -213,7 +213,7 @@ def alternatives(folder: Path) -> str:
     rows of training as they are now."""
     known = [row for row in _read(folder, "bench/alternatives.json")["table"] if row["order"] is not None]
     trained = training_rows.read_rows(folder) if any((folder / "train").glob("*.json")) else []
-    found = {(f"{g['host']} {g['task']}", g["softmax"]): g for g in training_rows.groups(trained)}
+    found = {(f"{g['host']} {g['task']}", g["run"]): g for g in training_rows.groups(trained)}
     places = sorted({where for where, _ in found})
     lines = []
     for row in known:

@@ -23,6 +23,8 @@ class Run:
     watch      [lo, hi] of y, outside of which the evaluation counts
     chain      squarings of a chain with which it is evaluated too, planned on training data
     plan       options of plan.py, where it is evaluated too with the exponential of least levels; None: it is not
+    yardstick  whether the report sets others that are trained alike against it
+    within     points below the run compared with that it is to stay within; None: nothing is said of it
     """
 
     name: str
@@ -36,6 +38,8 @@ class Run:
     watch: tuple[float, float] | None = None
     chain: int | None = None
     plan: tuple[str, ...] | None = None
+    yardstick: bool = False
+    within: float | None = None
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""

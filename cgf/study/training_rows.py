@@ -1,4 +1,4 @@
-"""Result rows of training: one file a host, softmax and seed, beside an exact student of the same schedule."""
+"""Result rows of training: one file a host, run and seed, beside an exact student of the same schedule."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from cgf.checkpoint import complete_checkpoints, read
 from cgf.errors import UserError
+from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
@@ -111,7 +112,12 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
     return {
         "host": seed.study.name,
         "task": task,
-        "softmax": run.name,
+        "schema": ROW_SCHEMA,
+        "run": run.name,
+        "softmax": result["softmax"],
+        **_training_of(trained["config"]),
+        "yardstick": run.yardstick,
+        "within": run.within,
         "seed": seed.seed,
         "model": result["model"],
         "accuracy": result["accuracy"],
@@ -138,7 +144,16 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
         "trials_s": sum(t["train_s"] for t in tried) or None,
         "evaluation": _measured(result),
         "evaluation_planned": planned and _measured(planned),
-        "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+        "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _training_of(config: dict[str, Any]) -> dict[str, Any]:
+    """How a run was trained, off its configuration: what was tuned, whether its queries were scaled, whether at all."""
+    return {
+        "tuning": config["tune"]["mode"],
+        "tempered": config["temper"]["samples"] > 0,
+        "trained": config["train"]["epochs"] > 0,
     }
 
 

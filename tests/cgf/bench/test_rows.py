@@ -40,8 +40,9 @@ PREDICTIONS = {
     "calibrated_narrow": LABELS,
 }
 
+CHOSEN = {"tune": {"mode": "full"}, "temper": {"samples": 96}, "train": {"epochs": 3}}
 # what run.json says of the model, as every checkpoint does
-MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": {}}
+MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": CHOSEN}
 
 
 class Machine:
@@ -84,6 +85,7 @@ class Machine:
             {
                 **dict.fromkeys(rows.MEASURED),
                 "model": "m",
+                "softmax": "bpmax",
                 "approx": "exact",
                 "rows": "full",
                 "samples": 6,
@@ -119,6 +121,14 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     ]
     assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
+    assert [row[key] for key in ("run", "softmax", "tuning", "tempered", "trained")] == [
+        "bpmax",
+        "bpmax",
+        "full",
+        True,
+        True,
+    ]
+    assert (row["schema"], row["yardstick"], row["within"]) == (2, False, None)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
     assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
