@@ -15,6 +15,8 @@ from cgf.former import current_row
 from cgf.he.dryrun import depth
 from cgf.he.packed import Rows
 from cgf.results import read_json
+from cgf.softmax.base import Softmax
+from cgf.softmax.published.base import Published
 
 NEEDED = ("host", "task", "softmax", "seed", "accuracy")  # of a training result
 
@@ -57,6 +59,15 @@ def table(
         ("levels", "cmult", "rotate", "stand_in_for_exp", "order", "positive", "shift_invariant", "shift_change")
     )
     return lines + [{"softmax": name, **blank, "accuracy": found} for name, found in sorted(accuracies.items())]
+
+
+def choices(softmaxes: Mapping[str, Softmax]) -> str:
+    """The names of all softmaxes in a line of Markdown: those with a definition of their own, then the published ways
+    to compute softmax itself."""
+    approximations = [name for name, softmax in softmaxes.items() if type(softmax).weights is Published.weights]
+    definitions = [name for name in softmaxes if name not in approximations]
+    of_own, of_softmax = (", ".join(f"`{name}`" for name in names) for names in (definitions, approximations))
+    return f"{of_own}; published ways to compute softmax itself: {of_softmax}"
 
 
 def by_run(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -6,13 +6,14 @@ A document holds a block as
     ...
     <!-- end -->
 
-and everything between the two lines comes from here.
+and everything between the two lines comes from here; a list of names within a line stands between
+<!-- list: NAME --> and <!-- end -->, and comes from whoever asks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from cgf.report import training as training_rows
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
+LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COST_NAMES = {
     "cho": "Cho et al. 2024 (normalize and square)",
@@ -46,11 +48,12 @@ BATCH_NAMES = {
 }
 
 
-def filled(text: str, folder: Path) -> str:
-    """The document with every block made anew from the results in ``folder``.
+def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> str:
+    """The document with every block made anew from the results in ``folder``, and every list from ``lists``, by name.
 
-    UserError for a block without a maker, or whose file is missing.
+    UserError for a block without a maker, or whose file is missing, and for a list that is not given.
     """
+    given = lists or {}
 
     def fill(match: re.Match[str]) -> str:
         name = match.group(2)
@@ -58,7 +61,13 @@ def filled(text: str, folder: Path) -> str:
             raise UserError(f"a table is one of {', '.join(MAKERS)}, and the document asks for '{name}'")
         return f"{match.group(1)}{MAKERS[name](folder)}\n{match.group(3)}"
 
-    return BLOCK.sub(fill, text)
+    def listed(match: re.Match[str]) -> str:
+        name = match.group(2)
+        if name not in given:
+            raise UserError(f"a list is one of {', '.join(given) or 'none'}, and the document asks for '{name}'")
+        return f"{match.group(1)}{given[name]}{match.group(3)}"
+
+    return LIST.sub(listed, BLOCK.sub(fill, text))
 
 
 def grid(titles: list[str], lines: list[list[str]]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cgf.errors import UserError
+
+if TYPE_CHECKING:
+    from cgf.softmax.base import Softmax
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,20 @@ class Study:
     def arguments(self, run: Run, taken: int) -> list[str]:
         """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
+
+
+def with_every_softmax(config: Mapping[str, Any], softmaxes: Mapping[str, Softmax]) -> dict[str, Any]:
+    """The configuration with a run of its name for every softmax that has none: ``each``, and softmax=NAME.
+
+    Where the softmax has exp itself, an evaluation with a planned polynomial belongs to it.
+    """
+    runs = dict(config["runs"])
+    for name, softmax in softmaxes.items():
+        if name not in runs:
+            runs[name] = {**config["each"], "options": [f"softmax={name}"]}
+            if softmax.uses_exponential and softmax.exponential is None:
+                runs[name]["plan"] = []
+    return {**config, "runs": runs}
 
 
 def _ordered(runs: list[Run]) -> list[Run]:
