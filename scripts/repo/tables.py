@@ -1,4 +1,4 @@
-"""Writes README's tables, list of softmaxes and plots from results/: scripts/repo/tables.py (--check: are they stale)"""
+"""Writes README's tables, list of softmaxes and plots from results/: scripts/repo/tables.py (--check: none stale?)"""
 
 from __future__ import annotations
 
