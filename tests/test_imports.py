@@ -68,7 +68,7 @@ ALLOWED = {
         "cgf.cache",
         "cgf.results",
     },
-    "cgf.study": {"cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.former", "cgf.results"},
+    "cgf.study": {"cgf.checks", "cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.former", "cgf.results"},
     "cgf.bench": {
         "cgf.models",
         "cgf.he",
@@ -79,7 +79,7 @@ ALLOWED = {
         "cgf.published",
         "cgf.results",
     },
-    "cgf.report": {"cgf.former", "cgf.published", "cgf.results"},
+    "cgf.report": {"cgf.checks", "cgf.former", "cgf.published", "cgf.results"},
 }
 FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cgf.checks import path_part
 from cgf.errors import UserError
 from cgf.published import RUNTIMES
 from cgf.report.figure import colours, new_figure, png
@@ -84,7 +85,8 @@ def _softmax(result: dict[str, Any]) -> str:
 def _exact(folder: Path, result: dict[str, Any]) -> str:
     """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
     the result, or by host and task for all the others."""
-    for name in (result["file"], f"{result['model']}-{result['task']}"):
+    model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
+    for name in (result["file"], f"{model}-{task}"):
         if (path := folder / "he" / "exact" / f"{name}.json").is_file():
             return _per_cent(read_json(path)["accuracy"])
     return "–"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cgf.checks import path_part
 from cgf.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,10 +67,15 @@ class Study:
     def of(cls, config: Mapping[str, Any]) -> Study:
         """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
 
-        UserError where a run refers to one that is not there, or to itself by way of others.
+        UserError where a run refers to one that is not there, or to itself by way of others, and for a name of the
+        study, its task or a run that is no part of a path.
         """
         node, runs = config["study"], list[Run]()
+        path_part("study.name", node["name"])
+        if "task" in node:
+            path_part("study.task", node["task"])
         for name, facts in config["runs"].items():
+            path_part("the name of a run", name)
             facts = dict(facts)
             choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
             watch, plan = facts.pop("watch", None), facts.pop("plan", None)

@@ -66,6 +66,12 @@ def test_a_line_a_result_and_the_published_times(folder):
         "workers": "2",
         "peak MiB": "3,000",
     }
+    path = next((folder / "he").glob("*.json"))
+    kept = path.read_text()
+    path.write_text(json.dumps({**json.loads(kept), "task": "../../elsewhere"}))
+    with pytest.raises(UserError, match=r"task of .*\.json becomes part of a path: it must be one name"):
+        lines(folder)
+    path.write_text(kept)
     (folder / "he" / "exact" / "minilm-clinc150.json").unlink()
     assert lines(folder)[0][TITLES.index("exact")] == "–"
     assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(RUNTIMES)
