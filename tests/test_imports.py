@@ -26,6 +26,7 @@ ALLOWED = {
     "cgf.former": set(),
     "cgf.checks": set(),
     "cgf.published": set(),
+    "cgf.operations": set(),
     "cgf.results": {"cgf.target"},
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
@@ -40,7 +41,7 @@ ALLOWED = {
         "cgf.former",
         "cgf.results",
     },
-    "cgf.he": {"cgf.softmax", "cgf.approx", "cgf.memory"},
+    "cgf.he": {"cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
     "cgf.plan": {"cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
     "cgf.data": {"cgf.cache", "cgf.named", "cgf.former"},
     "cgf.config": {"cgf.data"},
@@ -79,7 +80,7 @@ ALLOWED = {
         "cgf.published",
         "cgf.results",
     },
-    "cgf.report": {"cgf.checks", "cgf.former", "cgf.published", "cgf.results"},
+    "cgf.report": {"cgf.checks", "cgf.former", "cgf.operations", "cgf.published", "cgf.results"},
 }
 FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 

@@ -18,29 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import exponentials, pipelines, whole
+from cgf.report import alternatives, columns, cost, exponentials, pipelines, whole
 from cgf.report import training as training_rows
+from cgf.report.columns import grid, or_dash
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
 LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COST_NAMES = {
-    "cho": "Cho et al. 2024 (normalize and square)",
-    "paper_from_the_top": "Algorithm 1, from the engine's top level",
-    "paper": "Algorithm 1, encrypted at the level it needs",
-    "paper_smallest_ring": "Algorithm 1, smallest ring",
-    "ours": "ours: chain of 6 squarings",
-}
-OPERATIONS = {
-    "add": "Add",
-    "pmult": "PMult",
-    "imult": "IMult",
-    "cmult": "CMult",
-    "rotate": "Rot",
-    "relinearize": "relinearize",
-    "boot": "Boot",
-}
 BATCH_NAMES = {
     "full_128": "8,192 full rows of 128",
     "causal_128": "8,192 causal rows of 128",
@@ -70,12 +55,6 @@ def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> s
     return LIST.sub(listed, BLOCK.sub(fill, text))
 
 
-def grid(titles: list[str], lines: list[list[str]]) -> str:
-    """A markdown table."""
-    cells = [titles, ["---"] * len(titles), *lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
-
-
 def _read(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if not path.is_file():
@@ -92,59 +71,17 @@ def evaluations(folder: Path) -> str:
     return markdown(rows(teacher))
 
 
-def cost(folder: Path) -> str:
+def seconds(folder: Path) -> str:
     """Seconds of softmaxes on the one 256 x 256 matrix, and how many times longer than ours."""
-    result = _read(folder, "bench/softmax.json")
-    ours, lines = result["ours"]["seconds"]["mean"], []
-    for key, title in COST_NAMES.items():
-        if not (row := result.get(key)):
-            continue
-        seconds, ops = row["seconds"], row["ops"]
-        key_switches = ops["relinearize"] + ops["rotate"]
-        counts = [str(n) for n in (row["levels_counted"], ops["cmult"], ops["rotate"], key_switches, ops["boot"])]
-        lines.append(
-            [
-                title,
-                f"{row['ring_slots']:,}",
-                *counts,
-                f"{seconds['mean']:.2f} ± {seconds['std']:.2f}",
-                f"{seconds['mean'] / ours:.1f}",
-                f"{row['max_error']:.1e}",
-                f"{row['eta']:.1e}",
-                f"{row['peak_mib']:,.0f}",
-            ]
-        )
-    return grid(
-        [
-            "circuit",
-            "slots",
-            "levels",
-            "CMult",
-            "Rot",
-            "key switches",
-            "Boot",
-            "seconds",
-            "times ours",
-            "max error",
-            "eta",
-            "peak MiB",
-        ],
-        lines,
-    )
+    return columns.markdown(cost.SECONDS, cost.circuits(_read(folder, "bench/softmax.json")))
 
 
-def cost_by_operation(folder: Path) -> str:
+def seconds_by_operation(folder: Path) -> str:
     """Seconds of each kind of operation on the same matrix, mean and deviation over runs, as the paper's Table 4.
 
     Operations are summed over workers or lanes, the total is by the clock.
     """
-    result, lines = _read(folder, "bench/softmax.json"), []
-    for key, title in COST_NAMES.items():
-        if row := result.get(key):
-            seconds = row["seconds"]
-            spent = [seconds["by_operation"][kind] for kind in OPERATIONS] + [seconds]
-            lines.append([title, *(f"{s['mean']:.2f} ± {s['std']:.2f}" for s in spent)])
-    return grid(["circuit", *OPERATIONS.values(), "total"], lines)
+    return columns.markdown(cost.BY_OPERATION, cost.circuits(_read(folder, "bench/softmax.json")))
 
 
 def batched(folder: Path) -> str:
@@ -173,66 +110,13 @@ def batched(folder: Path) -> str:
 
 def depths(folder: Path) -> str:
     """The paper's tables 1 and 2 with what was counted, and on which domain up to which error."""
-    result = _read(folder, "bench/complexity.json")
-    lines = [
-        [
-            r["method"],
-            r["maximum"],
-            "yes" if r["division"] else "no",
-            "yes" if r["adaptive"] else "no",
-            str(r["levels"]),
-            str(r["published_levels"] or "–"),
-            str(r["ops"]["cmult"]),
-            str(r["ops"]["rotate"]),
-            "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"]),
-            _interval(r["domain"]),
-            _or_none(r["error_bound"], ".0e"),
-        ]
-        for r in result["methods"]
-    ]
-    return grid(
-        [
-            "softmax",
-            "maximum",
-            "division",
-            "adaptive",
-            "levels",
-            "published",
-            "CMult",
-            "Rot",
-            "Boot",
-            "domain",
-            "error bound",
-        ],
-        lines,
-    )
+    return columns.markdown(cost.DEPTHS, _read(folder, "bench/complexity.json")["methods"])
 
 
-def _interval(ends: list[float] | str | None) -> str:
-    """None, of files from before they were stated, as 'none'."""
-    return (ends or "none") if isinstance(ends, str | None) else f"{ends[0]:g} to {ends[1]:g}"
-
-
-def _or_none(value: float | str | None, form: str) -> str:
-    return (value or "none") if isinstance(value, str | None) else format(value, form)
-
-
-def alternatives(folder: Path) -> str:
+def every_softmax(folder: Path) -> str:
     """Every softmax that trains: levels, products, which properties no random row contradicted; accuracies from the
     rows of training as they are now."""
-    known = [row for row in _read(folder, "bench/alternatives.json")["table"] if row["order"] is not None]
-    trained = training_rows.read_rows(folder) if any((folder / "train").glob("*.json")) else []
-    found = {(f"{g['host']} {g['task']}", g["run"]): g for g in training_rows.groups(trained)}
-    places = sorted({where for where, _ in found})
-    lines = []
-    for row in known:
-        counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
-        shifted = "yes" if row["shift_invariant"] else "no"
-        own = [found.get((where, row["softmax"])) for where in places]
-        shown = ["–" if g is None else f"{100 * g['accuracy']:.2f} % ({len(g['seeds'])})" for g in own]
-        lines.append([row["softmax"], *counts, row["order"], row["positive"], shifted, *shown])
-    titles = [f"{where} (seeds)" for where in places]
-    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
+    return alternatives.block(folder, _read(folder, "bench/alternatives.json")["table"])
 
 
 def both_pipelines(folder: Path) -> str:
@@ -264,13 +148,13 @@ def of_means(found: list[dict[str, Any]]) -> str:
                 row["study"],
                 row["run"],
                 row["approx"],
-                _or_dash(row["levels"], "d"),
+                or_dash(row["levels"], "d"),
                 str(row["epochs"]),
                 ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
                 f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})",
-                _or_dash(row["points"], "+.2f"),
+                or_dash(row["points"], "+.2f"),
                 shown,
-                _or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
+                or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
             ]
         )
     return grid(
@@ -323,17 +207,13 @@ def cumulants(folder: Path) -> str:
     return grid(["host", "task", "weights", "rows", "mean", "standard deviation", "0.1 % to 99.9 %"], lines)
 
 
-def _or_dash(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations,
-    "cost": cost,
-    "cost_by_operation": cost_by_operation,
+    "cost": seconds,
+    "cost_by_operation": seconds_by_operation,
     "batched": batched,
     "depths": depths,
-    "alternatives": alternatives,
+    "alternatives": every_softmax,
     "studies": studies,
     "training": training,
     "whole_sets": whole_sets,

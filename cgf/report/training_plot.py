@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -19,14 +16,9 @@ APART = 0.22  # levels between points that share theirs
 DRAWN = 5  # counts changes of the drawing: a plot of an earlier one is stale
 
 
-def digest(rows: list[dict[str, Any]]) -> str:
-    """Of all that the plot shows; it is kept in the plot, so that a stale one is noticed."""
-    return hashlib.sha256(json.dumps([DRAWN, groups(rows)], sort_keys=True).encode()).hexdigest()
-
-
-def is_current(path: Path, rows: list[dict[str, Any]]) -> bool:
-    """Whether a plot was drawn from these rows."""
-    return path.is_file() and digest(rows).encode() in path.read_bytes()
+def shown(rows: list[dict[str, Any]]) -> list[Any]:
+    """All that the plot shows (``figure.is_current``)."""
+    return [DRAWN, groups(rows)]
 
 
 def plot(rows: list[dict[str, Any]]) -> bytes:
@@ -34,20 +26,20 @@ def plot(rows: list[dict[str, Any]]) -> bytes:
 
     A hollow point is of fewer seeds than others of its panel: it stands against the line of other seeds.
     """
-    shown = groups(rows)
-    places = list(dict.fromkeys((g["host"], g["task"]) for g in shown))
-    names = sorted({g["run"] for g in shown if g["levels"] is not None})
+    entries = groups(rows)
+    places = list(dict.fromkeys((g["host"], g["task"]) for g in entries))
+    names = sorted({g["run"] for g in entries if g["levels"] is not None})
     colour = dict(zip(names, colours(len(names)), strict=True))
     columns = min(COLUMNS, len(places))
     figure, axes = new_figure(PANEL_IN * -(-len(places) // columns) + LEGEND_IN, len(places), columns)
     handles: dict[str, Any] = {}
     for ax, place in zip(axes, places, strict=True):
-        handles |= _panel(ax, [g for g in shown if (g["host"], g["task"]) == place], colour)
+        handles |= _panel(ax, [g for g in entries if (g["host"], g["task"]) == place], colour)
         ax.set_title(", ".join(dict.fromkeys(place)), fontsize=10)
-    lines = {g["run"] for g in shown if g["levels"] is None}
+    lines = {g["run"] for g in entries if g["levels"] is None}
     ordered = sorted(handles, key=lambda name: (name not in lines, name))
     figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=6, fontsize=7)
-    return png(figure, {"Description": digest(rows)})
+    return png(figure, shown(rows))
 
 
 def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict[str, Any]:

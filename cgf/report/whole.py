@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -135,26 +133,13 @@ def draw(folder: Path) -> bytes:
         )
         ax.set_title(title, fontsize=10)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    return png(figure, {"Description": digest(folder)})
+    return png(figure, shown(folder))
 
 
-def digest(folder: Path) -> str:
-    """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
-    shown = [
-        [
-            *(r[k] for k in ("model", "task", "levels", "us_per_entry", "accuracy")),
-            _softmax(r),
-            exponential(r),
-            _exact(folder, r),
-        ]
-        for r in results(folder)
-    ]
-    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
-
-
-def is_current(path: Path, folder: Path) -> bool:
-    """Whether the figure was drawn from the results that are there."""
-    return path.is_file() and digest(folder).encode() in path.read_bytes()
+def shown(folder: Path) -> list[Any]:
+    """All that the figure shows (``figure.is_current``)."""
+    keys = ("model", "task", "levels", "us_per_entry", "accuracy")
+    return [[*(r[k] for k in keys), _softmax(r), exponential(r), _exact(folder, r)] for r in results(folder)]
 
 
 def _per_cent(share: float) -> str:

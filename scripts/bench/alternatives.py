@@ -17,8 +17,9 @@ from cgf.config import built, entry, resolved
 def main(cfg: DictConfig) -> None:
     """Counts and tries, writes the result file and its figure, prints the table."""
     from cgf.approx import fit
-    from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+    from cgf.bench.alternatives import table, training_results
     from cgf.errors import UserError
+    from cgf.report.alternatives import draw_alternatives, print_alternatives
     from cgf.results import run_info, write_json
     from cgf.target import result_file
 

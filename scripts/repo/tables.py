@@ -12,8 +12,9 @@ from cgf.config import built
 from cgf.errors import UserError
 from cgf.report import whole
 from cgf.report.blocks import filled
+from cgf.report.figure import is_current
 from cgf.report.training import read_rows
-from cgf.report.training_plot import PLOT, is_current, plot
+from cgf.report.training_plot import PLOT, plot, shown
 from cgf.results import read_json, write_text
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import DEFINITIONS
@@ -44,7 +45,7 @@ def main() -> None:
         draw(arguments.results, arguments.check)
     if (arguments.results / "he").is_dir():
         figure = arguments.results / "he" / "cost_accuracy.png"
-        if not whole.is_current(figure, arguments.results):
+        if not is_current(figure, whole.shown(arguments.results)):
             write(figure, lambda: whole.draw(arguments.results), arguments.check)
 
 
@@ -71,7 +72,7 @@ def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
 def draw(results: Path, check: bool) -> None:
     """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
     rows, path = read_rows(results), results / PLOT
-    if not is_current(path, rows):
+    if not is_current(path, shown(rows)):
         write(path, lambda: plot(rows), check)
 
 

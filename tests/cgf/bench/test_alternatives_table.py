@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from cgf.approx import fit
-from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+from cgf.bench.alternatives import table, training_results
 from cgf.bench.properties import kept
 from cgf.errors import UserError
 from cgf.former import current_row
+from cgf.report.alternatives import draw_alternatives, print_alternatives
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
