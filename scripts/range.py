@@ -15,6 +15,7 @@ from cgf.config import entry, resolved
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
+    """Carries out the runs that are missing, and gathers what there is."""
     from cgf.errors import UserError
     from cgf.study.range_rows import choices
     from cgf.study.seed import Seed, checked_seeds

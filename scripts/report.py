@@ -13,6 +13,7 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 
 def main() -> int:
+    """Collects a folder, and writes its page and tables."""
     from rich.console import Console
 
     from cgf.errors import UserError

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cgf.approx.exponential import Exponential
 from cgf.bench.properties import kept
 from cgf.errors import UserError
 from cgf.former import current_row
@@ -21,7 +22,7 @@ from cgf.softmax.published.base import Published
 NEEDED = ("host", "task", "softmax", "seed", "accuracy")  # of a training result
 
 
-def cost(softmax: Any, rows: int, columns: int) -> dict[str, Any]:
+def cost(softmax: Softmax, rows: int, columns: int) -> dict[str, Any]:
     """Levels and operations of full rows in 2^15 slots; None where there is no circuit."""
     if not softmax.encryptable:
         return {"levels": None, "cmult": None, "rotate": None}
@@ -30,7 +31,7 @@ def cost(softmax: Any, rows: int, columns: int) -> dict[str, Any]:
 
 
 def table(
-    softmaxes: Mapping[str, Any], exponential: Any, rows: int, columns: int, results: list[dict[str, Any]]
+    softmaxes: Mapping[str, Softmax], exponential: Exponential, rows: int, columns: int, results: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """A row a softmax, by name; then a row for each run of another name.
 

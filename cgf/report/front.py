@@ -18,6 +18,7 @@ MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor"
 
 
 def name(row: dict[str, Any]) -> str:
+    """Method and degree of a candidate: 'chebyshev 15', 'chain'."""
     return row["method"] + (f" {row['degree']}" if row.get("degree") is not None else "")
 
 
@@ -142,6 +143,7 @@ def show(pareto: dict[str, Any], folder: Path) -> None:
 
 
 def show_layers(plans: list[dict[str, Any]]) -> None:
+    """Prints the table of plans, one a layer."""
     _console().print(layer_table(plans))
 
 

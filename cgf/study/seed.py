@@ -110,9 +110,11 @@ class Seed:
         return choice(run, self.decides or self.folder)
 
     def result(self, name: str, chain: int | None = None) -> Path:
+        """File of the evaluation of a run as trained, or with a chain of so many squarings."""
         return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
 
     def planned(self, name: str) -> Path:
+        """File of the evaluation of a run with its plan's exponential."""
         return self.folder / self.evaluations / f"{name}-plan.json"
 
     def _step(self, script: str, arguments: list[str]) -> None:

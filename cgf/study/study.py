@@ -98,6 +98,7 @@ class Study:
         return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)))
 
     def run(self, name: str) -> Run:
+        """The run of that name, which is one of the study."""
         return next(run for run in self.runs if run.name == name)
 
     def chooser(self, run: Run) -> Run:

@@ -40,6 +40,7 @@ def wanted(study: Study, softmaxes: list[str]) -> list[str]:
 
 
 def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
+    """File of the row of a run and seed."""
     return out / f"{study.name}-{task}-{name}-{seed}.json"
 
 

@@ -53,6 +53,7 @@ def row(method: str, low: float, exponential: Exponential, seconds: float) -> di
 
 
 def fits(bounds: list[int]) -> list[tuple[str, float, Any]]:
+    """(method, lower end, what fits it) of every row of the file."""
     jobs: list[tuple[str, float, Any]] = []
     for bound in bounds:
         low, most = -float(bound), {16: 3, 32: 4, 64: 5, 128: 6}.get(bound, 6)
@@ -68,6 +69,7 @@ def fits(bounds: list[int]) -> list[tuple[str, float, Any]]:
 
 
 def main() -> None:
+    """Fits everything, prints the table, writes the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/approx/errors.json"))
     parser.add_argument("--bounds", type=int, nargs="+", default=[16, 32, 64, 128])

@@ -15,6 +15,7 @@ from cgf.config import entry, resolved
 
 @entry("noise")
 def main(cfg: DictConfig) -> None:
+    """Measures on this engine, writes the result file with what others left, prints and draws all of it."""
     from cgf.bench.noise import measure
     from cgf.errors import UserError
     from cgf.he.engines.desilo import VERSION, DesiloOwner

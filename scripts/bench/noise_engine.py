@@ -25,6 +25,7 @@ SETTINGS = {"rows": 64, "columns": 128, "steps": [1, 2, 3, 4, 6, 9], "seed": 42,
 
 
 def main(words: list[str]) -> None:
+    """Measures on the engine named, and writes the file named."""
     if len(words) != 2 or words[0] not in ENGINES:
         raise UserError(f"noise_engine.py takes an engine ({', '.join(ENGINES)}) and a file, and {words} was given")
     package, owner = ENGINES[words[0]]

@@ -23,6 +23,7 @@ CIRCUITS = (
 
 @entry("op_times")
 def main(cfg: DictConfig) -> None:
+    """Measures single operations, or compares predictions with measured circuits; writes the result file."""
     from cgf.plan.op_times import OpTimes
     from cgf.results import read_json, run_info, write_json
     from cgf.target import result_file
@@ -52,6 +53,7 @@ def main(cfg: DictConfig) -> None:
 
 
 def threads(owner: Any) -> int:
+    """Threads that an engine of this owner computes with."""
     import os
 
     return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))

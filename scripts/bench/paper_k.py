@@ -31,6 +31,7 @@ COLUMNS = 256  # full rows; a power of two, so no padding column
 
 
 def interval(method: str, k: int) -> tuple[float, float]:
+    """The interval of y that a method of the paper covers with k squarings."""
     return (-8.0 * 2**k if method == "chebyshev" else -(2.0 ** (k + 1)), 0.0)
 
 
@@ -79,6 +80,7 @@ def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Compares every k, prints the table, writes the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/approx/paper_k.json"))
     parser.add_argument("--cache", type=Path, default=Path(".cache/fits"))

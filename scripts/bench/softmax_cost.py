@@ -80,11 +80,19 @@ def matrix_rows(cfg: Any) -> dict[str, Any]:
     }
     result: dict[str, Any] = {}
     for name, (softmax, style, owner) in rows.items():
-        result[name] = at_its_best(name, softmax, style, owner, matrix, truth, cfg)
+        result[name] = at_its_best(name, softmax, style, owner=owner, matrix=matrix, truth=truth, cfg=cfg)
         print(f"{name}: {result[name]['seconds']['mean']:.2f} s", flush=True)
     top = BOOTSTRAPPABLE.max_level  # as a user meets it who encrypts or bootstraps there and goes on
     result["paper_from_the_top"] = at_its_best(
-        "paper_from_the_top", paper, "paper", bootstrappable, matrix, truth, cfg, level=top, runs=max(2, cfg.runs // 3)
+        "paper_from_the_top",
+        paper,
+        "paper",
+        owner=bootstrappable,
+        matrix=matrix,
+        truth=truth,
+        cfg=cfg,
+        level=top,
+        runs=max(2, cfg.runs // 3),
     )
     return result
 
@@ -93,6 +101,7 @@ def at_its_best(
     name: str,
     softmax: Any,
     style: str,
+    *,
     owner: dict[str, Any] | None,
     matrix: Any,
     truth: Any,
@@ -172,7 +181,8 @@ def batched(workers: int) -> dict[str, Any]:
                 x = np.tile(spanning_matrix(), (32, 1))
             rows = rows_of(len(x), n, causal)
             truth = np.exp(exponent(x)) if not causal else causal_truth(x, rows.valid, rows.counts)
-            got = run(softmax, x, causal, truth, partial(DesiloOwner, mode="cpu"), count, 2 if n == 128 else 1)
+            make_owner, runs = partial(DesiloOwner, mode="cpu"), 2 if n == 128 else 1
+            got = run(softmax, x, causal, truth, make_owner, workers=count, runs=runs)
             got["exponential_error"] = chain.fit.max_error
             result[f"{name}_{count}_core{'s' * (count > 1)}"] = got
             print(f"{name}, {count} workers: {got['us_per_entry']:.2f} us an entry", flush=True)
@@ -180,6 +190,7 @@ def batched(workers: int) -> dict[str, Any]:
 
 
 def causal_truth(x: Any, valid: Any, counts: Any) -> Any:
+    """CGF-softmax of causal rows by its definition: (rows, columns), zero where not valid."""
     import numpy as np
 
     n = counts[:, None]
@@ -220,6 +231,7 @@ def cho(cfg: Any) -> dict[str, Any]:
 
 
 def ratios(result: dict[str, Any]) -> dict[str, Any]:
+    """Times of the other circuits in units of ours, and microseconds a score entry."""
     ours = result["ours"]["seconds"]["mean"]
     found = {
         f"ratio_{name}": result[name]["seconds"]["mean"] / ours

@@ -25,6 +25,7 @@ def gather(outputs: Path, host: str) -> list[dict]:
 
 
 def main(arguments: list[str]) -> None:
+    """Gathers the evaluations of the arguments: folder of runs, host, target."""
     if len(arguments) != 3:
         raise UserError(f"usage: {__doc__.splitlines()[2]}")
     outputs, host, target = arguments

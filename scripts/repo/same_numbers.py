@@ -71,6 +71,7 @@ class Checkout:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
 
     def train(self, host: str, name: str) -> Path:
+        """Trains one of TRAINED on a host; returns its folder."""
         folder = self.outputs / f"{host}-{name}"
         start = [f"ckpt={self.outputs / f'{host}-exact'}"] if name == "kd" else []
         self.run(
@@ -174,6 +175,7 @@ def differences(a: Any, b: Any, where: str = "") -> Iterator[str]:
 
 
 def main() -> int:
+    """Records the numbers of one or two commits, and names those that differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commits", nargs="+", help="one commit to record, or two to compare")
     parser.add_argument("--data", type=Path, default=os.environ.get("CGF_DATA_ROOT"), help="folder of the data")

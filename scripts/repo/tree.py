@@ -71,6 +71,7 @@ def filled(text: str, block: str) -> str:
 
 
 def main() -> int:
+    """Writes the trees; with --check refuses stale ones instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a tree is stale")
     check = parser.parse_args().check
