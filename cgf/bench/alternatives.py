@@ -76,15 +76,15 @@ def by_run(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in results:
         groups[row["run"], f"{row['host']} {row['task']}"].append(row)
-    found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    accuracies: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for (run, where), rows in groups.items():
         levels = [r["total_levels"] for r in rows if r.get("total_levels") is not None]
-        found[run][where] = {
+        accuracies[run][where] = {
             "accuracy": float(np.mean([r["accuracy"] for r in rows])),
             "seeds": sorted(r["seed"] for r in rows),
             "levels": max(levels, default=None),
         }
-    return dict(found)
+    return dict(accuracies)
 
 
 def training_results(folder: Path) -> list[dict[str, Any]]:

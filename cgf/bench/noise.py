@@ -121,18 +121,18 @@ def noise_of(bench: Bench, softmax: Softmax, style: str, x: np.ndarray, truth: n
     """Errors against ``truth`` on ciphertexts, of the polynomials alone (simulator), and the noise between the two."""
     needs = dry_run(softmax, rows_of(*x.shape), x.shape[1], style, rings=bench.rings)
     clear, _ = evaluated(SimOwner(needs.max_level, rings=bench.rings), needs, x)
-    found: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
     for _ in range(bench.runs):
         got, levels = evaluated(bench.make(needs.max_level), needs, x)
         noise = np.abs(got - clear)
-        found.append(
+        measured.append(
             {
                 "levels": levels,
                 **errors(truth, got),
                 "noise": {"max_error": float(noise.max()), "mean_error": float(noise.mean())},
             }
         )
-    worst = max(found, key=lambda row: row["max_error"])
+    worst = max(measured, key=lambda row: row["max_error"])
     return {
         **worst,
         "polynomials": errors(truth, clear),

@@ -64,10 +64,10 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 def evaluations(folder: Path) -> str:
     """Every evaluation of the hosts' files, teachers told apart from students of the same softmax."""
-    found = [r for f in sorted(folder.glob("*.json")) for r in read_json(f).get("evaluations", [])]
-    if not found:
+    results = [r for f in sorted(folder.glob("*.json")) for r in read_json(f).get("evaluations", [])]
+    if not results:
         raise UserError(f"{folder} holds no evaluations: bash scripts/results.sh digits")
-    teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in found]
+    teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in results]
     return markdown(rows(teacher))
 
 
@@ -135,10 +135,10 @@ def studies(folder: Path) -> str:
     return of_means([row for name in sorted(result) for row in result[name]["means"]])
 
 
-def of_means(found: list[dict[str, Any]]) -> str:
+def of_means(means: list[dict[str, Any]]) -> str:
     """The table of a study from its means over seeds (cgf.study.range_rows)."""
     lines = []
-    for row in found:
+    for row in means:
         outside, least, most = row["outside_domain"], 100 * row["least"], 100 * row["most"]
         shown = "–" if outside is None else f"{100 * outside:.4f} %"
         if row["watched"] is not None and outside is not None:

@@ -45,11 +45,11 @@ def print_noise(result: dict[str, Any]) -> None:
             )
             table.add_row(name, str(row["levels"]), str(row["ring_slots"]), *(f"{e:.2e}" for e in errors))
         console.print(table)
-        own = engine["authors_setting"]["library"]
+        library = engine["authors_setting"]["library"]
         for what, values in (("uniform", "[-1, 1]"), ("sixteenth", "1/16")):
-            error = own[f"square_{what}"]
+            error = library[f"square_{what}"]
             print(
-                f"    one square of {values} in {own['slots']} slots: error {error['max_error']:.1e} at most, "
+                f"    one square of {values} in {library['slots']} slots: error {error['max_error']:.1e} at most, "
                 f"{error['mean_error']:.1e} on average"
             )
     seeds, stated = result["polynomial_by_seed"], result["published"]

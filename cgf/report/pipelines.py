@@ -24,26 +24,26 @@ def lines(folder: Path) -> list[list[str]]:
     """
     rows = read_rows(folder)
     names = {run for _, *both in PIPELINES for run in both}
-    found = []
+    table = []
     for host, task in sorted({(r["host"], r["task"]) for r in rows}):
         here = [r for r in rows if (r["host"], r["task"]) == (host, task)]
         seeds = set.intersection(*({r["seed"] for r in here if r["run"] == name} for name in names))
         by = {g["run"]: g for g in groups([r for r in here if r["seed"] in seeds])}
         for pipeline, exact, cgf in (*PIPELINES, *SCALED) if seeds else ():
-            own = by.get(cgf)
-            if own is None or set(own["seeds"]) != seeds:
+            group = by.get(cgf)
+            if group is None or set(group["seeds"]) != seeds:
                 continue
-            found.append(
+            table.append(
                 [
                     host,
                     task,
-                    ", ".join(map(str, own["seeds"])),
+                    ", ".join(map(str, group["seeds"])),
                     pipeline,
                     f"{100 * by[exact]['accuracy']:.2f} %",
-                    f"{100 * own['accuracy']:.2f} %",
-                    f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",
-                    "–" if own["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(own["levels"])),
-                    f"{own['epochs']} ({', '.join(f'{e:g}' for e in own['best_epochs'])})",
+                    f"{100 * group['accuracy']:.2f} %",
+                    f"{100 * (group['accuracy'] - by[exact]['accuracy']):+.2f}",
+                    "–" if group["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(group["levels"])),
+                    f"{group['epochs']} ({', '.join(f'{e:g}' for e in group['best_epochs'])})",
                 ]
             )
-    return found
+    return table

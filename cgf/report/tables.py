@@ -95,8 +95,8 @@ NOTES = (
 
 def rows(results: list[dict]) -> list[dict]:
     """One dict of raw values for each evaluation, keys as in COLUMNS; None where a file says nothing."""
-    known = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
-    return [_row(result) for result in sorted(known, key=_order)]
+    evaluations = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
+    return [_row(result) for result in sorted(evaluations, key=_order)]
 
 
 def _order(result: dict) -> tuple:

@@ -58,17 +58,17 @@ PAPER = (
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows in a results folder, by file name. UserError for one that lacks a field or came from a changed tree."""
-    found = []
+    rows = []
     for path in sorted((folder / "train").glob("*.json")):
         row = current_row(read_json(path), path)
         if missing := [key for key in NEEDED if not isinstance(row, dict) or key not in row]:
             raise UserError(f"{path} is to be a row of training, and lacks {', '.join(missing)}")
         if row["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
-        found.append(row)
-    if not found:
+        rows.append(row)
+    if not rows:
         raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
-    return found
+    return rows
 
 
 def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -36,10 +36,10 @@ TITLES = [
 
 def results(folder: Path) -> list[dict[str, Any]]:
     """The result files, each with its name; UserError where there are none."""
-    found = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
-    if not found:
+    files = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
+    if not files:
         raise UserError(f"{folder / 'he'} holds no evaluations: python eval_he.py ckpt=RUN he.samples=null out=...")
-    return found
+    return files
 
 
 def lines(folder: Path) -> list[list[str]]:
@@ -76,8 +76,8 @@ def lines(folder: Path) -> list[list[str]]:
 
 def _softmax(result: dict[str, Any]) -> str:
     """Name of the softmax; where the file's own says more (cgf_untrained), that."""
-    own = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
-    return own if own.startswith(f"{result['softmax']}_") else result["softmax"]
+    rest = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
+    return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
 def _exact(folder: Path, result: dict[str, Any]) -> str:
@@ -96,19 +96,19 @@ def exponential(result: dict[str, Any]) -> str:
     if fitted is None:
         return "–"
     several = isinstance(fitted, list)
-    own, ks = ", a layer" if several else "", [one.get("k") for one in (fitted if several else [fitted])]
+    a_layer, ks = ", a layer" if several else "", [one.get("k") for one in (fitted if several else [fitted])]
     if None in ks:
-        return f"{result['approx']}{own}"
+        return f"{result['approx']}{a_layer}"
     span = str(min(ks)) if min(ks) == max(ks) else f"{min(ks)} to {max(ks)}"
-    return f"{result['approx']}, k={span}{own}"
+    return f"{result['approx']}, k={span}{a_layer}"
 
 
 def draw(folder: Path) -> bytes:
     """PNG: accuracy under CKKS against microseconds an entry, a panel a host and task with several results, and one
     for all the others; exact softmax of as many epochs as a line."""
-    found = results(folder)
+    files = results(folder)
     of: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for r in found:
+    for r in files:
         of.setdefault((r["model"], r["task"]), []).append(r)
     panels = [(f"{model}, {task}", own) for (model, task), own in of.items() if len(own) > 1]
     if rest := [r for own in of.values() if len(own) == 1 for r in own]:

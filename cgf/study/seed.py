@@ -62,14 +62,14 @@ class Seed:
         if len(run.choices) > 1 and self.decides is not None:
             wanted = range(self.choice(run), self.choice(run) + 1)
         for i in wanted:
-            own = i if run.like is None else self.choice(self.study.run(run.like))
+            taken = i if run.like is None else self.choice(self.study.run(run.like))
             start = []
             if run.after is not None:
                 start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen(run.teacher or 'teacher')}"]
             self._step(
                 "train.py",
                 [
-                    *self.study.arguments(run, own),
+                    *self.study.arguments(run, taken),
                     *start,
                     f"seed={self.seed}",
                     f"outputs={self.folder}",

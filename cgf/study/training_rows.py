@@ -33,10 +33,10 @@ SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, ro
 
 def wanted(study: Study, softmaxes: list[str]) -> list[str]:
     """The runs whose rows are asked for, in the order of the study; UserError for a name that is none of them."""
-    known = [run.name for run in study.runs if run.name != TEACHER]
-    if not softmaxes or not set(softmaxes) <= set(known):
-        raise UserError(f"softmaxes names runs ({', '.join(known)}), and {softmaxes} was given")
-    return [name for name in known if name in softmaxes]
+    names = [run.name for run in study.runs if run.name != TEACHER]
+    if not softmaxes or not set(softmaxes) <= set(names):
+        raise UserError(f"softmaxes names runs ({', '.join(names)}), and {softmaxes} was given")
+    return [name for name in names if name in softmaxes]
 
 
 def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
@@ -49,13 +49,13 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
 
     decides: choices are made on this seed, so that runs whose choice another takes over are needed too.
     """
-    found, left = set[str](), [EXACT, TEACHER, *names] if names else []
+    names_needed, left = set[str](), [EXACT, TEACHER, *names] if names else []
     while left:
         run = study.run(left.pop())
-        found.add(run.name)
+        names_needed.add(run.name)
         others = (run.after, run.teacher, run.against, run.like if decides else None)
-        left += [other for other in others if other and other not in found]
-    return [run.name for run in study.runs if run.name in found]
+        left += [other for other in others if other and other not in names_needed]
+    return [run.name for run in study.runs if run.name in names_needed]
 
 
 def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
@@ -72,14 +72,14 @@ def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]
 
 def recorded(study: Study, task: str, out: Path, decides: int) -> dict[str, list[dict[str, Any]]]:
     """Trials of each run in the row of the seed that decides, of those alone whose choices are the study's of now."""
-    found = {}
+    by_run = {}
     for run in study.runs:
         path = path_of(out, study, task, run.name, decides)
         if len(run.choices) > 1 and path.is_file():
             told = read_json(path)["trials"]
             if [tuple(t["options"]) for t in told] == list(run.choices):
-                found[run.name] = told
-    return found
+                by_run[run.name] = told
+    return by_run
 
 
 def known(before: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
@@ -123,10 +123,8 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
         "model": result["model"],
         "accuracy": result["accuracy"],
         "accuracy_exact": exact["accuracy"],
-        "accuracy_planned": planned and planned["accuracy"],
         "accuracy_teacher": teacher["accuracy"],
         "paired": paired(result, exact),
-        "paired_planned": planned and paired(planned, exact),
         "validation": best["val_accuracy"],
         "val_samples": best["val_samples"],
         "epochs": epochs(seed, run),
@@ -144,8 +142,17 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
         "trials": tried,
         "trials_s": sum(t["train_s"] for t in tried) or None,
         "evaluation": _measured(result),
-        "evaluation_planned": planned and _measured(planned),
+        **_planned(planned, exact),
         "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _planned(planned: dict[str, Any] | None, exact: dict[str, Any]) -> dict[str, Any]:
+    """What an evaluation with the plan's exponential says; None in each place where there is none."""
+    return {
+        "accuracy_planned": planned and planned["accuracy"],
+        "paired_planned": planned and paired(planned, exact),
+        "evaluation_planned": planned and _measured(planned),
     }
 
 
@@ -210,10 +217,10 @@ def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> lis
         return []
     if origin.name in before and not (folder / names[0] / "best.json").is_file():
         return before[origin.name]
-    taken, found = seed.choice(origin), []
+    taken, tried = seed.choice(origin), []
     for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
         progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
-        found.append(
+        tried.append(
             {
                 "options": list(options),
                 "chosen": i == taken,
@@ -221,7 +228,7 @@ def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> lis
                 "validation": read_json(folder / name / "best.json")["val_accuracy"],
             }
         )
-    return found
+    return tried
 
 
 def total_levels(folder: Path, rows: str, planned: bool) -> int | None:

@@ -24,14 +24,14 @@ def main(cfg: DictConfig) -> None:
     from cgf.target import result_file
 
     out = result_file(cfg.out)
-    known = built("softmax")
-    names = list(known) if cfg.names is None else list(cfg.names)
-    if unknown := sorted(set(names) - set(known)):
-        raise UserError(f"unknown softmax '{unknown[0]}': there are {', '.join(known)}")
+    softmaxes = built("softmax")
+    names = list(softmaxes) if cfg.names is None else list(cfg.names)
+    if unknown := sorted(set(names) - set(softmaxes)):
+        raise UserError(f"unknown softmax '{unknown[0]}': there are {', '.join(softmaxes)}")
     chain = fit.chain(cfg.range[0], cfg.range[1], cfg.k)
     result = {
         "table": table(
-            {name: known[name] for name in names},
+            {name: softmaxes[name] for name in names},
             chain,
             cfg.rows,
             cfg.columns,

@@ -25,16 +25,16 @@ STATISTICS = {"full": 1, "masked": 2}  # levels before the core (cgf.he.circuits
 
 def row(method: str, low: float, exponential: Exponential, seconds: float) -> dict[str, Any]:
     """A row of errors.json. levels: of the core alone; levels_full, levels_masked: with the statistics."""
-    known = exponential.fit
-    assert known is not None
+    of_fit = exponential.fit
+    assert of_fit is not None
     data: dict[str, Any] = {
         "method": method,
         "domain": [low, 0.0],
-        "guard": list(known.guard),
-        "guard_bound": known.guard_bound,
+        "guard": list(of_fit.guard),
+        "guard_bound": of_fit.guard_bound,
         "levels": exponential.levels,
         "ct_mults": exponential.ct_mults,
-        "max_error": known.max_error,
+        "max_error": of_fit.max_error,
         "fit_s": seconds,
         **{f"levels_{k}": v + exponential.levels for k, v in STATISTICS.items()},
     }

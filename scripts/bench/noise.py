@@ -27,12 +27,12 @@ def main(cfg: DictConfig) -> None:
     if cfg.seeds < 1:
         raise UserError(f"seeds must be at least 1, and {cfg.seeds} was given")
     out = result_file(cfg.out)
-    own = {
+    here = {
         "engine": f"desilofhe {VERSION}",
         **measure(DesiloOwner, cfg.rows, cfg.columns, list(cfg.steps), cfg.seed, cfg.runs),
     }
     result = {
-        "engines": [own, *others(out)],
+        "engines": [here, *others(out)],
         "precisions": PRECISIONS,
         "published": NOISE,
         "polynomial_by_seed": by_seed(cfg.seeds),
@@ -58,11 +58,11 @@ def by_seed(seeds: int) -> dict[str, Any]:
     from cgf.bench.matrix import exponent
     from cgf.bench.noise import authors_exponential, normal_scores
 
-    found, polynomial = [], authors_exponential()
+    means, polynomial = [], authors_exponential()
     for seed in range(seeds):
         y = exponent(normal_scores(256, 256, seed))
-        found.append(float(np.abs(polynomial(y) - np.exp(y)).mean()))
-    return {"seeds": seeds, "mean": float(np.mean(found)), "least": min(found), "most": max(found)}
+        means.append(float(np.abs(polynomial(y) - np.exp(y)).mean()))
+    return {"seeds": seeds, "mean": float(np.mean(means)), "least": min(means), "most": max(means)}
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
     from cgf.plan.cost import mask_rows, needs_of, predict
     from cgf.softmax.cgf import CGF
 
-    found = []
+    comparisons = []
     for rows, columns, method, lo, degree, k, *mask in CIRCUITS:
         kind = mask[0] if mask else "full"
         softmax, options = CGF(), (k,) if degree is None else (degree, k)
@@ -107,7 +107,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
         predicted = {"circuit": told.circuit_s, "encrypt": told.encrypt_s, "decrypt": told.decrypt_s}
         seconds["total"], predicted["total"] = sum(seconds.values()), told.total_s
         ratio = {p: predicted[p] / s for p, s in seconds.items()}
-        found.append(
+        comparisons.append(
             {
                 "rows": rows,
                 "columns": columns,
@@ -128,7 +128,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
             f"{seconds['total']:.2f} s, ratio {ratio['total']:.2f} (circuit {ratio['circuit']:.2f})",
             flush=True,
         )
-    return found
+    return comparisons
 
 
 if __name__ == "__main__":

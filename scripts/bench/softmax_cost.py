@@ -40,8 +40,8 @@ def main(cfg: DictConfig) -> None:
             )
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = result_file(cfg.out)
-    known = read_json(out) if out.is_file() else {}
-    result = {"cho": None, **known, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
+    before = read_json(out) if out.is_file() else {}
+    result = {"cho": None, **before, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")
     if cfg.matrix:
@@ -134,22 +134,22 @@ def at_its_best(
         "lanes": partial(run, replace(job(), lanes=cfg.workers, make=side_by_side)),
         "library_threads": partial(run, job(mode="parallel", threads=cfg.workers)),
     }
-    found = {}
+    by_way = {}
     for way, measure in ways.items():
         if name in PEAK_GIB:
             need_memory(PEAK_GIB[name][way] * (cfg.workers if way in SHARED else 1), f"{name}, {way}")
-        found[way] = measure()
-    way = min(found, key=lambda k: found[k]["seconds"]["mean"])
+        by_way[way] = measure()
+    way = min(by_way, key=lambda k: by_way[k]["seconds"]["mean"])
     counted = depth(softmax, rows_of(*matrix.shape), matrix.shape[1], style).levels
     return {
-        **found[way],
+        **by_way[way],
         "way": way,
         "levels_counted": counted,
         "level_of_fresh_ciphertexts": level or needs.levels,
         "exponential": softmax.exponential.to_json(),
-        "workers_efficiency": found["one_worker"]["seconds"]["mean"]
-        / (cfg.workers * min(found[k]["seconds"]["mean"] for k in ("workers_by_rows", "lanes"))),
-        "ways": {k: {"seconds": r["seconds"], "peak_mib": r["peak_mib"]} for k, r in found.items()},
+        "workers_efficiency": by_way["one_worker"]["seconds"]["mean"]
+        / (cfg.workers * min(by_way[k]["seconds"]["mean"] for k in ("workers_by_rows", "lanes"))),
+        "ways": {k: {"seconds": r["seconds"], "peak_mib": r["peak_mib"]} for k, r in by_way.items()},
     }
 
 
@@ -233,15 +233,15 @@ def cho(cfg: Any) -> dict[str, Any]:
 def ratios(result: dict[str, Any]) -> dict[str, Any]:
     """Times of the other circuits in units of ours, and microseconds a score entry."""
     ours = result["ours"]["seconds"]["mean"]
-    found = {
+    times = {
         f"ratio_{name}": result[name]["seconds"]["mean"] / ours
         for name in ("paper", "paper_smallest_ring", "paper_from_the_top", "cho")
         if result.get(name)
     }
-    found |= {"workers_efficiency": result["ours"]["workers_efficiency"], "us_per_entry": 1e6 * ours / 65536}
+    times |= {"workers_efficiency": result["ours"]["workers_efficiency"], "us_per_entry": 1e6 * ours / 65536}
     if "batched" in result:
-        found["us_per_entry_batched"] = {name: row["us_per_entry"] for name, row in result["batched"].items()}
-    return found
+        times["us_per_entry_batched"] = {name: row["us_per_entry"] for name, row in result["batched"].items()}
+    return times
 
 
 if __name__ == "__main__":

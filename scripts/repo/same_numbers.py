@@ -192,9 +192,9 @@ def main() -> int:
     if len(recorded) == 1:
         print(f"{len(recorded[0])} groups of numbers recorded in {KEPT / names[0]}.json")
         return 0
-    found = list(differences(*recorded))
-    print("\n".join(found) or f"every number of {len(recorded[0])} groups is equal bit for bit")
-    return 1 if found else 0
+    differing = list(differences(*recorded))
+    print("\n".join(differing) or f"every number of {len(recorded[0])} groups is equal bit for bit")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":
