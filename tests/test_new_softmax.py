@@ -140,7 +140,6 @@ NAMED = {
     "cgf/bench/noise.py": {"cgf", "standard"},  # the paper's figure of the noise compares these two
     "cgf/report/noise.py": {"cgf", "standard"},
     "cgf/report/cost.py": {"cgf", "cho"},  # the paper's table of formulas by k, and its table of seconds
-    "cgf/report/blocks.py": {"cho"},
     "scripts/bench/softmax_cost.py": {"cho"},
     "cgf/report/pipelines.py": {"cgf"},  # a run of the study: the paper's pipeline of distillation
     "models/transformers_attention.py": {"cgf"},  # the name under which transformers knows the attention
