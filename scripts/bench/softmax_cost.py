@@ -23,6 +23,7 @@ PEAK_GIB = {
 
 @entry("softmax_cost")
 def main(cfg: DictConfig) -> None:
+    """Measures what is asked for, keeps the rest of the result file, prints and draws all of it."""
     from cgf.errors import UserError
     from cgf.he.engines.desilo import BOOTSTRAP_GIB
     from cgf.memory import need_memory
