@@ -1,4 +1,4 @@
-"""Checks of numbers that a person gives: each returns what it was given, or says in one sentence what is needed."""
+"""Checks of what a person gives: each returns what it was given, or says in one sentence what is needed."""
 
 from __future__ import annotations
 
@@ -52,3 +52,11 @@ def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     if value not in known:
         raise UserError(f"{name} must be one of {', '.join(known)}, and {value!r} was given")
     return str(value)
+
+
+def path_part(name: str, value: Any) -> str:
+    """The value as one name in a path, with no folder in it and none above it; UserError for anything else."""
+    text = str(value)
+    if text in ("", ".", "..") or any(mark in text for mark in "/\\\0"):
+        raise UserError(f"{name} becomes part of a path: it must be one name without '/', and {text!r} was given")
+    return text

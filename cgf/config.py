@@ -158,6 +158,11 @@ def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
         raise UserError(f"{target} cannot be built from its configuration: {_innermost(error)}") from None
 
 
+def built(group: str) -> dict[str, Any]:
+    """What every choice of a group makes, by the choice's name: the objects of configs/<group>/*.yaml."""
+    return {path.stem: build(OmegaConf.load(path)) for path in sorted((CONFIGS / group).glob("*.yaml"))}  # type: ignore[arg-type]
+
+
 def task_maker(root: str | None) -> Callable[[Any], Any]:
     """Builds a task from the node that a checkpoint kept; root, where given, replaces its data folder.
 

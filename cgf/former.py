@@ -10,6 +10,9 @@ from typing import Any
 
 from cgf.errors import UserError
 
+ROW_SCHEMA = 2  # of results/train/*.json; 1 is that of files that say none
+WITHIN = 0.5  # points below exact softmax that rows of CGF-softmax of schema 1 were to stay within
+MARKS = ("attention", "hidden", "lora", "tempered", "untrained")  # in names of runs of schema 1, beside the softmax's
 PLAN_SCHEMA = 2  # of plan.json; 1 is that of files that say none
 PUBLISHED = (
     "comparison",
@@ -58,3 +61,34 @@ def current_plan(data: Any, file: Any) -> Any:
     if schema not in (1, PLAN_SCHEMA) or isinstance(schema, bool):
         raise UserError(f"{file} is of schema {schema!r}, and this version reads plans up to schema {PLAN_SCHEMA}")
     return {**data, "schema": PLAN_SCHEMA}
+
+
+def current_row(row: Any, file: Any) -> Any:
+    """What a row of training holds, in today's terms.
+
+    Schema 1 kept the name of the run alone, as ``softmax``, and all else was read out of that name: its words beside
+    the softmax's own say how the run was trained, and ``lora`` alone was CGF-softmax. The provenance stood under
+    ``run``. UserError for a schema of a later version.
+    """
+    if not isinstance(row, dict) or "softmax" not in row:
+        return row
+    schema = row.get("schema", 1)
+    if schema not in (1, ROW_SCHEMA) or isinstance(schema, bool):
+        raise UserError(f"{file} is of schema {schema!r}, and this version reads rows up to schema {ROW_SCHEMA}")
+    if schema == ROW_SCHEMA:
+        return row
+    words = str(row["softmax"]).split("_")
+    softmax = "_".join(word for word in words if word not in MARKS) or "cgf"
+    trained = "untrained" not in words
+    return {
+        **{key: value for key, value in row.items() if key != "run"},
+        "schema": ROW_SCHEMA,
+        "run": row["softmax"],
+        "softmax": softmax,
+        "tuning": next((mode for mode in ("lora", "attention") if mode in words), "full"),
+        "tempered": "tempered" in words,
+        "trained": trained,
+        "yardstick": softmax in ("bpmax", "bpmax_calibrated"),
+        "within": WITHIN if softmax == "cgf" and trained else None,
+        "made": row.get("run"),
+    }

@@ -5,17 +5,22 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from cgf.checks import path_part
 from cgf.config import build, entry, resolved, task_maker
+
+if TYPE_CHECKING:
+    from cgf.evaluate.observed_host import ObservedHost
 
 
 @entry("friendly")
 def main(cfg: DictConfig) -> None:
+    """Observes a host, and another beside it where one is named; writes friendly.json and its figures."""
     from cgf.distill.start import seed_everything
     from cgf.errors import UserError
-    from cgf.evaluate.observed_host import of_checkpoint, own_weights
     from cgf.plan.friendly import Budget, judge, kappas
     from cgf.report.friendly import show
     from cgf.results import run_info, write_json
@@ -23,55 +28,79 @@ def main(cfg: DictConfig) -> None:
     start = time.perf_counter()
     if cfg.split == "test":
         raise UserError("the report is there to choose by, and choices never see test data: split=train or split=val")
-    config, make_task = resolved(cfg), task_maker(cfg.data.root)
-    softmax = build(cfg.softmax) if cfg.get("softmax") else None
+    config = resolved(cfg)
     judged = {key: config[key] for key in ("tolerance", "levels", "outside", "margin", "domain")}
     Budget("full", **judged)  # before the model is loaded
     seed_everything(cfg.seed)
-    if cfg.ckpt is None:
-        task = build(cfg.task)
-        make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
-        looked = own_weights(make_host, task, cfg.split, softmax, cfg.forward)
-    else:
-        looked = of_checkpoint(cfg.ckpt, cfg.split, make_task, softmax, cfg.forward)
-    other = None if cfg.compare is None else of_checkpoint(cfg.compare, cfg.split, make_task, softmax, cfg.forward)
-    if other is not None and other.task.name != looked.task.name:
-        raise UserError(
-            f"two models are compared on the same samples, and {looked.name} is of {looked.task.name}, "
-            f"{other.name} of {other.task.name}"
-        )
+    observed, other = hosts(cfg)
+    folder = folder_of(cfg, observed)
     if cfg.ckpt is not None:  # a checkpoint has its own
         config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)
-    samples, heads = looked.run(*options), looked.calibrator.heads
-    report, seen = (
-        judge(heads, Budget(looked.host.rows, **judged, softmax=looked.softmax), cfg.heads),
-        {looked.name: heads.values()},
-    )
+    samples, heads = observed.run(*options), observed.calibrator.heads
+    report = judge(heads, Budget(observed.host.rows, **judged, softmax=observed.softmax), cfg.heads)
+    seen = {observed.name: heads.values()}
     if other is not None:
         other.run(*options)
         seen[other.name] = other.calibrator.heads.values()
     result = {
-        "kind": "friendly",
-        "name": looked.name,
-        "model": looked.host.name,
-        "task": looked.task.name,
-        "softmax": looked.softmax.name,
-        "forward": looked.forward,
-        "split": cfg.split,
+        **described(observed, cfg.split),
         "samples": samples,
         "padding": cfg.padding,
-        "rows": looked.host.rows,
+        "rows": observed.host.rows,
         **judged,
         **report,
         "kappa": kappas(seen),
         "seconds": time.perf_counter() - start,
-        "run": run_info(config, cfg.seed, looked.task.revision(), looked.source),
+        "run": run_info(config, cfg.seed, observed.task.revision(), observed.source),
     }
-    own = looked.folder or Path("outputs", "friendly", f"{looked.host.name}-{looked.task.name}")
-    folder = Path(cfg.out).expanduser() if cfg.out else own / "friendly" if looked.folder else own
     write_json(folder / "friendly.json", result)
     show(result, folder, cfg.heads)
+
+
+def hosts(cfg: DictConfig) -> tuple[ObservedHost, ObservedHost | None]:
+    """The host that is asked about, and the one it is compared with; UserError where they see different samples."""
+    from cgf.errors import UserError
+    from cgf.evaluate.observed_host import of_checkpoint, own_weights
+
+    softmax = build(cfg.softmax) if cfg.get("softmax") else None
+    make_task = task_maker(cfg.data.root)
+    if cfg.ckpt is None:
+        task = build(cfg.task)
+        make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
+        observed = own_weights(make_host, task, cfg.split, softmax, cfg.forward)
+    else:
+        observed = of_checkpoint(cfg.ckpt, cfg.split, make_task, softmax, cfg.forward)
+    other = None if cfg.compare is None else of_checkpoint(cfg.compare, cfg.split, make_task, softmax, cfg.forward)
+    if other is not None and other.task.name != observed.task.name:
+        raise UserError(
+            f"two models are compared on the same samples, and {observed.name} is of {observed.task.name}, "
+            f"{other.name} of {other.task.name}"
+        )
+    return observed, other
+
+
+def folder_of(cfg: DictConfig, observed: ObservedHost) -> Path:
+    """Where the report goes: ``out``, beside a checkpoint, or a folder named after host and task."""
+    if cfg.out:
+        return Path(cfg.out).expanduser()
+    if observed.folder:
+        return observed.folder / "friendly"
+    host, task = path_part("model.name", observed.host.name), path_part("task.name", observed.task.name)
+    return Path("outputs", "friendly", f"{host}-{task}")
+
+
+def described(observed: ObservedHost, split: str) -> dict[str, Any]:
+    """What was observed: names of host, task and softmax, and what made the weights that were used."""
+    return {
+        "kind": "friendly",
+        "name": observed.name,
+        "model": observed.host.name,
+        "task": observed.task.name,
+        "softmax": observed.softmax.name,
+        "forward": observed.forward,
+        "split": split,
+    }
 
 
 if __name__ == "__main__":

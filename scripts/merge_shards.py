@@ -14,6 +14,7 @@ from cgf.config import entry, resolved
 
 @entry("merge_shards")
 def main(cfg: DictConfig) -> None:
+    """Merges the results of shards into one, and writes it."""
     from cgf.errors import UserError
     from cgf.evaluate.he_lines import SampleLog
     from cgf.evaluate.he_summary import merged

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @entry("plan")
 def main(cfg: DictConfig) -> None:
+    """Plans for a checkpoint or an interval, writes the plan and shows what it was chosen from."""
     from cgf.plan.planner import Planner
 
     (from_range if cfg.ckpt is None else from_checkpoint)(cfg, Planner.of(resolved(cfg)))

@@ -15,6 +15,7 @@ from cgf.config import entry, resolved
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
+    """Carries out the runs that are missing, and gathers what there is."""
     from cgf.errors import UserError
     from cgf.study.range_rows import choices
     from cgf.study.seed import Seed, checked_seeds
@@ -22,9 +23,9 @@ def main(cfg: DictConfig) -> None:
 
     config = resolved(cfg)
     study, seeds, only = Study.of(config), checked_seeds(config["seeds"]), config["only"]
-    known = [run.name for run in study.runs]
-    if only is not None and not set(only) <= set(known):
-        raise UserError(f"only names runs ({', '.join(known)}), and {only} was given")
+    names = [run.name for run in study.runs]
+    if only is not None and not set(only) <= set(names):
+        raise UserError(f"only names runs ({', '.join(names)}), and {only} was given")
     folder = Path(cfg.outputs).expanduser() / study.name
     decides = folder / f"seed-{config['decides']}"
     made = choices(study, before(config)[1].get(study.name), config["decides"])
@@ -43,11 +44,11 @@ def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untype
     from cgf.study.range_rows import gathered
 
     out, kept = before(config)
-    found = gathered(study, config["seeds"], folder, config["decides"], kept.get(study.name))
-    if found["rows"]:
-        kept[study.name] = {**found, "run": run_info(config)}
+    gathered_now = gathered(study, config["seeds"], folder, config["decides"], kept.get(study.name))
+    if gathered_now["rows"]:
+        kept[study.name] = {**gathered_now, "run": run_info(config)}
         write_json(out, {"studies": dict(sorted(kept.items()))})
-        print(of_means(found["means"]))
+        print(of_means(gathered_now["means"]))
         print(out)
     else:
         print(f"{folder} holds no evaluation yet")

@@ -13,6 +13,7 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 
 def main() -> int:
+    """Collects a folder, and writes its page and tables."""
     from rich.console import Console
 
     from cgf.errors import UserError
@@ -25,14 +26,14 @@ def main() -> int:
     args = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     try:
-        found = collect(args.root)
-        rows = tables.rows(found.results)
+        inputs = collect(args.root)
+        rows = tables.rows(inputs.results)
         if rows:
-            console.print(tables.terminal(rows, title=page.scope(found.results)))
-        for row in tables.other_rows(found.results):
+            console.print(tables.terminal(rows, title=page.scope(inputs.results)))
+        for row in tables.other_rows(inputs.results):
             fields = (f"{key} {tables.plain(value)}" for key, value in row.items())
             console.print(", ".join(fields), markup=False)
-        print(page.write_page(found, args.out or args.root / "report.html"))
+        print(page.write_page(inputs, args.out or args.root / "report.html"))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

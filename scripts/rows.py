@@ -1,6 +1,6 @@
 """Result rows of training: python scripts/rows.py host=digits softmaxes=[exact,cgf,bpmax] seeds=[42,43,44]
 
-Trains what is missing, evaluates it, then writes results/train/<host>-<task>-<softmax>-<seed>.json; stopped at any
+Trains what is missing, evaluates it, then writes results/train/<host>-<task>-<run>-<seed>.json; stopped at any
 moment it goes on where it was, and collect=true only writes the rows of what is done.
 """
 
@@ -10,16 +10,17 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cgf.config import entry, resolved
+from cgf.config import built, entry, resolved
 
 
 @entry("rows")
 def main(cfg: DictConfig) -> None:
+    """Carries out the runs that are missing and writes their rows."""
     from cgf.study.seed import Seed, checked_seeds
-    from cgf.study.study import Study
+    from cgf.study.study import Study, with_every_softmax
     from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
 
-    config = resolved(cfg)
+    config = with_every_softmax(resolved(cfg), built("softmax"))
     study, seeds = Study.of(config), checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder

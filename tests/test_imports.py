@@ -27,9 +27,12 @@ ALLOWED = {
     "cgf.checks": set(),
     "cgf.hub": set(),
     "cgf.provenance": set(),
+    "cgf.published": set(),
+    "cgf.operations": set(),
     "cgf.results": {"cgf.target", "cgf.provenance"},
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
+    "cgf.network": {"cgf.softmax"},
     "cgf.seal": {"cgf.named"},
     "cgf.training_state": {"cgf.named", "cgf.results"},
     "cgf.checkpoint_files": {"cgf.softmax", "cgf.approx", "cgf.named", "cgf.former"},
@@ -41,8 +44,8 @@ ALLOWED = {
         "cgf.named",
         "cgf.results",
     },
-    "cgf.he": {"cgf.softmax", "cgf.approx", "cgf.memory"},
-    "cgf.plan": {"cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
+    "cgf.he": {"cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
+    "cgf.plan": {"cgf.network", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former"},
     "cgf.config": {"cgf.data"},
     "cgf.models": {"cgf.hub", "cgf.softmax", "cgf.data", "cgf.checkpoint", "cgf.named", "cgf.results"},
@@ -53,6 +56,7 @@ ALLOWED = {
         "cgf.models",
         "cgf.plan",
         "cgf.he",
+        "cgf.network",
         "cgf.softmax",
         "cgf.checkpoint",
         "cgf.lock",
@@ -71,11 +75,22 @@ ALLOWED = {
         "cgf.cache",
         "cgf.results",
     },
-    "cgf.study": {"cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.results"},
-    "cgf.bench": {"cgf.models", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.results"},
-    "cgf.report": {"cgf.results"},
+    "cgf.study": {"cgf.checks", "cgf.plan", "cgf.he", "cgf.checkpoint", "cgf.lock", "cgf.former", "cgf.results"},
+    "cgf.bench": {
+        "cgf.models",
+        "cgf.he",
+        "cgf.plan",
+        "cgf.network",
+        "cgf.softmax",
+        "cgf.approx",
+        "cgf.memory",
+        "cgf.former",
+        "cgf.published",
+        "cgf.results",
+    },
+    "cgf.report": {"cgf.checks", "cgf.former", "cgf.operations", "cgf.published", "cgf.results"},
 }
-FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.he", "cgf.plan", "cgf.data")  # import no model
+FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.network", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 
 
 def name_of(path):
@@ -176,13 +191,13 @@ def test_text_hosts_start_without_timm():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0  # it takes seconds to load
 
 
-def test_formulas_circuits_and_plans_know_no_model_and_one_file_of_encryption_knows_tensors():
+def test_formulas_circuits_and_plans_know_no_model_and_two_files_of_encryption_know_tensors():
     of = {name_of(p): {m.split(".")[0] for m in imports(p)} for p in SOURCES if owner_of(p) in FORMULAS}
     hosts = {"transformers", "timm", "peft", "accelerate"}
     assert not [name for name, vendors in of.items() if vendors & hosts]
     assert not [owner for owner in FORMULAS if "cgf.models" in ALLOWED[owner]]
     torch = {name for name, vendors in of.items() if "torch" in vendors and name.startswith(("cgf/he/", "cgf/plan/"))}
-    assert torch == {"cgf/he/encrypted.py"}
+    assert torch == {"cgf/he/encrypted.py", "cgf/he/encrypted_attention.py"}
 
 
 def test_entry_points_alone_read_the_configuration():
@@ -206,7 +221,9 @@ def test_the_reading_of_imports_sees_every_form(tmp_path):
 
 def test_formulas_and_circuits_need_no_torch():
     torch_free = [p for p in SOURCES if name_of(p).startswith(("cgf/approx/", "cgf/he/", "cgf/plan/", "cgf/softmax/"))]
-    torch_free = [p for p in torch_free if p.name not in ("encrypted.py", "tensor.py", "fused.py")]
+    torch_free = [
+        p for p in torch_free if p.name not in ("encrypted.py", "encrypted_attention.py", "tensor.py", "fused.py")
+    ]
     assert len(torch_free) > 20
     for path in torch_free:
         vendors = {m.split(".")[0] for m in imports(path, top_level_only=True)}

@@ -12,14 +12,16 @@ from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
+from cgf.softmax.base import Softmax
 
 
 def run(
-    softmax: Any,
+    softmax: Softmax,
     matrix: np.ndarray,
     causal: bool,
     truth: np.ndarray,
     make_owner: Callable[..., Any],
+    *,
     workers: int = 1,
     runs: int = 3,
 ) -> dict[str, Any]:

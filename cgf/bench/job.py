@@ -48,6 +48,7 @@ class Job:
 
 
 def rows_of(rows: int, columns: int, causal: bool = False) -> Rows:
+    """Rows of a matrix (rows, columns); causal: row i of every square block sees its entries 0 .. i."""
     shape = (1, 1, rows, columns)
     if not causal:
         return Rows(shape, 0, None, np.full(rows, float(columns)))
@@ -186,8 +187,10 @@ def owner_for(job: Job) -> Any:
 
 
 def encrypted(owner: Any, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
+    """Ciphertexts of the vectors, fresh at a level."""
     return tuple(encrypt_all(owner, vectors, level))
 
 
 def decrypted(owner: Any, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
+    """Weights (rows, columns) out of the ciphertexts of a circuit's result."""
     return circuit.opened(layout.unpack(decrypt_all(owner, result.cts)))

@@ -40,6 +40,7 @@ def exponent(x: np.ndarray) -> np.ndarray:
 
 
 def exact_softmax(x: np.ndarray) -> np.ndarray:
+    """Softmax of each row of x (rows, columns), in float64."""
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 

@@ -18,6 +18,7 @@ from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.engine import Owner, Ring, rings_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed
+from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.published.standard import Standard
 
@@ -35,6 +36,7 @@ class Bench:
 
     @classmethod
     def of(cls, make_owner: Callable[[int], Owner], runs: int = 1) -> Bench:
+        """The engines that ``make_owner`` makes, each made once, and the rings that it offers."""
         return cls(cache(make_owner), rings_of(make_owner), runs)
 
 
@@ -56,6 +58,7 @@ def measure(
 
 
 def normal_scores(rows: int, columns: int, seed: int) -> np.ndarray:
+    """Scores (rows, columns) from N(0, 1)."""
     return np.random.default_rng(seed).standard_normal((rows, columns))
 
 
@@ -114,22 +117,22 @@ def authors(bench: Bench, x: np.ndarray) -> dict[str, Any]:
     return {**noise_of(bench, softmax, "paper", x, np.exp(exponent(x))), "library": library(bench.make(8))}
 
 
-def noise_of(bench: Bench, softmax: Any, style: str, x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+def noise_of(bench: Bench, softmax: Softmax, style: str, x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
     """Errors against ``truth`` on ciphertexts, of the polynomials alone (simulator), and the noise between the two."""
     needs = dry_run(softmax, rows_of(*x.shape), x.shape[1], style, rings=bench.rings)
     clear, _ = evaluated(SimOwner(needs.max_level, rings=bench.rings), needs, x)
-    found: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
     for _ in range(bench.runs):
         got, levels = evaluated(bench.make(needs.max_level), needs, x)
         noise = np.abs(got - clear)
-        found.append(
+        measured.append(
             {
                 "levels": levels,
                 **errors(truth, got),
                 "noise": {"max_error": float(noise.max()), "mean_error": float(noise.mean())},
             }
         )
-    worst = max(found, key=lambda row: row["max_error"])
+    worst = max(measured, key=lambda row: row["max_error"])
     return {
         **worst,
         "polynomials": errors(truth, clear),

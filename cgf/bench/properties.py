@@ -24,6 +24,7 @@ class Properties:
 
     @property
     def shift_invariant(self) -> bool:
+        """Whether no shift changed a weight by more than rounding does."""
         return self.shift_change < SAME
 
 

@@ -6,39 +6,26 @@ A document holds a block as
     ...
     <!-- end -->
 
-and everything between the two lines comes from here.
+and everything between the two lines comes from here; a list of names within a line stands between
+<!-- list: NAME --> and <!-- end -->, and comes from whoever asks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import exponentials, pipelines, whole
+from cgf.report import alternatives, columns, cost, exponentials, pipelines, whole
 from cgf.report import training as training_rows
+from cgf.report.columns import grid, or_dash
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
+LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COST_NAMES = {
-    "cho": "Cho et al. 2024 (normalize and square)",
-    "paper_from_the_top": "Algorithm 1, from the engine's top level",
-    "paper": "Algorithm 1, encrypted at the level it needs",
-    "paper_smallest_ring": "Algorithm 1, smallest ring",
-    "ours": "ours: chain of 6 squarings",
-}
-OPERATIONS = {
-    "add": "Add",
-    "pmult": "PMult",
-    "imult": "IMult",
-    "cmult": "CMult",
-    "rotate": "Rot",
-    "relinearize": "relinearize",
-    "boot": "Boot",
-}
 BATCH_NAMES = {
     "full_128": "8,192 full rows of 128",
     "causal_128": "8,192 causal rows of 128",
@@ -46,11 +33,12 @@ BATCH_NAMES = {
 }
 
 
-def filled(text: str, folder: Path) -> str:
-    """The document with every block made anew from the results in ``folder``.
+def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> str:
+    """The document with every block made anew from the results in ``folder``, and every list from ``lists``, by name.
 
-    UserError for a block without a maker, or whose file is missing.
+    UserError for a block without a maker, or whose file is missing, and for a list that is not given.
     """
+    given = lists or {}
 
     def fill(match: re.Match[str]) -> str:
         name = match.group(2)
@@ -58,13 +46,13 @@ def filled(text: str, folder: Path) -> str:
             raise UserError(f"a table is one of {', '.join(MAKERS)}, and the document asks for '{name}'")
         return f"{match.group(1)}{MAKERS[name](folder)}\n{match.group(3)}"
 
-    return BLOCK.sub(fill, text)
+    def listed(match: re.Match[str]) -> str:
+        name = match.group(2)
+        if name not in given:
+            raise UserError(f"a list is one of {', '.join(given) or 'none'}, and the document asks for '{name}'")
+        return f"{match.group(1)}{given[name]}{match.group(3)}"
 
-
-def grid(titles: list[str], lines: list[list[str]]) -> str:
-    """A markdown table."""
-    cells = [titles, ["---"] * len(titles), *lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+    return LIST.sub(listed, BLOCK.sub(fill, text))
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
@@ -76,66 +64,24 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 def evaluations(folder: Path) -> str:
     """Every evaluation of the hosts' files, teachers told apart from students of the same softmax."""
-    found = [r for f in sorted(folder.glob("*.json")) for r in read_json(f).get("evaluations", [])]
-    if not found:
+    results = [r for f in sorted(folder.glob("*.json")) for r in read_json(f).get("evaluations", [])]
+    if not results:
         raise UserError(f"{folder} holds no evaluations: bash scripts/results.sh digits")
-    teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in found]
+    teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in results]
     return markdown(rows(teacher))
 
 
-def cost(folder: Path) -> str:
+def seconds(folder: Path) -> str:
     """Seconds of softmaxes on the one 256 x 256 matrix, and how many times longer than ours."""
-    result = _read(folder, "bench/softmax.json")
-    ours, lines = result["ours"]["seconds"]["mean"], []
-    for key, title in COST_NAMES.items():
-        if not (row := result.get(key)):
-            continue
-        seconds, ops = row["seconds"], row["ops"]
-        key_switches = ops["relinearize"] + ops["rotate"]
-        counts = [str(n) for n in (row["levels_counted"], ops["cmult"], ops["rotate"], key_switches, ops["boot"])]
-        lines.append(
-            [
-                title,
-                f"{row['ring_slots']:,}",
-                *counts,
-                f"{seconds['mean']:.2f} ± {seconds['std']:.2f}",
-                f"{seconds['mean'] / ours:.1f}",
-                f"{row['max_error']:.1e}",
-                f"{row['eta']:.1e}",
-                f"{row['peak_mib']:,.0f}",
-            ]
-        )
-    return grid(
-        [
-            "circuit",
-            "slots",
-            "levels",
-            "CMult",
-            "Rot",
-            "key switches",
-            "Boot",
-            "seconds",
-            "times ours",
-            "max error",
-            "eta",
-            "peak MiB",
-        ],
-        lines,
-    )
+    return columns.markdown(cost.SECONDS, cost.circuits(_read(folder, "bench/softmax.json")))
 
 
-def cost_by_operation(folder: Path) -> str:
+def seconds_by_operation(folder: Path) -> str:
     """Seconds of each kind of operation on the same matrix, mean and deviation over runs, as the paper's Table 4.
 
     Operations are summed over workers or lanes, the total is by the clock.
     """
-    result, lines = _read(folder, "bench/softmax.json"), []
-    for key, title in COST_NAMES.items():
-        if row := result.get(key):
-            seconds = row["seconds"]
-            spent = [seconds["by_operation"][kind] for kind in OPERATIONS] + [seconds]
-            lines.append([title, *(f"{s['mean']:.2f} ± {s['std']:.2f}" for s in spent)])
-    return grid(["circuit", *OPERATIONS.values(), "total"], lines)
+    return columns.markdown(cost.BY_OPERATION, cost.circuits(_read(folder, "bench/softmax.json")))
 
 
 def batched(folder: Path) -> str:
@@ -164,66 +110,13 @@ def batched(folder: Path) -> str:
 
 def depths(folder: Path) -> str:
     """The paper's tables 1 and 2 with what was counted, and on which domain up to which error."""
-    result = _read(folder, "bench/complexity.json")
-    lines = [
-        [
-            r["method"],
-            r["maximum"],
-            "yes" if r["division"] else "no",
-            "yes" if r["adaptive"] else "no",
-            str(r["levels"]),
-            str(r["published_levels"] or "–"),
-            str(r["ops"]["cmult"]),
-            str(r["ops"]["rotate"]),
-            "–" if r["ops"]["boot"] is None else str(r["ops"]["boot"]),
-            _interval(r["domain"]),
-            _or_none(r["error_bound"], ".0e"),
-        ]
-        for r in result["methods"]
-    ]
-    return grid(
-        [
-            "softmax",
-            "maximum",
-            "division",
-            "adaptive",
-            "levels",
-            "published",
-            "CMult",
-            "Rot",
-            "Boot",
-            "domain",
-            "error bound",
-        ],
-        lines,
-    )
+    return columns.markdown(cost.DEPTHS, _read(folder, "bench/complexity.json")["methods"])
 
 
-def _interval(ends: list[float] | str | None) -> str:
-    """None, of files from before they were stated, as 'none'."""
-    return (ends or "none") if isinstance(ends, str | None) else f"{ends[0]:g} to {ends[1]:g}"
-
-
-def _or_none(value: float | str | None, form: str) -> str:
-    return (value or "none") if isinstance(value, str | None) else format(value, form)
-
-
-def alternatives(folder: Path) -> str:
+def every_softmax(folder: Path) -> str:
     """Every softmax that trains: levels, products, which properties no random row contradicted; accuracies from the
     rows of training as they are now."""
-    known = [row for row in _read(folder, "bench/alternatives.json")["table"] if row["order"] is not None]
-    trained = training_rows.read_rows(folder) if any((folder / "train").glob("*.json")) else []
-    found = {(f"{g['host']} {g['task']}", g["softmax"]): g for g in training_rows.groups(trained)}
-    places = sorted({where for where, _ in found})
-    lines = []
-    for row in known:
-        counts = ["–" if row[k] is None else str(row[k]) for k in ("levels", "cmult")]
-        shifted = "yes" if row["shift_invariant"] else "no"
-        own = [found.get((where, row["softmax"])) for where in places]
-        shown = ["–" if g is None else f"{100 * g['accuracy']:.2f} % ({len(g['seeds'])})" for g in own]
-        lines.append([row["softmax"], *counts, row["order"], row["positive"], shifted, *shown])
-    titles = [f"{where} (seeds)" for where in places]
-    return grid(["softmax", "levels", "products", "order", "positivity", "shift invariance", *titles], lines)
+    return alternatives.block(folder, _read(folder, "bench/alternatives.json")["table"])
 
 
 def both_pipelines(folder: Path) -> str:
@@ -242,10 +135,10 @@ def studies(folder: Path) -> str:
     return of_means([row for name in sorted(result) for row in result[name]["means"]])
 
 
-def of_means(found: list[dict[str, Any]]) -> str:
+def of_means(means: list[dict[str, Any]]) -> str:
     """The table of a study from its means over seeds (cgf.study.range_rows)."""
     lines = []
-    for row in found:
+    for row in means:
         outside, least, most = row["outside_domain"], 100 * row["least"], 100 * row["most"]
         shown = "–" if outside is None else f"{100 * outside:.4f} %"
         if row["watched"] is not None and outside is not None:
@@ -255,13 +148,13 @@ def of_means(found: list[dict[str, Any]]) -> str:
                 row["study"],
                 row["run"],
                 row["approx"],
-                _or_dash(row["levels"], "d"),
+                or_dash(row["levels"], "d"),
                 str(row["epochs"]),
                 ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
                 f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})",
-                _or_dash(row["points"], "+.2f"),
+                or_dash(row["points"], "+.2f"),
                 shown,
-                _or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
+                or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
             ]
         )
     return grid(
@@ -314,17 +207,13 @@ def cumulants(folder: Path) -> str:
     return grid(["host", "task", "weights", "rows", "mean", "standard deviation", "0.1 % to 99.9 %"], lines)
 
 
-def _or_dash(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
 MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations,
-    "cost": cost,
-    "cost_by_operation": cost_by_operation,
+    "cost": seconds,
+    "cost_by_operation": seconds_by_operation,
     "batched": batched,
     "depths": depths,
-    "alternatives": alternatives,
+    "alternatives": every_softmax,
     "studies": studies,
     "training": training,
     "whole_sets": whole_sets,

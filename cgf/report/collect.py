@@ -35,21 +35,21 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     whose lines are not those that it was made of.
     """
     root = Path(root)
-    found = ReportInputs(
+    inputs = ReportInputs(
         name=root.resolve().name, results=[_relative(_checked(row), root) for row in find_results(root)]
     )
     for path in sorted(root.rglob("metrics.jsonl")):
-        found.curves[_name(path.parent, root)] = read_lines(path)
+        inputs.curves[_name(path.parent, root)] = read_lines(path)
     for path in sorted(root.rglob("plan.json")):
-        found.plans[_name(path.parent, root)] = read_json(path)
+        inputs.plans[_name(path.parent, root)] = read_json(path)
     for path in sorted(root.rglob("friendly.json")):
-        found.friendly[_name(path.parent, root)] = read_json(path)
-    if not found.results and not found.friendly and not any(found.curves.values()):
+        inputs.friendly[_name(path.parent, root)] = read_json(path)
+    if not inputs.results and not inputs.friendly and not any(inputs.curves.values()):
         raise UserError(
             f"a report needs eval/*.json, metrics.jsonl or friendly.json, and {root} holds none; train or evaluate "
             "first"
         )
-    return found
+    return inputs
 
 
 def _checked(row: dict) -> dict:

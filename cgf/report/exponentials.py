@@ -28,11 +28,11 @@ def name_of(exponential: dict[str, Any]) -> str:
 
 def lines(result: dict[str, Any]) -> list[list[str]]:
     """A line for each k of the paper: levels of whole circuits (statistics, scaling, core) and of the core alone."""
-    found = []
+    table = []
     for row in result["rows"]:
         paper, ours = row["paper"], row["ours"]
         (lo, hi), (low, high) = row["interval"], ours["guard"]
-        found.append(
+        table.append(
             [
                 f"{row['method']}, k = {row['k']}",
                 f"[{lo:g}, {hi:g}]",
@@ -48,4 +48,4 @@ def lines(result: dict[str, Any]) -> list[list[str]]:
                 f"{low:.1f} to {high:.1f}",
             ]
         )
-    return found
+    return table

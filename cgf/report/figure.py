@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
+from pathlib import Path
+from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -17,11 +21,13 @@ def colours(count: int) -> list:
     return [colormaps[name](index % 20) for index in range(count)]
 
 
-def new_figure(height_in: float, panels: int = 1, columns: int | None = None) -> tuple[Figure, list[Axes]]:
+def new_figure(
+    height_in: float, panels: int = 1, columns: int | None = None, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
     """A figure of so many panels, ``columns`` side by side (None: all), and their axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
     across = columns or panels
-    grid = list(figure.subplots(-(-panels // across), across, squeeze=False).flat)
+    grid = list(figure.subplots(-(-panels // across), across, squeeze=False, sharey=share_y).flat)
     axes = grid[:panels]
     for ax in grid[panels:]:
         ax.set_axis_off()
@@ -32,8 +38,19 @@ def new_figure(height_in: float, panels: int = 1, columns: int | None = None) ->
     return figure, axes
 
 
-def png(figure: Figure, metadata: dict[str, str] | None = None) -> bytes:
-    """The figure as PNG, with text of one's own in its metadata."""
+def digest(shown: Any) -> str:
+    """Of all that a figure shows, as json has it; ``png`` keeps it in the file, so that a stale one is noticed."""
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+def is_current(path: Path, shown: Any) -> bool:
+    """Whether a file was drawn to show this."""
+    return path.is_file() and digest(shown).encode() in path.read_bytes()
+
+
+def png(figure: Figure, shown: Any = None) -> bytes:
+    """The figure as PNG; ``shown``, where given, is what ``is_current`` asks for."""
+    metadata = None if shown is None else {"Description": digest(shown)}
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140, metadata=metadata)
     return buffer.getvalue()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 from typing import Any
 
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
 
+from cgf.report.figure import new_figure, png
 from cgf.results import write_bytes, write_json
 
 MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 
 
 def name(row: dict[str, Any]) -> str:
+    """Method and degree of a candidate: 'chebyshev 15', 'chain'."""
     return row["method"] + (f" {row['degree']}" if row.get("degree") is not None else "")
 
 
@@ -89,8 +89,7 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     height = "seconds" if timed else "ct_mults"
     errors = [max(row["max_error"], 1e-16) for row in rows]
     norm = LogNorm(min(errors), max(max(errors), 1.001 * min(errors)))
-    figure = Figure(figsize=(7.0, 4.4), layout="constrained")
-    ax = figure.subplots()
+    figure, (ax,) = new_figure(4.4)
     points = None
     for row, error in zip(rows, errors, strict=True):
         size = 70 if row in front else 18
@@ -128,9 +127,7 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     ax.set_ylim(bottom=0)
     if points is not None:
         figure.colorbar(points, ax=ax, label="largest error of the exponential")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    return buffer.getvalue()
+    return png(figure)
 
 
 def show(pareto: dict[str, Any], folder: Path) -> None:
@@ -146,6 +143,7 @@ def show(pareto: dict[str, Any], folder: Path) -> None:
 
 
 def show_layers(plans: list[dict[str, Any]]) -> None:
+    """Prints the table of plans, one a layer."""
     _console().print(layer_table(plans))
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from rich.console import Console
+from rich.table import Table
+
+from cgf.report.figure import new_figure, png
+from cgf.results import write_bytes
+
 NAMES = {"paper": "CGF, the paper's circuit", "ours": "CGF, ours"}
 
 
 def print_noise(result: dict[str, Any]) -> None:
     """Every circuit on every engine: its errors, those of its polynomials alone, and the noise between the two."""
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console(width=150)
     for engine in result["engines"]:
         table = Table(
@@ -41,11 +45,11 @@ def print_noise(result: dict[str, Any]) -> None:
             )
             table.add_row(name, str(row["levels"]), str(row["ring_slots"]), *(f"{e:.2e}" for e in errors))
         console.print(table)
-        own = engine["authors_setting"]["library"]
+        library = engine["authors_setting"]["library"]
         for what, values in (("uniform", "[-1, 1]"), ("sixteenth", "1/16")):
-            error = own[f"square_{what}"]
+            error = library[f"square_{what}"]
             print(
-                f"    one square of {values} in {own['slots']} slots: error {error['max_error']:.1e} at most, "
+                f"    one square of {values} in {library['slots']} slots: error {error['max_error']:.1e} at most, "
                 f"{error['mean_error']:.1e} on average"
             )
     seeds, stated = result["polynomial_by_seed"], result["published"]
@@ -66,25 +70,17 @@ def _rows(engine: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def draw_noise(result: dict[str, Any], path: Path) -> None:
     """Largest error by depth, a panel an engine: standard softmax, CGF, and lines of the usual number formats."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     engines = result["engines"]
-    figure, panels = plt.subplots(
-        1, len(engines), figsize=(1.5 + 4.2 * len(engines), 4.6), layout="constrained", sharey=True, squeeze=False
-    )
-    for axes, engine in zip(panels[0], engines, strict=True):
+    figure, panels = new_figure(4.6, len(engines), share_y=True)
+    for axes, engine in zip(panels, engines, strict=True):
         _panel(axes, engine, result)
-    panels[0][0].set_ylabel("largest error against the plaintext definition")
-    panels[0][0].legend(fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.85))
+    panels[0].set_ylabel("largest error against the plaintext definition")
+    panels[0].legend(fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.85))
     figure.suptitle(engines[0]["inputs"], fontsize=10)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    write_bytes(path, png(figure))
 
 
-def _panel(axes: Any, engine: dict[str, Any], result: dict[str, Any]) -> None:
+def _panel(axes: Axes, engine: dict[str, Any], result: dict[str, Any]) -> None:
     standard = engine["standard"]
     depths = [row["levels"] for row in standard]
     axes.semilogy(depths, [row["max_error"] for row in standard], "o-", label="standard softmax")

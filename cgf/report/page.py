@@ -14,47 +14,12 @@ from typing import Any
 
 from cgf.report import friendly, plots, tables
 from cgf.report.collect import ReportInputs
+from cgf.report.style import STYLE
 from cgf.results import write_text
 
 SCOPE = "Softmax under CKKS, all else in the clear."
 SIMULATED = "Softmax simulated, nothing encrypted."
 LICENCE = "This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)"
-
-STYLE = """
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5b6675;
-  --line: #dfe3e8; --accent: #0b6bb8; --red: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --page: #12161c; --card: #1a2029; --ink: #e4e8ee;
-  --soft: #98a3b3; --line: #2d3642; --accent: #6db7f2; --red: #ff8a80; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink);
-  font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1240px; margin: 0 auto; padding: 2.5rem 1.25rem 3rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; }
-h2 { font-size: 1.1rem; margin: 0 0 .8rem; }
-.lead { margin: 0 0 1.6rem; color: var(--soft); }
-.lead strong { color: var(--accent); font-weight: 600; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
-  padding: 1.2rem 1.4rem; margin: 0 0 1.2rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .42rem .55rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
-td { white-space: nowrap; }
-tr.red td, ul.red { color: var(--red); }
-tr:last-child td { border-bottom: 0; }
-.number { text-align: right; }
-.wrap td { white-space: normal; overflow-wrap: anywhere; }
-.key { color: var(--soft); width: 11rem; }
-ul.notes { margin: .9rem 0 0; padding-left: 1.1rem; color: var(--soft); font-size: .83rem; }
-figure { margin: 0; }
-figure img { display: block; width: 100%; max-width: 980px; height: auto; background: #fff;
-  border-radius: 6px; }
-figcaption { color: var(--soft); font-size: .85rem; margin-top: .6rem; }
-details { margin-top: .8rem; }
-summary { cursor: pointer; color: var(--accent); }
-pre { font-size: .78rem; overflow-x: auto; margin: .5rem 0 0; }
-footer { color: var(--soft); font-size: .85rem; margin-top: 1.6rem; }
-"""
 
 
 def write_page(found: ReportInputs, path: str | os.PathLike) -> Path:
@@ -85,9 +50,14 @@ def page(found: ReportInputs) -> str:
 
 
 def scope(results: list[dict]) -> str:
-    """What stayed encrypted in the results, as the page and the terminal say it."""
-    kinds = [tables.under_ckks(row) for row in results if row.get("kind") == tables.CKKS]
-    return SIMULATED if kinds and not any(kinds) else SCOPE
+    """What stayed encrypted in the results, as the page and the terminal say it; each scope once, where they differ."""
+    encrypted = [row for row in results if row.get("kind") == tables.CKKS]
+    if encrypted and not any(map(tables.under_ckks, encrypted)):
+        encrypted, default = encrypted, SIMULATED
+    else:
+        encrypted, default = [row for row in encrypted if tables.under_ckks(row)], SCOPE
+    said = dict.fromkeys(str(row["scope"]) for row in encrypted if "scope" in row)
+    return " ".join(text[:1].upper() + text[1:] + "." for text in said) or default
 
 
 def _several(count: int, noun: str) -> str:

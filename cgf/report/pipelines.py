@@ -7,7 +7,10 @@ from pathlib import Path
 from cgf.report.training import groups, read_rows
 
 TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", "points", "levels", "epochs (best)"]
-PIPELINES = (("SFT, then KD", "exact", "cgf"), ("LoRA SFT", "exact_lora", "lora"))  # name, exact and CGF rows
+PIPELINES = (
+    ("SFT, then KD", "exact", "cgf"),
+    ("LoRA SFT", "exact_lora", "lora"),
+)  # name, runs of exact softmax and of CGF-softmax
 SCALED = (
     ("SFT, then KD, scaled queries", "exact", "cgf_tempered"),
     ("LoRA SFT, scaled queries", "exact_lora", "lora_tempered"),
@@ -15,32 +18,32 @@ SCALED = (
 
 
 def lines(folder: Path) -> list[list[str]]:
-    """Two lines for each host and task that has rows of both, over the seeds that all four kinds of rows share.
+    """Two lines for each host and task that has rows of both, over the seeds that all four runs share.
 
     A line with scaled queries follows where all of those seeds have it.
     """
     rows = read_rows(folder)
-    names = {softmax for _, *both in PIPELINES for softmax in both}
-    found = []
+    names = {run for _, *both in PIPELINES for run in both}
+    table = []
     for host, task in sorted({(r["host"], r["task"]) for r in rows}):
         here = [r for r in rows if (r["host"], r["task"]) == (host, task)]
-        seeds = set.intersection(*({r["seed"] for r in here if r["softmax"] == name} for name in names))
-        by = {g["softmax"]: g for g in groups([r for r in here if r["seed"] in seeds])}
+        seeds = set.intersection(*({r["seed"] for r in here if r["run"] == name} for name in names))
+        by = {g["run"]: g for g in groups([r for r in here if r["seed"] in seeds])}
         for pipeline, exact, cgf in (*PIPELINES, *SCALED) if seeds else ():
-            own = by.get(cgf)
-            if own is None or set(own["seeds"]) != seeds:
+            group = by.get(cgf)
+            if group is None or set(group["seeds"]) != seeds:
                 continue
-            found.append(
+            table.append(
                 [
                     host,
                     task,
-                    ", ".join(map(str, own["seeds"])),
+                    ", ".join(map(str, group["seeds"])),
                     pipeline,
                     f"{100 * by[exact]['accuracy']:.2f} %",
-                    f"{100 * own['accuracy']:.2f} %",
-                    f"{100 * (own['accuracy'] - by[exact]['accuracy']):+.2f}",
-                    "–" if own["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(own["levels"])),
-                    f"{own['epochs']} ({', '.join(f'{e:g}' for e in own['best_epochs'])})",
+                    f"{100 * group['accuracy']:.2f} %",
+                    f"{100 * (group['accuracy'] - by[exact]['accuracy']):+.2f}",
+                    "–" if group["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(group["levels"])),
+                    f"{group['epochs']} ({', '.join(f'{e:g}' for e in group['best_epochs'])})",
                 ]
             )
-    return found
+    return table

@@ -14,6 +14,8 @@ PLAIN, CKKS = "eval_plain", "eval_he"
 
 
 class Column(NamedTuple):
+    """Where a row has a value, the title above it, and how the value reads."""
+
     key: str
     title: str
     text: Callable[[Any], str]
@@ -23,6 +25,7 @@ class Column(NamedTuple):
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value is a number, which a truth value is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -53,10 +56,12 @@ def percent(value: Any) -> str:
 
 
 def error(value: Any) -> str:
+    """An error in scientific notation; 0 and what is no number as ``plain`` has them."""
     return f"{value:.2e}" if is_number(value) and value else plain(value)
 
 
 def rate(value: Any) -> str:
+    """A rate without decimals from 100 on."""
     return f"{value:,.0f}" if is_number(value) and value >= 100 else plain(value)
 
 
@@ -90,8 +95,8 @@ NOTES = (
 
 def rows(results: list[dict]) -> list[dict]:
     """One dict of raw values for each evaluation, keys as in COLUMNS; None where a file says nothing."""
-    known = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
-    return [_row(result) for result in sorted(known, key=_order)]
+    evaluations = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
+    return [_row(result) for result in sorted(evaluations, key=_order)]
 
 
 def _order(result: dict) -> tuple:
@@ -102,6 +107,7 @@ def _order(result: dict) -> tuple:
 
 
 def engine_name(result: dict) -> str:
+    """'clear', 'simulator', or the engine under CKKS."""
     if result.get("kind") == PLAIN:
         return "clear"
     return f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
@@ -161,6 +167,7 @@ def circuit_rows(results: list[dict]) -> list[dict]:
 
 
 def layer_rows(results: list[dict]) -> list[dict]:
+    """One dict a layer of every encrypted evaluation, with the path of its result."""
     return [
         {"result": result.get("_path")} | {str(key).replace("_", " "): value for key, value in layer.items()}
         for result in results

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from cgf.operations import KINDS
 from cgf.report.figure import colours, new_figure, png
 
 PHASES = ("model", "pack", "encrypt", "circuit", "decrypt", "compare")
-OPERATIONS = ("add", "pmult", "imult", "cmult", "relinearize", "rotate", "boot")
 
 
 def draw(result: dict[str, Any]) -> bytes:
@@ -28,7 +28,7 @@ def draw(result: dict[str, Any]) -> bytes:
 
 
 def _seconds(ax: Axes, seconds: dict[str, float]) -> None:
-    for row, keys in ((1, PHASES), (0, OPERATIONS)):
+    for row, keys in ((1, PHASES), (0, KINDS)):
         start = 0.0
         for key, colour in zip(keys, colours(len(keys)), strict=True):
             width = seconds.get(key, 0.0)

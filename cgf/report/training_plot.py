@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from cgf.report.figure import colours, new_figure, png
-from cgf.report.training import groups
+from cgf.report.training import REFERENCE, groups
 
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
 APART = 0.22  # levels between points that share theirs
-DRAWN = 4  # counts changes of the drawing: a plot of an earlier one is stale
+DRAWN = 5  # counts changes of the drawing: a plot of an earlier one is stale
 
 
-def digest(rows: list[dict[str, Any]]) -> str:
-    """Of all that the plot shows; it is kept in the plot, so that a stale one is noticed."""
-    return hashlib.sha256(json.dumps([DRAWN, groups(rows)], sort_keys=True).encode()).hexdigest()
-
-
-def is_current(path: Path, rows: list[dict[str, Any]]) -> bool:
-    """Whether a plot was drawn from these rows."""
-    return path.is_file() and digest(rows).encode() in path.read_bytes()
+def shown(rows: list[dict[str, Any]]) -> list[Any]:
+    """All that the plot shows (``figure.is_current``)."""
+    return [DRAWN, groups(rows)]
 
 
 def plot(rows: list[dict[str, Any]]) -> bytes:
-    """Mean over the seeds, least to most where there are several; exact softmax as a line. PNG.
+    """Mean over the seeds, least to most where there are several; a line for each run without levels. PNG.
 
     A hollow point is of fewer seeds than others of its panel: it stands against the line of other seeds.
     """
-    shown = groups(rows)
-    places = list(dict.fromkeys((g["host"], g["task"]) for g in shown))
-    names = sorted({g["softmax"] for g in shown if g["levels"] is not None})
+    entries = groups(rows)
+    places = list(dict.fromkeys((g["host"], g["task"]) for g in entries))
+    names = sorted({g["run"] for g in entries if g["levels"] is not None})
     colour = dict(zip(names, colours(len(names)), strict=True))
     columns = min(COLUMNS, len(places))
     figure, axes = new_figure(PANEL_IN * -(-len(places) // columns) + LEGEND_IN, len(places), columns)
     handles: dict[str, Any] = {}
     for ax, place in zip(axes, places, strict=True):
-        handles |= _panel(ax, [g for g in shown if (g["host"], g["task"]) == place], colour)
+        handles |= _panel(ax, [g for g in entries if (g["host"], g["task"]) == place], colour)
         ax.set_title(", ".join(dict.fromkeys(place)), fontsize=10)
-    ordered = sorted(handles, key=lambda name: (name not in ("exact", "exact_attention"), name))
+    lines = {g["run"] for g in entries if g["levels"] is None}
+    ordered = sorted(handles, key=lambda name: (name not in lines, name))
     figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=6, fontsize=7)
-    return png(figure, {"Description": digest(rows)})
+    return png(figure, shown(rows))
 
 
 def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict[str, Any]:
@@ -57,21 +50,21 @@ def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict
     for g in here:
         middle = 100 * g["accuracy"]
         if g["levels"] is None:
-            style = "--" if g["softmax"] == "exact" else ":"
-            handles[g["softmax"]] = ax.axhline(middle, color="0.3", ls=style, lw=1)
+            style = "--" if g["run"] == REFERENCE else ":"
+            handles[g["run"]] = ax.axhline(middle, color="0.3", ls=style, lw=1)
             continue
         level = sum(g["levels"]) / len(g["levels"])
         beside, drawn[level] = drawn.get(level, 0), drawn.get(level, 0) + 1
         ends = [[middle - 100 * g["least"]], [100 * g["most"] - middle]] if len(g["seeds"]) > 1 else None
-        handles[g["softmax"]] = ax.errorbar(
+        handles[g["run"]] = ax.errorbar(
             level + APART * beside,
             middle,
             ends,
             fmt="o",
             ms=5,
             capsize=3,
-            color=colour[g["softmax"]],
-            mfc=colour[g["softmax"]] if len(g["seeds"]) == most else "none",
+            color=colour[g["run"]],
+            mfc=colour[g["run"]] if len(g["seeds"]) == most else "none",
         )
     if drawn:  # a panel of few levels is no wider than it means
         ax.set_xlim(min(drawn) - 1, max(drawn) + 1)

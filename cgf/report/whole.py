@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
+from cgf.checks import path_part
 from cgf.errors import UserError
+from cgf.published import RUNTIMES
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
 from cgf.results import read_json
 
-# microseconds a score entry of one softmax under CKKS, from publications: seconds, entries, what on
-PUBLISHED = (
-    ("CGF-softmax paper, 256 x 256 on [-128, 0]", 3.25, 256 * 256, "8 threads"),
-    ("Cho et al. 2024 as the CGF-softmax paper ran it", 107.65, 256 * 256, "8 threads"),
-    ("Cho et al. 2024, 8,192 rows of 256", 486.0, 8192 * 256, "one thread"),
-    ("the CGF-softmax authors' code, 256 x 256 N(0, 1) on [-7, 1], 8 levels", 1.688, 256 * 256, "CPU"),
-    ("THOR, 256 rows of 128", 3.70, 256 * 128, "A100"),
-    ("Cho et al. 2024 as THOR ran it, 256 rows of 128", 9.78, 256 * 128, "A100"),
-)
 TITLES = [
     "host",
     "task",
@@ -45,10 +36,10 @@ TITLES = [
 
 def results(folder: Path) -> list[dict[str, Any]]:
     """The result files, each with its name; UserError where there are none."""
-    found = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
-    if not found:
+    files = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
+    if not files:
         raise UserError(f"{folder / 'he'} holds no evaluations: python eval_he.py ckpt=RUN he.samples=null out=...")
-    return found
+    return files
 
 
 def lines(folder: Path) -> list[list[str]]:
@@ -76,23 +67,24 @@ def lines(folder: Path) -> list[list[str]]:
         ]
         for r in results(folder)
     ]
-    for title, seconds, entries, machine in PUBLISHED:
-        line = [f"*{title} (published, {machine})*", *["–"] * (len(TITLES) - 1)]
-        line[TITLES.index("µs an entry")] = f"{1e6 * seconds / entries:.1f}"
+    for published in RUNTIMES:
+        line = [f"*{published.title} (published, {published.machine})*", *["–"] * (len(TITLES) - 1)]
+        line[TITLES.index("µs an entry")] = f"{published.us_per_entry:.1f}"
         table.append(line)
     return table
 
 
 def _softmax(result: dict[str, Any]) -> str:
     """Name of the softmax; where the file's own says more (cgf_untrained), that."""
-    own = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
-    return own if own.startswith(f"{result['softmax']}_") else result["softmax"]
+    rest = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
+    return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
 def _exact(folder: Path, result: dict[str, Any]) -> str:
     """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
     the result, or by host and task for all the others."""
-    for name in (result["file"], f"{result['model']}-{result['task']}"):
+    model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
+    for name in (result["file"], f"{model}-{task}"):
         if (path := folder / "he" / "exact" / f"{name}.json").is_file():
             return _per_cent(read_json(path)["accuracy"])
     return "–"
@@ -104,19 +96,19 @@ def exponential(result: dict[str, Any]) -> str:
     if fitted is None:
         return "–"
     several = isinstance(fitted, list)
-    own, ks = ", a layer" if several else "", [one.get("k") for one in (fitted if several else [fitted])]
+    a_layer, ks = ", a layer" if several else "", [one.get("k") for one in (fitted if several else [fitted])]
     if None in ks:
-        return f"{result['approx']}{own}"
+        return f"{result['approx']}{a_layer}"
     span = str(min(ks)) if min(ks) == max(ks) else f"{min(ks)} to {max(ks)}"
-    return f"{result['approx']}, k={span}{own}"
+    return f"{result['approx']}, k={span}{a_layer}"
 
 
 def draw(folder: Path) -> bytes:
     """PNG: accuracy under CKKS against microseconds an entry, a panel a host and task with several results, and one
     for all the others; exact softmax of as many epochs as a line."""
-    found = results(folder)
+    files = results(folder)
     of: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for r in found:
+    for r in files:
         of.setdefault((r["model"], r["task"]), []).append(r)
     panels = [(f"{model}, {task}", own) for (model, task), own in of.items() if len(own) > 1]
     if rest := [r for own in of.values() if len(own) == 1 for r in own]:
@@ -141,26 +133,13 @@ def draw(folder: Path) -> bytes:
         )
         ax.set_title(title, fontsize=10)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    return png(figure, {"Description": digest(folder)})
+    return png(figure, shown(folder))
 
 
-def digest(folder: Path) -> str:
-    """Of what the figure shows; it is kept in the figure, so that a stale one is noticed."""
-    shown = [
-        [
-            *(r[k] for k in ("model", "task", "levels", "us_per_entry", "accuracy")),
-            _softmax(r),
-            exponential(r),
-            _exact(folder, r),
-        ]
-        for r in results(folder)
-    ]
-    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
-
-
-def is_current(path: Path, folder: Path) -> bool:
-    """Whether the figure was drawn from the results that are there."""
-    return path.is_file() and digest(folder).encode() in path.read_bytes()
+def shown(folder: Path) -> list[Any]:
+    """All that the figure shows (``figure.is_current``)."""
+    keys = ("model", "task", "levels", "us_per_entry", "accuracy")
+    return [[*(r[k] for k in keys), _softmax(r), exponential(r), _exact(folder, r)] for r in results(folder)]
 
 
 def _per_cent(share: float) -> str:

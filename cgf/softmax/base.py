@@ -54,6 +54,12 @@ class Softmax:
     encryptable: ClassVar[bool] = True
     why_not_encryptable: ClassVar[str] = ""
     weights_follow: ClassVar[tuple[str, ...]] = DEFINING
+    label: ClassVar[str]  # of its line in a table, with hyper-parameters in braces; without one, the name
+    maximum: ClassVar[str] = "none"  # how its circuit deals with the maximum: comparison, fixed, bound or none
+    division: ClassVar[bool] = False  # whether its circuit divides
+    adaptive: ClassVar[bool] = False  # whether the shift follows the row
+    source: ClassVar[str] = ""  # the publication
+    stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
     amplification: ClassVar[float] = 1.0  # of an engine's noise by the circuit, beyond that of one exponential
 
     exponential: Exponential | None = field(default=None, init=False, repr=False)
@@ -165,6 +171,10 @@ class Softmax:
 
         shares: the part of the batch that each process had, in the order of the measurements.
         """
+
+    def title(self) -> str:
+        """The label of its line in a table, hyper-parameters filled in; the name where the class itself has none."""
+        return str(vars(type(self)).get("label", self.name)).format(**self.params())
 
     def params(self) -> Json:
         """Hyper-parameters as plain json values."""

@@ -44,6 +44,8 @@ class BPMax(Softmax):
     """
 
     name: ClassVar[str] = "bpmax"
+    label: ClassVar[str] = "BPMax, p = {p}"
+    source: ClassVar[str] = "Powerformer, Park et al., ACL 2025"
     p: int = 5
     c: float = 5.0
     denominator: Tensor | None = field(default=None, init=False, repr=False)  # (H, Q, 1)
@@ -160,6 +162,8 @@ class CalibratedBPMax(BPMax):
     """
 
     name: ClassVar[str] = "bpmax_calibrated"
+    label: ClassVar[str] = "calibrated BPMax, p = {p}"
+    stand_in: ClassVar[str] = "the running mean for a denominator is ours"
     momentum: float = 0.95
 
     def __post_init__(self) -> None:

@@ -46,6 +46,8 @@ class CGF(ExponentialSoftmax):
     """
 
     name: ClassVar[str] = "cgf"
+    adaptive: ClassVar[bool] = True
+    source: ClassVar[str] = "CGF-softmax paper, Eq. (3) and (4)"
     weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
     order: int = 2
     ceiling: float | None = None

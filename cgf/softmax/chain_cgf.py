@@ -36,6 +36,8 @@ class ChainCGF(LoopCGF):
     """
 
     name: ClassVar[str] = "cgf_chain"
+    label: ClassVar[str] = "chain of {k} in the loop"
+    source: ClassVar[str] = "this repository"
     weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
     k: int = 3
     trainable: str = "layer"

@@ -24,6 +24,7 @@ class PolynomialCGF(LoopCGF):
     """
 
     name: ClassVar[str] = "cgf_poly"
+    label: ClassVar[str] = "{method} {degree} in the loop"
     method: str = "chebyshev"
     degree: int = 7
     k: int = 1

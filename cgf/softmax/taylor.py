@@ -19,6 +19,9 @@ class TaylorCGF(CGF):
     """
 
     name: ClassVar[str] = "taylor"
+    label: ClassVar[str] = "Taylor, degree {degree}"
+    source: ClassVar[str] = "CGF-softmax paper, appendix Low-degree Variant"
+    stand_in: ClassVar[str] = "the domain, 2 to each side of x0, is ours: the paper states none"
     degree: int = 3
     x0: float = -10.0
 

@@ -41,13 +41,13 @@ def rows(seed: Seed) -> list[dict[str, Any]]:
     seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what
     its weights saw since the teacher. Commits are those of the training and of the evaluation.
     """
-    found = []
+    records = []
     for run in seed.study.runs:
         for chain in (None, run.chain) if run.chain is not None else (None,):
             path = seed.result(run.name, chain)
             if path.is_file():
-                found.append(_row(seed, run, read_json(path)))
-    return found
+                records.append(_row(seed, run, read_json(path)))
+    return records
 
 
 def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
@@ -77,19 +77,19 @@ def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
 def epochs(seed: Seed, run: Run) -> int:
     """Epochs that a run's weights saw since the teacher's, its own included; of the teacher: its own."""
     newest = complete_checkpoints(seed.chosen(run.name))[-1]
-    own = int(read_json(newest / "run.json")["progress"]["epoch"])
+    trained_for = int(read_json(newest / "run.json")["progress"]["epoch"])
     before = None if run.after in (None, "teacher") else seed.study.run(str(run.after))
-    return own + (0 if before is None else epochs(seed, before))
+    return trained_for + (0 if before is None else epochs(seed, before))
 
 
 def trials(seed: Seed) -> list[dict[str, Any]]:
     """What was chosen from, on the seed that decides: options and validation accuracy of every try."""
-    found = []
+    tried = []
     for run in seed.study.runs:
         names = run.tries()
         if len(names) > 1 and all((seed.folder / name / "best.json").is_file() for name in names):
             taken = seed.choice(run)
-            found += [
+            tried += [
                 {
                     "run": run.name,
                     "seed": seed.seed,
@@ -99,7 +99,7 @@ def trials(seed: Seed) -> list[dict[str, Any]]:
                 }
                 for i, (name, options) in enumerate(zip(names, run.choices, strict=True))
             ]
-    return found
+    return tried
 
 
 def means(found: list[dict[str, Any]], seeds: Iterable[int]) -> list[dict[str, Any]]:
@@ -150,8 +150,8 @@ def means(found: list[dict[str, Any]], seeds: Iterable[int]) -> list[dict[str, A
 
 
 def _mean(values: list[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known else None
+    stated = [v for v in values if v is not None]
+    return sum(stated) / len(stated) if stated else None
 
 
 def gathered(
@@ -176,12 +176,12 @@ def gathered(
 
 def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[str, int]:
     """By run, the choice that the result file's trials tell, where they are of what the study still chooses from."""
-    found = {}
+    taken = {}
     for run in study.runs:
         of_run = [t for t in _entries(kept, "trials") if t["run"] == run.name and t["seed"] == decides]
         if [t["options"] for t in of_run] == [list(c) for c in run.choices]:
-            found[run.name] = [t["chosen"] for t in of_run].index(True)
-    return found
+            taken[run.name] = [t["chosen"] for t in of_run].index(True)
+    return taken
 
 
 def _entries(kept: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]]:

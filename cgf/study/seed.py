@@ -62,14 +62,14 @@ class Seed:
         if len(run.choices) > 1 and self.decides is not None:
             wanted = range(self.choice(run), self.choice(run) + 1)
         for i in wanted:
-            own = i if run.like is None else self.choice(self.study.run(run.like))
+            taken = i if run.like is None else self.choice(self.study.run(run.like))
             start = []
             if run.after is not None:
                 start = [f"ckpt={self.chosen(run.after)}", f"distill.teacher={self.chosen(run.teacher or 'teacher')}"]
             self._step(
                 "train.py",
                 [
-                    *self.study.arguments(run, own),
+                    *self.study.arguments(run, taken),
                     *start,
                     f"seed={self.seed}",
                     f"outputs={self.folder}",
@@ -110,9 +110,11 @@ class Seed:
         return choice(run, self.decides or self.folder)
 
     def result(self, name: str, chain: int | None = None) -> Path:
+        """File of the evaluation of a run as trained, or with a chain of so many squarings."""
         return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
 
     def planned(self, name: str) -> Path:
+        """File of the evaluation of a run with its plan's exponential."""
         return self.folder / self.evaluations / f"{name}-plan.json"
 
     def _step(self, script: str, arguments: list[str]) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cgf.checks import path_part
 from cgf.errors import UserError
+
+if TYPE_CHECKING:
+    from cgf.softmax.base import Softmax
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Run:
     watch      [lo, hi] of y, outside of which the evaluation counts
     chain      squarings of a chain with which it is evaluated too, planned on training data
     plan       options of plan.py, where it is evaluated too with the exponential of least levels; None: it is not
+    yardstick  whether the report sets others that are trained alike against it
+    within     points below the run compared with that it is to stay within; None: nothing is said of it
     """
 
     name: str
@@ -36,6 +42,8 @@ class Run:
     watch: tuple[float, float] | None = None
     chain: int | None = None
     plan: tuple[str, ...] | None = None
+    yardstick: bool = False
+    within: float | None = None
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""
@@ -59,10 +67,15 @@ class Study:
     def of(cls, config: Mapping[str, Any]) -> Study:
         """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
 
-        UserError where a run refers to one that is not there, or to itself by way of others.
+        UserError where a run refers to one that is not there, or to itself by way of others, and for a name of the
+        study, its task or a run that is no part of a path.
         """
         node, runs = config["study"], list[Run]()
+        path_part("study.name", node["name"])
+        if "task" in node:
+            path_part("study.task", node["task"])
         for name, facts in config["runs"].items():
+            path_part("the name of a run", name)
             facts = dict(facts)
             choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
             watch, plan = facts.pop("watch", None), facts.pop("plan", None)
@@ -85,6 +98,7 @@ class Study:
         return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)))
 
     def run(self, name: str) -> Run:
+        """The run of that name, which is one of the study."""
         return next(run for run in self.runs if run.name == name)
 
     def chooser(self, run: Run) -> Run:
@@ -99,6 +113,20 @@ class Study:
     def arguments(self, run: Run, taken: int) -> list[str]:
         """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
+
+
+def with_every_softmax(config: Mapping[str, Any], softmaxes: Mapping[str, Softmax]) -> dict[str, Any]:
+    """The configuration with a run of its name for every softmax that has none: ``each``, and softmax=NAME.
+
+    Where the softmax has exp itself, an evaluation with a planned polynomial belongs to it.
+    """
+    runs = dict(config["runs"])
+    for name, softmax in softmaxes.items():
+        if name not in runs:
+            runs[name] = {**config["each"], "options": [f"softmax={name}"]}
+            if softmax.uses_exponential and softmax.exponential is None:
+                runs[name]["plan"] = []
+    return {**config, "runs": runs}
 
 
 def _ordered(runs: list[Run]) -> list[Run]:

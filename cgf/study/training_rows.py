@@ -1,4 +1,4 @@
-"""Result rows of training: one file a host, softmax and seed, beside an exact student of the same schedule."""
+"""Result rows of training: one file a host, run and seed, beside an exact student of the same schedule."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from cgf.checkpoint import complete_checkpoints, read
 from cgf.errors import UserError
+from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
@@ -32,13 +33,14 @@ SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, ro
 
 def wanted(study: Study, softmaxes: list[str]) -> list[str]:
     """The runs whose rows are asked for, in the order of the study; UserError for a name that is none of them."""
-    known = [run.name for run in study.runs if run.name != TEACHER]
-    if not softmaxes or not set(softmaxes) <= set(known):
-        raise UserError(f"softmaxes names runs ({', '.join(known)}), and {softmaxes} was given")
-    return [name for name in known if name in softmaxes]
+    names = [run.name for run in study.runs if run.name != TEACHER]
+    if not softmaxes or not set(softmaxes) <= set(names):
+        raise UserError(f"softmaxes names runs ({', '.join(names)}), and {softmaxes} was given")
+    return [name for name in names if name in softmaxes]
 
 
 def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
+    """File of the row of a run and seed."""
     return out / f"{study.name}-{task}-{name}-{seed}.json"
 
 
@@ -47,13 +49,13 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
 
     decides: choices are made on this seed, so that runs whose choice another takes over are needed too.
     """
-    found, left = set[str](), [EXACT, TEACHER, *names] if names else []
+    names_needed, left = set[str](), [EXACT, TEACHER, *names] if names else []
     while left:
         run = study.run(left.pop())
-        found.add(run.name)
+        names_needed.add(run.name)
         others = (run.after, run.teacher, run.against, run.like if decides else None)
-        left += [other for other in others if other and other not in found]
-    return [run.name for run in study.runs if run.name in found]
+        left += [other for other in others if other and other not in names_needed]
+    return [run.name for run in study.runs if run.name in names_needed]
 
 
 def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
@@ -70,14 +72,14 @@ def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]
 
 def recorded(study: Study, task: str, out: Path, decides: int) -> dict[str, list[dict[str, Any]]]:
     """Trials of each run in the row of the seed that decides, of those alone whose choices are the study's of now."""
-    found = {}
+    by_run = {}
     for run in study.runs:
         path = path_of(out, study, task, run.name, decides)
         if len(run.choices) > 1 and path.is_file():
             told = read_json(path)["trials"]
             if [tuple(t["options"]) for t in told] == list(run.choices):
-                found[run.name] = told
-    return found
+                by_run[run.name] = told
+    return by_run
 
 
 def known(before: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
@@ -111,15 +113,18 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
     return {
         "host": seed.study.name,
         "task": task,
-        "softmax": run.name,
+        "schema": ROW_SCHEMA,
+        "run": run.name,
+        "softmax": result["softmax"],
+        **_training_of(trained["config"]),
+        "yardstick": run.yardstick,
+        "within": run.within,
         "seed": seed.seed,
         "model": result["model"],
         "accuracy": result["accuracy"],
         "accuracy_exact": exact["accuracy"],
-        "accuracy_planned": planned and planned["accuracy"],
         "accuracy_teacher": teacher["accuracy"],
         "paired": paired(result, exact),
-        "paired_planned": planned and paired(planned, exact),
         "validation": best["val_accuracy"],
         "val_samples": best["val_samples"],
         "epochs": epochs(seed, run),
@@ -137,8 +142,26 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
         "trials": tried,
         "trials_s": sum(t["train_s"] for t in tried) or None,
         "evaluation": _measured(result),
+        **_planned(planned, exact),
+        "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _planned(planned: dict[str, Any] | None, exact: dict[str, Any]) -> dict[str, Any]:
+    """What an evaluation with the plan's exponential says; None in each place where there is none."""
+    return {
+        "accuracy_planned": planned and planned["accuracy"],
+        "paired_planned": planned and paired(planned, exact),
         "evaluation_planned": planned and _measured(planned),
-        "run": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _training_of(config: dict[str, Any]) -> dict[str, Any]:
+    """How a run was trained, off its configuration: what was tuned, whether its queries were scaled, whether at all."""
+    return {
+        "tuning": config["tune"]["mode"],
+        "tempered": config["temper"]["samples"] > 0,
+        "trained": config["train"]["epochs"] > 0,
     }
 
 
@@ -194,10 +217,10 @@ def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> lis
         return []
     if origin.name in before and not (folder / names[0] / "best.json").is_file():
         return before[origin.name]
-    taken, found = seed.choice(origin), []
+    taken, tried = seed.choice(origin), []
     for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
         progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
-        found.append(
+        tried.append(
             {
                 "options": list(options),
                 "chosen": i == taken,
@@ -205,7 +228,7 @@ def trials(seed: Seed, run: Run, before: dict[str, list[dict[str, Any]]]) -> lis
                 "validation": read_json(folder / name / "best.json")["val_accuracy"],
             }
         )
-    return found
+    return tried
 
 
 def total_levels(folder: Path, rows: str, planned: bool) -> int | None:

@@ -8,28 +8,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from cgf.config import CONFIGS, build, entry, resolved
+from cgf.config import built, entry, resolved
 
 
 @entry("alternatives")
 def main(cfg: DictConfig) -> None:
+    """Counts and tries, writes the result file and its figure, prints the table."""
     from cgf.approx import fit
-    from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+    from cgf.bench.alternatives import table, training_results
     from cgf.errors import UserError
+    from cgf.report.alternatives import draw_alternatives, print_alternatives
     from cgf.results import run_info, write_json
     from cgf.target import result_file
 
     out = result_file(cfg.out)
-    known = {p.stem: p for p in sorted((CONFIGS / "softmax").glob("*.yaml"))}
-    names = list(known) if cfg.names is None else list(cfg.names)
-    if unknown := sorted(set(names) - set(known)):
-        raise UserError(f"unknown softmax '{unknown[0]}': there are {', '.join(known)}")
-    softmaxes = {name: build(OmegaConf.load(known[name])) for name in names}  # type: ignore[arg-type]
+    softmaxes = built("softmax")
+    names = list(softmaxes) if cfg.names is None else list(cfg.names)
+    if unknown := sorted(set(names) - set(softmaxes)):
+        raise UserError(f"unknown softmax '{unknown[0]}': there are {', '.join(softmaxes)}")
     chain = fit.chain(cfg.range[0], cfg.range[1], cfg.k)
     result = {
-        "table": table(softmaxes, chain, cfg.rows, cfg.columns, training_results(Path(cfg.train).expanduser())),
+        "table": table(
+            {name: softmaxes[name] for name in names},
+            chain,
+            cfg.rows,
+            cfg.columns,
+            training_results(Path(cfg.train).expanduser()),
+        ),
         "rows": cfg.rows,
         "columns": cfg.columns,
         "exponential": f"a chain of {cfg.k} squarings on {list(cfg.range)}",

@@ -25,16 +25,16 @@ STATISTICS = {"full": 1, "masked": 2}  # levels before the core (cgf.he.circuits
 
 def row(method: str, low: float, exponential: Exponential, seconds: float) -> dict[str, Any]:
     """A row of errors.json. levels: of the core alone; levels_full, levels_masked: with the statistics."""
-    known = exponential.fit
-    assert known is not None
+    of_fit = exponential.fit
+    assert of_fit is not None
     data: dict[str, Any] = {
         "method": method,
         "domain": [low, 0.0],
-        "guard": list(known.guard),
-        "guard_bound": known.guard_bound,
+        "guard": list(of_fit.guard),
+        "guard_bound": of_fit.guard_bound,
         "levels": exponential.levels,
         "ct_mults": exponential.ct_mults,
-        "max_error": known.max_error,
+        "max_error": of_fit.max_error,
         "fit_s": seconds,
         **{f"levels_{k}": v + exponential.levels for k, v in STATISTICS.items()},
     }
@@ -53,6 +53,7 @@ def row(method: str, low: float, exponential: Exponential, seconds: float) -> di
 
 
 def fits(bounds: list[int]) -> list[tuple[str, float, Any]]:
+    """(method, lower end, what fits it) of every row of the file."""
     jobs: list[tuple[str, float, Any]] = []
     for bound in bounds:
         low, most = -float(bound), {16: 3, 32: 4, 64: 5, 128: 6}.get(bound, 6)
@@ -68,6 +69,7 @@ def fits(bounds: list[int]) -> list[tuple[str, float, Any]]:
 
 
 def main() -> None:
+    """Fits everything, prints the table, writes the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/approx/errors.json"))
     parser.add_argument("--bounds", type=int, nargs="+", default=[16, 32, 64, 128])

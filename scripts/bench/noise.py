@@ -12,16 +12,14 @@ from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
 
-# unit roundoffs as the paper draws them; its figure's one stated number; the mean error that the authors' code states
-PRECISIONS = {"FP32": 2.0**-23, "FP16": 2.0**-10, "BF16": 2.0**-7}
-PUBLISHED = {"cgf_depth_7": 3.05e-10, "authors_mean_error": 1.1222e-11}
-
 
 @entry("noise")
 def main(cfg: DictConfig) -> None:
+    """Measures on this engine, writes the result file with what others left, prints and draws all of it."""
     from cgf.bench.noise import measure
     from cgf.errors import UserError
     from cgf.he.engines.desilo import VERSION, DesiloOwner
+    from cgf.published import NOISE, PRECISIONS
     from cgf.report.noise import draw_noise, print_noise
     from cgf.results import run_info, write_json
     from cgf.target import result_file
@@ -29,14 +27,14 @@ def main(cfg: DictConfig) -> None:
     if cfg.seeds < 1:
         raise UserError(f"seeds must be at least 1, and {cfg.seeds} was given")
     out = result_file(cfg.out)
-    own = {
+    here = {
         "engine": f"desilofhe {VERSION}",
         **measure(DesiloOwner, cfg.rows, cfg.columns, list(cfg.steps), cfg.seed, cfg.runs),
     }
     result = {
-        "engines": [own, *others(out)],
+        "engines": [here, *others(out)],
         "precisions": PRECISIONS,
-        "published": PUBLISHED,
+        "published": NOISE,
         "polynomial_by_seed": by_seed(cfg.seeds),
         "run": run_info(resolved(cfg), cfg.seed),
     }
@@ -60,11 +58,11 @@ def by_seed(seeds: int) -> dict[str, Any]:
     from cgf.bench.matrix import exponent
     from cgf.bench.noise import authors_exponential, normal_scores
 
-    found, polynomial = [], authors_exponential()
+    means, polynomial = [], authors_exponential()
     for seed in range(seeds):
         y = exponent(normal_scores(256, 256, seed))
-        found.append(float(np.abs(polynomial(y) - np.exp(y)).mean()))
-    return {"seeds": seeds, "mean": float(np.mean(found)), "least": min(found), "most": max(found)}
+        means.append(float(np.abs(polynomial(y) - np.exp(y)).mean()))
+    return {"seeds": seeds, "mean": float(np.mean(means)), "least": min(means), "most": max(means)}
 
 
 if __name__ == "__main__":

@@ -25,12 +25,13 @@ SETTINGS = {"rows": 64, "columns": 128, "steps": [1, 2, 3, 4, 6, 9], "seed": 42,
 
 
 def main(words: list[str]) -> None:
+    """Measures on the engine named, and writes the file named."""
     if len(words) != 2 or words[0] not in ENGINES:
         raise UserError(f"noise_engine.py takes an engine ({', '.join(ENGINES)}) and a file, and {words} was given")
     package, owner = ENGINES[words[0]]
-    found = measure(owner, **SETTINGS)  # type: ignore[arg-type]
+    measured = measure(owner, **SETTINGS)  # type: ignore[arg-type]
     name = f"{package} {importlib.metadata.version(package)}"
-    write_json(Path(words[1]), {"engine": name, **found, "run": run_info({"engine": words[0], **SETTINGS}, 42)})
+    write_json(Path(words[1]), {"engine": name, **measured, "run": run_info({"engine": words[0], **SETTINGS}, 42)})
     print(f"{name}: {words[1]}")
 
 

@@ -23,6 +23,7 @@ CIRCUITS = (
 
 @entry("op_times")
 def main(cfg: DictConfig) -> None:
+    """Measures single operations, or compares predictions with measured circuits; writes the result file."""
     from cgf.plan.op_times import OpTimes
     from cgf.results import read_json, run_info, write_json
     from cgf.target import result_file
@@ -52,6 +53,7 @@ def main(cfg: DictConfig) -> None:
 
 
 def threads(owner: Any) -> int:
+    """Threads that an engine of this owner computes with."""
     import os
 
     return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))
@@ -90,7 +92,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
     from cgf.plan.cost import mask_rows, needs_of, predict
     from cgf.softmax.cgf import CGF
 
-    found = []
+    comparisons = []
     for rows, columns, method, lo, degree, k, *mask in CIRCUITS:
         kind = mask[0] if mask else "full"
         softmax, options = CGF(), (k,) if degree is None else (degree, k)
@@ -105,7 +107,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
         predicted = {"circuit": told.circuit_s, "encrypt": told.encrypt_s, "decrypt": told.decrypt_s}
         seconds["total"], predicted["total"] = sum(seconds.values()), told.total_s
         ratio = {p: predicted[p] / s for p, s in seconds.items()}
-        found.append(
+        comparisons.append(
             {
                 "rows": rows,
                 "columns": columns,
@@ -126,7 +128,7 @@ def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
             f"{seconds['total']:.2f} s, ratio {ratio['total']:.2f} (circuit {ratio['circuit']:.2f})",
             flush=True,
         )
-    return found
+    return comparisons
 
 
 if __name__ == "__main__":

@@ -19,18 +19,9 @@ from cgf.plan.cost import needs_of
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.pareto import least_levels
 from cgf.plan.request import Request
+from cgf.published import PAPER_K
 from cgf.results import run_info, write_json
 
-WHERE = (
-    "LLaMA-3.2-1B Clinc150",
-    "LLaMA-3.2-1B Banking77",
-    "LLaMA-3.2-1B SST-2",
-    "ViT-Base ImageNet-1k",
-    "DeiT-Base ImageNet-1k",
-    "ViT-Tiny ImageNet-1k",
-    "DeiT-Tiny ImageNet-1k",
-)
-PAPER_K = {"chebyshev": (3, 3, 4, 6, 3, 1, 1), "limit": (6, 6, 7, 8, 6, 8, 7)}
 INTERVALS = {
     "chebyshev": "[-8 2^k, 0], the paper's interval of its degree 15 polynomial, stretched by the k squarings",
     "limit": "[-2^(k+1), 0], where |1 + y / 2^k| <= 1: beyond it the limit approximation grows without bound",
@@ -40,6 +31,7 @@ COLUMNS = 256  # full rows; a power of two, so no padding column
 
 
 def interval(method: str, k: int) -> tuple[float, float]:
+    """The interval of y that a method of the paper covers with k squarings."""
     return (-8.0 * 2**k if method == "chebyshev" else -(2.0 ** (k + 1)), 0.0)
 
 
@@ -62,7 +54,7 @@ def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
     return {
         "method": method,
         "k": k,
-        "where": [w for w, own in zip(WHERE, PAPER_K[method], strict=True) if own == k],
+        "where": [published.where for published in PAPER_K if getattr(published, method) == k],
         "interval": list(domain),
         "paper": {
             "levels": paper_levels,
@@ -88,6 +80,7 @@ def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Compares every k, prints the table, writes the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/approx/paper_k.json"))
     parser.add_argument("--cache", type=Path, default=Path(".cache/fits"))
@@ -96,8 +89,8 @@ def main() -> None:
     table = Table(
         "paper", "interval", "levels", "folded", "core mults", "error", "ours", "levels", "core mults", "error", "guard"
     )
-    for method, ks in PAPER_K.items():
-        for k in sorted(set(ks)):
+    for method in INTERVALS:
+        for k in sorted({getattr(published, method) for published in PAPER_K}):
             rows.append(compare(method, k, cache))
             r = rows[-1]
             paper, ours = r["paper"], r["ours"]

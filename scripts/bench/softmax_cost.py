@@ -11,12 +11,6 @@ from omegaconf import DictConfig
 from cgf.config import entry, resolved
 
 DOMAIN = (-128.0, 0.0)
-PUBLISHED = {  # seconds, as the publications state them, on their machines
-    "paper_cgf_8_threads": 3.25,
-    "paper_cho_8_threads": 107.65,
-    "cho_8192_softmaxes_of_256_one_thread": 486.0,
-}
-
 # GiB of one worker or lane of each way, as measured (peak_mib in results/bench/softmax.json)
 SHARED = ("workers_by_rows", "lanes")
 PEAK_GIB = {
@@ -29,9 +23,11 @@ PEAK_GIB = {
 
 @entry("softmax_cost")
 def main(cfg: DictConfig) -> None:
+    """Measures what is asked for, keeps the rest of the result file, prints and draws all of it."""
     from cgf.errors import UserError
     from cgf.he.engines.desilo import BOOTSTRAP_GIB
     from cgf.memory import need_memory
+    from cgf.published import runtimes_by_key
     from cgf.report.cost import draw_softmax, print_softmax
     from cgf.results import read_json, run_info, write_json
     from cgf.target import result_file
@@ -45,8 +41,8 @@ def main(cfg: DictConfig) -> None:
             )
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = result_file(cfg.out)
-    known = read_json(out) if out.is_file() else {}
-    result = {"cho": None, **known, "published_seconds": PUBLISHED}  # what is not measured now stays as it was
+    before = read_json(out) if out.is_file() else {}
+    result = {"cho": None, **before, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")
     if cfg.matrix:
@@ -85,11 +81,19 @@ def matrix_rows(cfg: Any) -> dict[str, Any]:
     }
     result: dict[str, Any] = {}
     for name, (softmax, style, owner) in rows.items():
-        result[name] = at_its_best(name, softmax, style, owner, matrix, truth, cfg)
+        result[name] = at_its_best(name, softmax, style, owner=owner, matrix=matrix, truth=truth, cfg=cfg)
         print(f"{name}: {result[name]['seconds']['mean']:.2f} s", flush=True)
     top = BOOTSTRAPPABLE.max_level  # as a user meets it who encrypts or bootstraps there and goes on
     result["paper_from_the_top"] = at_its_best(
-        "paper_from_the_top", paper, "paper", bootstrappable, matrix, truth, cfg, level=top, runs=max(2, cfg.runs // 3)
+        "paper_from_the_top",
+        paper,
+        "paper",
+        owner=bootstrappable,
+        matrix=matrix,
+        truth=truth,
+        cfg=cfg,
+        level=top,
+        runs=max(2, cfg.runs // 3),
     )
     return result
 
@@ -98,6 +102,7 @@ def at_its_best(
     name: str,
     softmax: Any,
     style: str,
+    *,
     owner: dict[str, Any] | None,
     matrix: Any,
     truth: Any,
@@ -130,22 +135,22 @@ def at_its_best(
         "lanes": partial(run, replace(job(), lanes=cfg.workers, make=side_by_side)),
         "library_threads": partial(run, job(mode="parallel", threads=cfg.workers)),
     }
-    found = {}
+    by_way = {}
     for way, measure in ways.items():
         if name in PEAK_GIB:
             need_memory(PEAK_GIB[name][way] * (cfg.workers if way in SHARED else 1), f"{name}, {way}")
-        found[way] = measure()
-    way = min(found, key=lambda k: found[k]["seconds"]["mean"])
+        by_way[way] = measure()
+    way = min(by_way, key=lambda k: by_way[k]["seconds"]["mean"])
     counted = depth(softmax, rows_of(*matrix.shape), matrix.shape[1], style).levels
     return {
-        **found[way],
+        **by_way[way],
         "way": way,
         "levels_counted": counted,
         "level_of_fresh_ciphertexts": level or needs.levels,
         "exponential": softmax.exponential.to_json(),
-        "workers_efficiency": found["one_worker"]["seconds"]["mean"]
-        / (cfg.workers * min(found[k]["seconds"]["mean"] for k in ("workers_by_rows", "lanes"))),
-        "ways": {k: {"seconds": r["seconds"], "peak_mib": r["peak_mib"]} for k, r in found.items()},
+        "workers_efficiency": by_way["one_worker"]["seconds"]["mean"]
+        / (cfg.workers * min(by_way[k]["seconds"]["mean"] for k in ("workers_by_rows", "lanes"))),
+        "ways": {k: {"seconds": r["seconds"], "peak_mib": r["peak_mib"]} for k, r in by_way.items()},
     }
 
 
@@ -177,7 +182,8 @@ def batched(workers: int) -> dict[str, Any]:
                 x = np.tile(spanning_matrix(), (32, 1))
             rows = rows_of(len(x), n, causal)
             truth = np.exp(exponent(x)) if not causal else causal_truth(x, rows.valid, rows.counts)
-            got = run(softmax, x, causal, truth, partial(DesiloOwner, mode="cpu"), count, 2 if n == 128 else 1)
+            make_owner, runs = partial(DesiloOwner, mode="cpu"), 2 if n == 128 else 1
+            got = run(softmax, x, causal, truth, make_owner, workers=count, runs=runs)
             got["exponential_error"] = chain.fit.max_error
             result[f"{name}_{count}_core{'s' * (count > 1)}"] = got
             print(f"{name}, {count} workers: {got['us_per_entry']:.2f} us an entry", flush=True)
@@ -185,6 +191,7 @@ def batched(workers: int) -> dict[str, Any]:
 
 
 def causal_truth(x: Any, valid: Any, counts: Any) -> Any:
+    """CGF-softmax of causal rows by its definition: (rows, columns), zero where not valid."""
     import numpy as np
 
     n = counts[:, None]
@@ -225,16 +232,17 @@ def cho(cfg: Any) -> dict[str, Any]:
 
 
 def ratios(result: dict[str, Any]) -> dict[str, Any]:
+    """Times of the other circuits in units of ours, and microseconds a score entry."""
     ours = result["ours"]["seconds"]["mean"]
-    found = {
+    times = {
         f"ratio_{name}": result[name]["seconds"]["mean"] / ours
         for name in ("paper", "paper_smallest_ring", "paper_from_the_top", "cho")
         if result.get(name)
     }
-    found |= {"workers_efficiency": result["ours"]["workers_efficiency"], "us_per_entry": 1e6 * ours / 65536}
+    times |= {"workers_efficiency": result["ours"]["workers_efficiency"], "us_per_entry": 1e6 * ours / 65536}
     if "batched" in result:
-        found["us_per_entry_batched"] = {name: row["us_per_entry"] for name, row in result["batched"].items()}
-    return found
+        times["us_per_entry_batched"] = {name: row["us_per_entry"] for name, row in result["batched"].items()}
+    return times
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ ENGINES: dict[str, Callable[[int], Owner]] = {
 
 
 def least_ms(operation: Callable[[], object]) -> float:
+    """Milliseconds of an operation: the least of five, after one that does not count."""
     times = []
     for _ in range(6):
         start = time.perf_counter()
@@ -33,6 +34,7 @@ def least_ms(operation: Callable[[], object]) -> float:
 
 
 def line(name: str, owner: Owner) -> str:
+    """Milliseconds of single operations on one engine, and the error of a square, as a line of text."""
     levels, x = owner.max_level, np.random.default_rng(0).uniform(-1, 1, owner.slots)
     engine, ct = owner.evaluator(frozenset({1})), owner.encrypt(x, owner.max_level)
     operations = {
@@ -50,6 +52,7 @@ def line(name: str, owner: Owner) -> str:
 
 
 def main(levels: list[int]) -> None:
+    """Times every engine that is there and prints a line an operation."""
     print("openfhe, slots and the most levels:", ", ".join(f"{r.slots}: {r.max_level}" for r in OPENFHE_RINGS))
     for count in levels:
         for name, make in ENGINES.items():

@@ -14,6 +14,7 @@ from cgf.config import CONFIGS, build, entry, resolved
 
 @entry("train_speed")
 def main(cfg: DictConfig) -> None:
+    """Times training steps in turns, measures the peak of each in a process of its own, writes the result file."""
     from cgf.results import run_info, write_json
     from cgf.target import result_file
 

@@ -14,17 +14,18 @@ from cgf.results import find_results, write_json
 
 def gather(outputs: Path, host: str) -> list[dict]:
     """Every evaluation of the runs '<host>-*', each named by its run."""
-    found = []
+    evaluations = []
     for run in sorted(outputs.glob(f"{host}-*")):
         for result in find_results(run):
             result.pop("_path")
-            found.append({"name": run.name, **result})
-    if not found:
+            evaluations.append({"name": run.name, **result})
+    if not evaluations:
         raise UserError(f"{outputs} holds no evaluation of a run named {host}-*: bash scripts/results.sh {host}")
-    return found
+    return evaluations
 
 
 def main(arguments: list[str]) -> None:
+    """Gathers the evaluations of the arguments: folder of runs, host, target."""
     if len(arguments) != 3:
         raise UserError(f"usage: {__doc__.splitlines()[2]}")
     outputs, host, target = arguments

@@ -228,6 +228,7 @@ def survives(file: str, old: str, new: str, tests: str) -> bool:
 
 
 def main() -> int:
+    """Applies the mutations asked for, one at a time, and says which ones no test noticed."""
     wanted = sys.argv[1:] or list(MUTATIONS)
     left = []
     if unknown := [name for name in wanted if name not in MUTATIONS]:

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cgf.config import built
+
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "same_numbers"
 STEPS = 40
@@ -69,6 +71,7 @@ class Checkout:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
 
     def train(self, host: str, name: str) -> Path:
+        """Trains one of TRAINED on a host; returns its folder."""
         folder = self.outputs / f"{host}-{name}"
         start = [f"ckpt={self.outputs / f'{host}-exact'}"] if name == "kd" else []
         self.run(
@@ -96,10 +99,18 @@ def losses(folder: Path) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if key != "lr"} for row in rows]
 
 
-def softmaxes(tree: Path) -> list[str]:
-    """Those that run on ciphertexts without what training measures, in one ring: bootstraps have tests of their own."""
+def softmaxes(tree: Path) -> dict[str, bool]:
+    """Those that run on ciphertexts without what training measures, in one ring: bootstraps have tests of their own.
+
+    By name, whether exp needs a polynomial in its place.
+    """
     left_out = {"exact", "bpmax", "bpmax_calibrated", "hetal", "cho", "thor"}
-    return sorted({p.stem for p in (tree / "configs" / "softmax").glob("*.yaml")} - left_out)
+    there = {p.stem for p in (tree / "configs" / "softmax").glob("*.yaml")} - left_out
+    return {
+        name: softmax.uses_exponential and softmax.exponential is None
+        for name, softmax in built("softmax").items()
+        if name in there
+    }
 
 
 def numbers(checkout: Checkout) -> Iterator[tuple[str, Any]]:
@@ -120,9 +131,8 @@ def numbers(checkout: Checkout) -> Iterator[tuple[str, Any]]:
             )
             yield f"simulated/{host}/{name}", {k: result[k] for k in EVALUATED}
     exact = checkout.outputs / "digits-exact"
-    for name in softmaxes(checkout.tree):
-        exponential = ("cgf", "cgf3", "cgf4", "gaussian")
-        approx = ["approx=chain", "approx.k=5", "approx.range=[-24,1]"] if name in exponential else ["approx=exact"]
+    for name, needs_polynomial in softmaxes(checkout.tree).items():
+        approx = ["approx=chain", "approx.k=5", "approx.range=[-24,1]"] if needs_polynomial else ["approx=exact"]
         result = checkout.evaluate(exact, f"of-{name}", "he=sim", "he.samples=4", f"softmax={name}", *approx)
         yield f"softmax/{name}", {k: result[k] for k in EVALUATED}
     student = checkout.outputs / "digits-cgf"
@@ -165,6 +175,7 @@ def differences(a: Any, b: Any, where: str = "") -> Iterator[str]:
 
 
 def main() -> int:
+    """Records the numbers of one or two commits, and names those that differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commits", nargs="+", help="one commit to record, or two to compare")
     parser.add_argument("--data", type=Path, default=os.environ.get("CGF_DATA_ROOT"), help="folder of the data")
@@ -181,9 +192,9 @@ def main() -> int:
     if len(recorded) == 1:
         print(f"{len(recorded[0])} groups of numbers recorded in {KEPT / names[0]}.json")
         return 0
-    found = list(differences(*recorded))
-    print("\n".join(found) or f"every number of {len(recorded[0])} groups is equal bit for bit")
-    return 1 if found else 0
+    differing = list(differences(*recorded))
+    print("\n".join(differing) or f"every number of {len(recorded[0])} groups is equal bit for bit")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -1,33 +1,41 @@
-"""Writes README's tables and two plots from results/: scripts/repo/tables.py (--check: are they stale)"""
+"""Writes README's tables, list of softmaxes and plots from results/: scripts/repo/tables.py (--check: none stale?)"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cgf.bench.alternatives import choices
+from cgf.config import built
 from cgf.errors import UserError
 from cgf.report import whole
 from cgf.report.blocks import filled
+from cgf.report.figure import is_current
 from cgf.report.training import read_rows
-from cgf.report.training_plot import PLOT, is_current, plot
-from cgf.results import write_text
+from cgf.report.training_plot import PLOT, plot, shown
+from cgf.results import read_json, write_text
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import DEFINITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
+    """Fills the documents and draws what is stale; with --check refuses instead."""
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is stale")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("documents", nargs="*", type=Path, default=[ROOT / "README.md"])
     arguments = parser.parse_args()
+    softmaxes = built("softmax")
+    check_complete(arguments.results, softmaxes)
     for path in arguments.documents:
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")
         text = path.read_text(encoding="utf-8")
-        new = filled(text, arguments.results)
+        new = filled(text, arguments.results, {"softmax": choices(softmaxes)})
         if arguments.check and new != text:
             raise UserError(f"{path.name} has stale tables: python scripts/repo/tables.py")
         if new != text:
@@ -37,8 +45,20 @@ def main() -> None:
         draw(arguments.results, arguments.check)
     if (arguments.results / "he").is_dir():
         figure = arguments.results / "he" / "cost_accuracy.png"
-        if not whole.is_current(figure, arguments.results):
+        if not is_current(figure, whole.shown(arguments.results)):
             write(figure, lambda: whole.draw(arguments.results), arguments.check)
+
+
+def check_complete(results: Path, softmaxes: Mapping[str, Softmax]) -> None:
+    """UserError where a table of all softmaxes was measured before one of them was there."""
+    circuits = {cls.name for cls in DEFINITIONS if cls.encryptable}
+    for name, key, field, wanted in (
+        ("alternatives", "table", "softmax", set(softmaxes)),
+        ("complexity", "methods", "name", circuits),
+    ):
+        path = results / "bench" / f"{name}.json"
+        if path.is_file() and (missing := sorted(wanted - {record[field] for record in read_json(path)[key]})):
+            raise UserError(f"{path.name} lacks softmax {', '.join(missing)}: python scripts/bench/{name}.py")
 
 
 def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
@@ -52,7 +72,7 @@ def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
 def draw(results: Path, check: bool) -> None:
     """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
     rows, path = read_rows(results), results / PLOT
-    if not is_current(path, rows):
+    if not is_current(path, shown(rows)):
         write(path, lambda: plot(rows), check)
 
 

@@ -36,8 +36,8 @@ def first_line(path: Path) -> str:
 
 def listed(folder: Path) -> list[Path]:
     """Sub-folders and files of the project in a folder, without links and packages' own files."""
-    found = [p for p in sorted(folder.iterdir()) if not p.is_symlink() and p.name[0] not in "._"]
-    return [p for p in found if p.is_dir() or p.suffix in (".py", ".sh")]
+    paths = [p for p in sorted(folder.iterdir()) if not p.is_symlink() and p.name[0] not in "._"]
+    return [p for p in paths if p.is_dir() or p.suffix in (".py", ".sh")]
 
 
 def lines(paths: list[Path], indent: int, files: bool) -> list[str]:
@@ -71,6 +71,7 @@ def filled(text: str, block: str) -> str:
 
 
 def main() -> int:
+    """Writes the trees; with --check refuses stale ones instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a tree is stale")
     check = parser.parse_args().check

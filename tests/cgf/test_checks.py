@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cgf.checks import interval, one_of, positive, share, whole
+from cgf.checks import interval, one_of, path_part, positive, share, whole
 from cgf.errors import UserError
 
 
@@ -38,6 +38,10 @@ def test_what_holds_comes_back():
         (lambda: interval("domain", [0, 0]), "domain needs finite lo < hi, and is [0.0, 0.0]"),
         (lambda: interval("domain", [-math.inf, 0]), "domain needs finite lo < hi, and is [-inf, 0.0]"),
         (lambda: one_of("mask", "half", ("full", "causal")), "mask must be one of full, causal, and 'half' was given"),
+        *(
+            (lambda text=text: path_part("task.name", text), "task.name becomes part of a path: it must be one name")
+            for text in ("", ".", "..", "../x", "a/b", "a\\b", "/etc")
+        ),
     ],
 )
 def test_what_does_not_is_said_in_one_sentence(check, says):

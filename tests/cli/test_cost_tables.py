@@ -6,6 +6,7 @@ import pytest
 from digits_checkpoint import call
 
 from cgf.he.engines import desilo
+from cgf.softmax.load import DEFINITIONS
 
 PNG = b"\x89PNG\r\n"
 
@@ -30,7 +31,9 @@ def test_complexity(place):
         assert counts["cmult"] == formula["cmult"] - 1  # degree 15 in 8 products
         assert row["ours"]["levels"] == row["ours"]["ops"]["cmult"] == row["k"] + 3
     methods = {row["method"]: row for row in found["methods"]}
-    assert len(methods) == 14 and found["run"]["config"]["rows"] == 16
+    circuits = {cls.name for cls in DEFINITIONS if cls.encryptable}
+    assert {row["name"] for row in methods.values()} == circuits  # CGF-softmax in three forms
+    assert len(methods) == len(circuits) + 2 and found["run"]["config"]["rows"] == 16
     for row in methods.values():  # the paper's table of maximum, division and adaptivity
         traits = row["published_traits"]
         assert traits is None or traits == [row["maximum"], row["division"], row["adaptive"]]

@@ -41,6 +41,15 @@ def test_a_model_before_any_training(tmp_path, monkeypatch):
     assert all(escape(row["verdict"]) in text for row in found["layers"])
 
 
+def test_names_that_lead_out_of_the_folder_are_refused_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call("friendly", "model=vit_digits", "task=digits", "task.name=../../elsewhere", *QUICK)
+    assert done.returncode == 2 and not list(tmp_path.iterdir())
+    assert done.stderr == (
+        "error: task.name becomes part of a path: it must be one name without '/', and '../../elsewhere' was given\n"
+    )
+
+
 def test_a_checkpoint_beside_another(checkpoint, trained_run, tmp_path):
     done = call("friendly", f"ckpt={checkpoint}", f"compare={trained_run}", *QUICK, "outside=0.01")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from digits_checkpoint import ROOT, call
 from test_experiments import PAPER
 
 from cgf.config import CONFIGS, check_overrides, compose
+from cgf.published import PAPER_K
 
 MAP = yaml.safe_load((CONFIGS / "paper.yaml").read_text())
 ROWS = [(f"{label}: {row}", command) for label, rows in MAP.items() for row, command in rows.items()]
@@ -85,9 +86,10 @@ def test_k_are_those_of_the_paper():
     paper_k = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(paper_k)
     rows = [compose("eval_plain", parsed(command)[1]).approx for command in MAP["table k_values"].values()]
-    for method, ks in paper_k.PAPER_K.items():
+    for method in paper_k.INTERVALS:
+        ks = [getattr(published, method) for published in PAPER_K]
         own = [approx for approx in rows if approx.method == method]
-        assert [approx.k for approx in own] == list(ks)
+        assert [approx.k for approx in own] == ks
         assert [tuple(approx.range) for approx in own] == [paper_k.interval(method, k) for k in ks]
         assert {approx.get("degree") for approx in own} == ({15} if method == "chebyshev" else {None})
 

@@ -64,6 +64,8 @@ def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
         (["softmaxes=[]"], "names runs"),
         (["seeds=[1,1]"], "whole numbers that differ"),
         (["host=mini"], "unknown host 'mini'"),
+        (["study.task=../../other"], "study.task becomes part of a path: it must be one name without '/', and '../.."),
+        (["study.name=.."], "study.name becomes part of a path: it must be one name without '/', and '..' was given"),
     ):
         done = call("rows", *arguments)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1

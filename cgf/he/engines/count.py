@@ -10,8 +10,8 @@ import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine, Operand, is_public
 from cgf.he.engines.rules import Wrapper
+from cgf.operations import KINDS
 
-KINDS = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
 # of the operations of one kind each; a product's is its operand's
 KIND = {
     "add": "add",

@@ -34,11 +34,7 @@ class Published(Softmax):
     """
 
     weights_follow: ClassVar[tuple[str, ...]] = ("formula",)  # not computed by it: it approximates them
-    maximum: ClassVar[str] = "none"  # how the maximum is dealt with: comparison, fixed, bound or none
     division: ClassVar[bool] = True
-    adaptive: ClassVar[bool] = False  # whether the shift follows the row
-    source: ClassVar[str] = ""
-    stand_in: ClassVar[str] = ""  # where the publication leaves it open: what was put there by us
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)

@@ -45,6 +45,7 @@ class Comparison(Published):
     """
 
     name: ClassVar[str] = "hetal"
+    label: ClassVar[str] = "HETAL"
     maximum: ClassVar[str] = "comparison"
     adaptive: ClassVar[bool] = True
     amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare

@@ -23,6 +23,8 @@ class GaussianKernel(ExponentialSoftmax):
     """
 
     name: ClassVar[str] = "gaussian"
+    label: ClassVar[str] = "Gaussian kernel"
+    source: ClassVar[str] = "Rho et al., Encryption-friendly LLM architecture, ICLR 2025"
 
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """-(|q|^2 + |k|^2 - 2 q k) scaling / 2 in float32 or better: distances cancel in half precision."""

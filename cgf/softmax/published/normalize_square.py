@@ -39,6 +39,7 @@ class NormalizeSquare(Published):
     """
 
     name: ClassVar[str] = "cho"
+    label: ClassVar[str] = "Cho et al."
     maximum: ClassVar[str] = "fixed"
     amplification: ClassVar[float] = 10.0  # bootstraps: results/bench/softmax.json has 1.0e-3 of it
     source: ClassVar[str] = "Cho et al., CCS 2024"
@@ -134,6 +135,7 @@ class Thor(Published):
     """
 
     name: ClassVar[str] = "thor"
+    label: ClassVar[str] = "THOR"
     maximum: ClassVar[str] = "fixed"
     amplification: ClassVar[float] = 10.0  # bootstraps, as those of NormalizeSquare
     source: ClassVar[str] = "THOR, Moon et al. 2024"

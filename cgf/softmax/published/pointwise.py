@@ -31,6 +31,7 @@ class ScaledReLU(Replacement):
     """
 
     name: ClassVar[str] = "relu"
+    label: ClassVar[str] = "scaled ReLU"
     division: ClassVar[bool] = False
     source: ClassVar[str] = "Zimerman et al. 2024, scaled-sigma attention"
     scale: float = 0.5
@@ -95,6 +96,7 @@ class ScaledSigmoid(ScaledReLU):
     """1 / (1 + exp(-x)) / n^scale: as ScaledReLU, with the logistic function. Order kept strictly, weights positive."""
 
     name: ClassVar[str] = "sigmoid"
+    label: ClassVar[str] = "scaled sigmoid"
     bound: float = 12.0
     degree: int = 31
 

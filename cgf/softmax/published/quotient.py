@@ -30,6 +30,7 @@ class Power(Replacement):
     """
 
     name: ClassVar[str] = "power"
+    label: ClassVar[str] = "Power-softmax, p = {p}"
     source: ClassVar[str] = "Zimerman et al. 2024 (Power-softmax); Li et al. 2023 (2Quad)"
     p: int = 4
     c: float = 0.0
@@ -82,6 +83,7 @@ class Quad(Power):
     """2Quad: (x + 5)^2 / sum (x + 5)^2."""
 
     name: ClassVar[str] = "quad"
+    label: ClassVar[str] = "2Quad"
     p: int = 2
     c: float = 5.0
     eps: float = 0.0
@@ -100,6 +102,7 @@ class StablePower(Power):
     """
 
     name: ClassVar[str] = "power_stable"
+    label: ClassVar[str] = "stable Power, p = {p}"
     delta: float = 1e-6
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ class Standard(Published):
     """
 
     name: ClassVar[str] = "standard"
+    label: ClassVar[str] = "standard, Goldschmidt"
     source: ClassVar[str] = "Goldschmidt 1964; CGF-softmax paper, appendix Noise Analysis"
     low: float = -7.0
     high: float = 1.0
@@ -111,6 +112,7 @@ class FixedMax(Published):
     """
 
     name: ClassVar[str] = "fixed_max"
+    label: ClassVar[str] = "EncryptedLLM (stand-in)"
     maximum: ClassVar[str] = "fixed"
     source: ClassVar[str] = "EncryptedLLM, De Castro et al., ICML 2025"
     stand_in: ClassVar[str] = "exponential, iterations and intervals are ours: the publication gives none"

@@ -31,6 +31,7 @@ class Arion(Published):
     """
 
     name: ClassVar[str] = "arion"
+    label: ClassVar[str] = "ARION"
     maximum: ClassVar[str] = "bound"
     adaptive: ClassVar[bool] = True
     amplification: ClassVar[float] = 50.0  # degrees of 63 and 255: 5e-3 (tests/cgf/he/test_published.py)
@@ -116,6 +117,7 @@ class Tricycle(Published):
     """
 
     name: ClassVar[str] = "tricycle"
+    label: ClassVar[str] = "Tricycle (our bound)"
     maximum: ClassVar[str] = "bound"
     adaptive: ClassVar[bool] = True
     source: ClassVar[str] = "Tricycle, Lim et al. 2025"

@@ -25,6 +25,7 @@ class TheX(Rectified):
     """
 
     name: ClassVar[str] = "the_x"
+    label: ClassVar[str] = "THE-X"
     source: ClassVar[str] = "THE-X, Chen et al., Findings of ACL 2022"
     stand_in: ClassVar[str] = "the reciprocal is a division with eps, not the publication's trained network"
     most: float = 4096.0

@@ -25,6 +25,7 @@ class TwoReLU(Rectified):
     """
 
     name: ClassVar[str] = "two_relu"
+    label: ClassVar[str] = "2ReLU"
     source: ClassVar[str] = "MPCFormer, Li et al. 2023 (2ReLU)"
     eps: float = 1e-12
     degree: int = 30

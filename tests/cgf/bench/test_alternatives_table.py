@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from cgf.approx import fit
-from cgf.bench.alternatives import draw_alternatives, print_alternatives, table, training_results
+from cgf.bench.alternatives import table, training_results
 from cgf.bench.properties import kept
 from cgf.errors import UserError
+from cgf.former import current_row
+from cgf.report.alternatives import draw_alternatives, print_alternatives
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -47,15 +49,8 @@ def test_properties_are_found_by_trying(function, order, positive, shift):
 
 
 def result(softmax="cgf", seed=42, accuracy=0.9, levels=8, **more):
-    return {
-        "host": "minilm",
-        "task": "sst2",
-        "softmax": softmax,
-        "seed": seed,
-        "accuracy": accuracy,
-        "total_levels": levels,
-        **more,
-    }
+    row = {"host": "minilm", "task": "sst2", "softmax": softmax, "seed": seed, "accuracy": accuracy}
+    return current_row({**row, "total_levels": levels, **more}, "a.json")
 
 
 def made(results):

@@ -90,8 +90,10 @@ def test_a_way_that_needs_more_memory_than_there_is_is_not_begun(monkeypatch, tm
 
     matrix = np.zeros((256, 256))
     with pytest.raises(UserError, match=r"^paper, one_worker needs 3\.8 GiB of memory, and 2\.0 GiB are free$"):
-        softmax_cost.at_its_best("paper", softmax(), "paper", None, matrix, matrix, Settings)
+        softmax_cost.at_its_best("paper", softmax(), "paper", owner=None, matrix=matrix, truth=matrix, cfg=Settings)
     assert begun == []
     with pytest.raises(UserError, match=r"^paper_smallest_ring, lanes needs 2\.8 GiB"):
-        softmax_cost.at_its_best("paper_smallest_ring", softmax(), "paper", None, matrix, matrix, Settings)
+        softmax_cost.at_its_best(
+            "paper_smallest_ring", softmax(), "paper", owner=None, matrix=matrix, truth=matrix, cfg=Settings
+        )
     assert begun == ["paper_smallest_ring"] * 2

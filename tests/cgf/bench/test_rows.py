@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cgf.checkpoint import save
-from cgf.config import build, compose, resolved
+from cgf.config import build, built, compose, resolved
 from cgf.errors import UserError
 from cgf.results import append_line, read_json, write_json
 from cgf.softmax.bpmax import BPMax
@@ -18,7 +18,7 @@ from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 from cgf.study import training_rows as rows
 from cgf.study.seed import ROOT, Seed
-from cgf.study.study import Study
+from cgf.study.study import Study, with_every_softmax
 
 CONFIG = {
     "study": {"name": "toy", "common": [], "schedules": {"long": ["train.epochs=3"]}},
@@ -40,8 +40,9 @@ PREDICTIONS = {
     "calibrated_narrow": LABELS,
 }
 
+CHOSEN = {"tune": {"mode": "full"}, "temper": {"samples": 96}, "train": {"epochs": 3}}
 # what run.json says of the model, as every checkpoint does
-MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": {}}
+MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": CHOSEN}
 
 
 class Machine:
@@ -84,6 +85,7 @@ class Machine:
             {
                 **dict.fromkeys(rows.MEASURED),
                 "model": "m",
+                "softmax": "bpmax",
                 "approx": "exact",
                 "rows": "full",
                 "samples": 6,
@@ -119,6 +121,14 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     ]
     assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
+    assert [row[key] for key in ("run", "softmax", "tuning", "tempered", "trained")] == [
+        "bpmax",
+        "bpmax",
+        "full",
+        True,
+        True,
+    ]
+    assert (row["schema"], row["yardstick"], row["within"]) == (2, False, None)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
     assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
@@ -290,7 +300,7 @@ def test_students_of_a_host_are_trained_alike(name):
 def trainings(config):
     """Arguments of train.py for each run's first choice, as a study in a folder of its own name gives them."""
     given = {}
-    one = Seed(Study.of(resolved(config)), 42, Path("minilm"))
+    one = Seed(Study.of(config), 42, Path("minilm"))
     one.chosen = lambda name: Path("minilm") / one.study.run(name).tries()[0]
     one.execute = lambda script, arguments: given.setdefault(arguments[-1], arguments)
     one._step = one.execute
@@ -301,7 +311,8 @@ def trainings(config):
 
 
 def test_rows_and_the_study_of_the_range_share_trainings():
-    rows_, range_ = trainings(compose("rows", ["host=minilm"])), trainings(compose("range", ["study=minilm"]))
+    every = with_every_softmax(resolved(compose("rows", ["host=minilm"])), built("softmax"))
+    rows_, range_ = trainings(every), trainings(resolved(compose("range", ["study=minilm"])))
     for name in ("teacher", "exact", "cgf", *(f"bpmax_calibrated-{i}" for i in range(4))):
         assert rows_[f"run={name}"] == range_[f"run={name}"]
     assert rows_["run=power"][0:2] == ["model=minilm", "task=clinc150"]
@@ -316,3 +327,14 @@ def test_a_task_has_options_of_its_own():
     assert common("banking77") == ("model=minilm", "task=banking77", "train.precision=bf16", "train.save_every=100")
     folders = [compose("rows", ["host=minilm", f"study.task={t}"]).folder for t in ("sst2", "banking77")]
     assert folders == ["minilm-sst2", "minilm-banking77"]
+
+
+def test_every_softmax_has_a_run_of_its_name():
+    softmaxes = built("softmax")
+    study = Study.of(with_every_softmax(resolved(compose("rows", ["host=digits"])), softmaxes))
+    runs = {run.name: run for run in study.runs}
+    assert set(softmaxes) <= set(runs)
+    quad, gaussian = runs["quad"], runs["gaussian"]
+    assert (quad.schedule, quad.after, quad.options, quad.plan) == ("student", "teacher", ("softmax=quad",), None)
+    assert gaussian.plan == ()  # an exponential: evaluated with a planned polynomial too
+    assert runs["cgf"].within == 0.5  # what has a run in the study keeps it

@@ -59,8 +59,8 @@ def test_softmax_rows_show_seconds_counts_and_ratios(capsys, tmp_path):
     result = {"ours": ROW, "paper": {**ROW, "max_error": 3e-7}, "ratio_paper": 5.678}
     print_softmax(result)
     said = capsys.readouterr().out
-    assert "1.25 ± 0.05" in said and "0.10 (3)" in said and "4.0e-06" in said and "3.0e-07" in said
-    assert "ratio_paper: 5.68" in said and "cho" not in said  # a row that was not measured is not shown
+    assert "1.25 ± 0.05" in said and "0.10 ± 0.00" in said and "4.0e-06" in said and "3.0e-07" in said
+    assert "ratio_paper: 5.68" in said and "Cho" not in said  # a row that was not measured is not shown
     draw_softmax(result, tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(PNG)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from cgf.errors import UserError
+from cgf.former import current_row
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
-from cgf.results import write_json
+from cgf.results import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
 BELOW = ", not within 0.5"
@@ -162,3 +163,27 @@ def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkey
     assert places == [3.0, 3.0 + training_plot.APART, 5.5]  # bpmax and taylor; cgf of 5 and 6 levels
     shown = [text.get_text() for text in figures[0].legends[0].texts]
     assert shown == ["exact", "bpmax", "cgf", "taylor"]
+
+
+def test_rows_of_today_and_of_before_make_one_table(folder):
+    """A file of schema 1 says in the name of its run what one of today says in fields of its own."""
+    for softmax in ("cgf_tempered_hidden", "bpmax_attention", "cgf_attention", "cgf_untrained", "lora"):
+        write(folder, softmax, 42, 0.8, run={"config": {}})
+    before = filled(TEXT, folder)
+    for path in (folder / "train").iterdir():
+        row = current_row(read_json(path), path)
+        assert row["made"] is None or row["made"] == {"config": {}}
+        write_json(path, {**row, "run": f"my-{row['run']}"} if row["run"] != "exact" else row)
+    assert filled(TEXT, folder).replace("my-", "") == before
+    facts = {row["run"]: row for row in training.read_rows(folder)}
+    kept = ("softmax", "tuning", "tempered", "trained", "yardstick", "within")
+    assert [facts["my-lora"][key] for key in kept] == ["cgf", "lora", False, True, False, 0.5]
+    assert [facts["my-cgf_tempered_hidden"][key] for key in kept] == ["cgf", "full", True, True, False, 0.5]
+    assert [facts["my-bpmax_attention"][key] for key in kept] == ["bpmax", "attention", False, True, True, None]
+    assert [facts["my-cgf_untrained"][key] for key in kept] == ["cgf", "full", False, False, False, None]
+
+
+def test_a_row_of_a_later_schema_is_refused(folder):
+    write(folder, "relu", 42, 0.8, schema=3)
+    with pytest.raises(UserError, match=r"relu-42\.json is of schema 3, and this version reads rows up to schema 2"):
+        training.read_rows(folder)

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from cgf.errors import UserError
+from cgf.published import RUNTIMES
 from cgf.report.blocks import whole_sets
+from cgf.report.figure import is_current
 from cgf.report.trace import draw as trace
-from cgf.report.whole import PUBLISHED, TITLES, draw, exponential, is_current, lines
+from cgf.report.whole import TITLES, draw, exponential, lines, shown
 
 HEADS = {"max_error": [1e-6, 2e-6], "outside": [0, 3], "beyond": [0, 1]}
 RESULT = {
@@ -65,11 +67,17 @@ def test_a_line_a_result_and_the_published_times(folder):
         "workers": "2",
         "peak MiB": "3,000",
     }
+    path = next((folder / "he").glob("*.json"))
+    kept = path.read_text()
+    path.write_text(json.dumps({**json.loads(kept), "task": "../../elsewhere"}))
+    with pytest.raises(UserError, match=r"task of .*\.json becomes part of a path: it must be one name"):
+        lines(folder)
+    path.write_text(kept)
     (folder / "he" / "exact" / "minilm-clinc150.json").unlink()
     assert lines(folder)[0][TITLES.index("exact")] == "–"
-    assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(PUBLISHED)
+    assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(RUNTIMES)
     assert published[0][TITLES.index("µs an entry")] == "49.6"  # 3.25 s for 65,536 entries
-    assert whole_sets(folder).count("\n") == 1 + 2 + len(PUBLISHED)
+    assert whole_sets(folder).count("\n") == 1 + 2 + len(RUNTIMES)
 
 
 def test_layers_with_polynomials_of_their_own_say_so():
@@ -85,25 +93,25 @@ def test_exact_of_one_result_goes_before_that_of_its_host_and_task(folder):
 
 def test_a_file_may_say_more_of_its_softmax_than_the_name_of_it(folder):
     path = folder / "he" / "minilm.json"
-    for file, shown in (
+    for file, name in (
         ("minilm-clinc150-cgf_chain_more", "cgf_chain_more"),
         ("minilm-clinc150-cgf", "cgf_chain"),
         ("minilm-clinc150-cgf_chained", "cgf_chain"),
     ):
         path = path.rename(folder / "he" / f"{file}.json")
-        assert lines(folder)[1][TITLES.index("softmax")] == shown
+        assert lines(folder)[1][TITLES.index("softmax")] == name
 
 
 def test_a_figure_of_other_results_is_noticed(folder):
     path = folder / "he" / "cost_accuracy.png"
-    assert not is_current(path, folder)
+    assert not is_current(path, shown(folder))
     path.write_bytes(draw(folder))
-    assert is_current(path, folder)
+    assert is_current(path, shown(folder))
     (folder / "he" / "minilm.json").write_text(json.dumps({**RESULT, "accuracy": 0.9552}))
-    assert not is_current(path, folder)
+    assert not is_current(path, shown(folder))
     path.write_bytes(draw(folder))
     (folder / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.9583}))
-    assert not is_current(path, folder)  # its line too
+    assert not is_current(path, shown(folder))  # its line too
 
 
 def test_figures(folder):
