@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from cgf.he import attention_run
-from cgf.he.attention import AttentionTask, needs_of
+from cgf.he.attention_blocks import AttentionTask
+from cgf.he.attention_needs import needs_of
 from cgf.he.engines.engine import Owner, complex_slots, rings_of
 from cgf.memory import keep_freed_memory, peak_mib
 from cgf.network.attention import Heads
@@ -60,7 +61,7 @@ def _measured(
     heads = shape.layer(seed)
     every = np.arange(heads.instances)
     needs = needs_of(
-        softmax, heads, every, "folded", rings_of(make_owner), complex_slots(make_owner), most_mib=most_mib
+        softmax, heads, every, rings=rings_of(make_owner), pairs=complex_slots(make_owner), most_mib=most_mib
     )
     chosen = every[: needs.tile.instances]
     predicted = None if times is None else predict_attention(needs, heads, times)

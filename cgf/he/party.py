@@ -11,7 +11,8 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he import attention_run
-from cgf.he.attention import AttentionCost, AttentionTask, needs_of
+from cgf.he.attention_blocks import AttentionTask
+from cgf.he.attention_needs import AttentionCost, needs_of
 from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
@@ -146,10 +147,10 @@ class Party:
                     heads,
                     chosen,
                     self.style,
-                    self.rings,
-                    complex_slots(self._make_owner),
-                    self.max_level,
-                    self.most_mib,
+                    rings=self.rings,
+                    pairs=complex_slots(self._make_owner),
+                    max_level=self.max_level,
+                    most_mib=self.most_mib,
                 )
             return self._attentions[key]
 

@@ -157,6 +157,7 @@ def tiles(
     queries: int,
     keys: int,
     features: int,
+    *,
     slots: int,
     pairs: bool,
     pattern: Pattern | None,

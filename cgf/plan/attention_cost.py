@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cgf.he.attention import AttentionCost
+from cgf.he.attention_needs import AttentionCost
 from cgf.he.tile import memory_mib
 from cgf.network.attention import Heads
 from cgf.plan.op_times import OpTimes

@@ -105,7 +105,7 @@ class Softmax:
         self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
     ) -> tuple[Tensor, Tensor | None]:
         """Outputs and weights, as a slot has it (``cgf.softmax.slot``)."""
-        return attend(self, query, key, value, scaling, valid, drop)
+        return attend(self, query, key, value, scaling=scaling, valid=valid, drop=drop)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Attention weights of scaled scores, in the clear.

@@ -45,7 +45,7 @@ class Slot(Protocol):
 
 
 def attend(
-    slot: Slot, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    slot: Slot, query: Tensor, key: Tensor, value: Tensor, *, scaling: float, valid: Tensor | None, drop: Dropout
 ) -> tuple[Tensor, Tensor]:
     """An attention by a slot's own scores and weights: outputs (B, H, Q, E) and weights (B, H, Q, K).
 
@@ -109,4 +109,4 @@ class Around:
     def attention(
         self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
     ) -> tuple[Tensor, Tensor | None]:
-        return attend(self, query, key, value, scaling, valid, drop)
+        return attend(self, query, key, value, scaling=scaling, valid=valid, drop=drop)

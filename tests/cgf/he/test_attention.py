@@ -11,7 +11,8 @@ from test_every_softmax import CONFIGS, EXPONENTIALS, built, prepared  # noqa: E
 from cgf.approx.chain import SquareChain  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he import attention_run  # noqa: E402
-from cgf.he.attention import AttentionTask, needs_of  # noqa: E402
+from cgf.he.attention_blocks import AttentionTask  # noqa: E402
+from cgf.he.attention_needs import dry_run, needs_of  # noqa: E402
 from cgf.he.encrypted_attention import EncryptedAttention  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
@@ -68,7 +69,7 @@ def in_the_clear(softmax, heads):
 def encrypted(softmax, heads, owner_of=SimOwner, tile=None, pairs=True, rings=RINGS):
     """(outputs, what was counted, what was seen); tile: another than the planner's."""
     every = np.arange(heads.instances)
-    needs = needs_of(softmax, heads, every, "folded", rings, pairs)
+    needs = needs_of(softmax, heads, every, rings=rings, pairs=pairs)
     assert needs.tile.instances == heads.instances
     if tile is not None:
         needs = forced(softmax, heads, tile, pairs)
@@ -79,11 +80,9 @@ def encrypted(softmax, heads, owner_of=SimOwner, tile=None, pairs=True, rings=RI
 
 
 def forced(softmax, heads, tile, pairs):
-    from cgf.he.attention import _dry_run
-
     task = AttentionTask(heads, np.arange(heads.instances), tile, pairs)
     top = next(r.max_level for r in RINGS if r.slots == tile.slots)
-    return _dry_run(softmax, task, "folded", top, RINGS)
+    return dry_run(softmax, task, "folded", top)
 
 
 def cases():

@@ -37,23 +37,23 @@ def test_what_does_not_fit_is_refused(instances, a, b):
 
 
 def test_instances_fill_the_slots_first():
-    best = tiles(8192, 12, 12, 32, 8192, True, None)[0][1]
+    best = tiles(8192, 12, 12, 32, slots=8192, pairs=True, pattern=None)[0][1]
     assert (best.a, best.b, best.instances) == (1, 1, 8192)
-    few = tiles(12, 16, 16, 32, 8192, True, None)[0][1]
+    few = tiles(12, 16, 16, 32, slots=8192, pairs=True, pattern=None)[0][1]
     assert few.a * few.b * 12 > 2048 and 16 % few.b == 0  # full rows: no absent keys
-    some = tiles(1000, 12, 12, 32, 8192, True, None)[0][1]
+    some = tiles(1000, 12, 12, 32, slots=8192, pairs=True, pattern=None)[0][1]
     assert 2 <= some.a * some.b <= 8
 
 
 def test_full_rows_take_absent_keys_only_to_keep_to_the_memory():
-    for _, tile in tiles(30, 197, 197, 64, 8192, True, None):
+    for _, tile in tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None):
         assert tile.b == 1
-    best = tiles(30, 197, 197, 64, 8192, True, None, most_mib=2000.0)[0][1]
+    best = tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=2000.0)[0][1]
     assert best.b > 1 and memory_mib(best, 197, 197, 64, True) <= 2000.0
 
 
 def test_where_no_tile_keeps_to_the_memory_the_smallest_is_taken():
-    ((_, only),) = tiles(30, 197, 197, 64, 8192, True, None, most_mib=1.0)
+    ((_, only),) = tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=1.0)
     for a, b in ((1, 1), (8, 8), (64, 4)):
         other = Tile(min(30, 8192 // (a * b)), 8192, a, b)
         assert memory_mib(only, 197, 197, 64, True) <= memory_mib(other, 197, 197, 64, True)
