@@ -53,8 +53,9 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
             f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}"
         )
     if result.get("wrong"):
+        what = "outputs" if "layout" in result else "weights"  # of whole attentions, or of softmaxes
         found.append(
-            f"{result['wrong']} weights came back further from the same polynomials in the clear than ten "
+            f"{result['wrong']} {what} came back further from the same polynomials in the clear than ten "
             f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
             f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
             f"{result['max_error']:.2e}"
