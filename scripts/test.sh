@@ -7,10 +7,8 @@ source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirem
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
+"$PY" -m mypy
 "$PY" scripts/repo/tables.py --check
 "$PY" scripts/repo/tree.py --check
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
-"$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 "$@" &
-tests=$!
-"$PY" -m mypy || { kill "$tests"; exit 1; } # beside the tests, which wait for each other at their end
-wait "$tests"
+"$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 "$@"

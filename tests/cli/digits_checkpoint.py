@@ -74,6 +74,10 @@ def call(script, *arguments):
                 if isinstance(end.code, str):
                     print(end.code, file=sys.stderr)
     finally:
+        if "hydra/launcher=parallel" in arguments:  # its processes would wait five minutes for more work, a GB each
+            from joblib.externals.loky import get_reusable_executor
+
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
         sys.argv, sys.path[:] = before
         GlobalHydra.instance().clear()
     return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
