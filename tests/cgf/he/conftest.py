@@ -35,3 +35,10 @@ def make_owner(engine: str, max_level: int):
 @pytest.fixture(scope="session")
 def owner_of():
     return make_owner
+
+
+@pytest.fixture(scope="package", autouse=True)
+def keys_end_with_these_tests():
+    """The tests of other packages run in the same process, and need the memory."""
+    yield
+    make_owner.cache_clear()
