@@ -77,8 +77,8 @@ def exponential_from_json(data: JsonValue) -> Exponential:
         raise UserError(f"an exponential must be a JSON object, and is {shortened(data)}")
     method = data.get("method")
     if method in CHAINS:
-        constants = numbers(data, "constants", most=SQUARINGS)
-        return SquareChain(method, number(data, "alpha"), number(data, "beta"), constants, _fit(data))
+        alpha, beta = number(data, "alpha"), number(data, "beta")
+        return SquareChain(method, alpha, beta, numbers(data, "constants", most=SQUARINGS), _fit(data))
     if method == HEAD_CHAIN:
         return _head_chain(data)
     if method in POLYNOMIALS:

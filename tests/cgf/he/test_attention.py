@@ -135,7 +135,7 @@ def test_every_softmax_as_a_whole_attention_is_the_reading_in_the_clear(path, me
         assert weights is None
         wanted = in_the_clear(softmax, heads)
         assert np.abs(outputs.numpy() - wanted).max() < 1e-9 * max(1.0, np.abs(wanted).max())
-        record = slot.taken()
+        record = slot.take_record()
         assert record.levels == record.levels_counted > 0 and not record.overflow and not record.ruined
         assert record.outputs == 2 * 3 * n * 5 and record.macs == heads.macs()
 
@@ -242,7 +242,7 @@ def test_a_ruined_sample_is_named_and_the_others_go_on():
     slot = slot_of()
     outputs = through(slot, heads)
     assert outputs[1].isnan().all() and not outputs[[0, 2]].isnan().any()
-    assert slot.taken().ruined == {1}
+    assert slot.take_record().ruined == {1}
 
 
 def test_weights_of_an_encrypted_attention_are_refused():
@@ -262,7 +262,7 @@ def test_the_outputs_come_from_decryption_alone():
     heads, slot = layer(2, 2, 5, 4), slot_of(Corrupting)
     off = through(slot, heads).numpy() - in_the_clear(cgf(), heads)
     np.testing.assert_allclose(off[..., ::2], 0.5 * 1.0, rtol=0.3)
-    record = slot.taken()
+    record = slot.take_record()
     assert record.count("wrong") > 0 and record.max_error > 0.3
 
 
@@ -270,7 +270,7 @@ def test_more_instances_than_slots_take_several_sets():
     heads = layer(1400, 6, 2, 2)
     slot = slot_of()
     np.testing.assert_allclose(through(slot, heads).numpy(), in_the_clear(cgf(), heads), rtol=0, atol=1e-9)
-    assert sum(slot.taken().layouts.values()) > 1
+    assert sum(slot.take_record().layouts.values()) > 1
 
 
 def test_two_workers_give_what_one_gives():
@@ -279,7 +279,7 @@ def test_two_workers_give_what_one_gives():
     try:
         slot = EncryptedAttention(cgf(), session)
         np.testing.assert_allclose(through(slot, heads), through(slot_of(), heads), rtol=0, atol=1e-12)
-        assert sum(slot.taken().layouts.values()) == 2
+        assert sum(slot.take_record().layouts.values()) == 2
     finally:
         session.close()
 
