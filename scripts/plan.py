@@ -6,26 +6,27 @@ Without a checkpoint, what there is for a range: python scripts/plan.py range=[-
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved, task_maker
 
-if TYPE_CHECKING:
-    from cgf.plan.planner import Planner
-
 
 @entry("plan")
 def main(cfg: DictConfig) -> None:
     """Plans for a checkpoint or an interval, writes the plan and shows what it was chosen from."""
-    from cgf.plan.planner import Planner
+    from cgf.checks import one_of
+    from cgf.evaluate.plan_attention import plan_whole
 
-    (from_range if cfg.ckpt is None else from_checkpoint)(cfg, Planner.of(resolved(cfg)))
+    if one_of("scope", cfg.scope, ("softmax", "attention")) == "attention":
+        print(plan_whole(resolved(cfg), task_maker(cfg.data.root)))
+    else:
+        (from_range if cfg.ckpt is None else from_checkpoint)(cfg)
 
 
-def from_range(cfg: DictConfig, planner: Planner) -> None:
+def from_range(cfg: DictConfig) -> None:
     """Table, pareto.json and pareto.png for a range given by hand."""
+    from cgf.plan.planner import Planner
     from cgf.plan.request import Request
     from cgf.report.front import show
     from cgf.results import run_info
@@ -33,27 +34,25 @@ def from_range(cfg: DictConfig, planner: Planner) -> None:
     config = resolved(cfg)
     sizes = {key: cfg[key] for key in ("rows", "columns") if cfg[key] is not None}
     request = Request(config["range"], config["range"], cfg.tolerance, mask=cfg.mask, **sizes)
-    data = {**planner.pareto_set(request).to_json(), "run": run_info(config)}
+    data = {**Planner.of(config).pareto_set(request).to_json(), "run": run_info(config)}
     show(data, Path(cfg.out or "outputs/plan").expanduser())
 
 
-def from_checkpoint(cfg: DictConfig, planner: Planner) -> None:
+def from_checkpoint(cfg: DictConfig) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
-    from cgf.evaluate.plan_checkpoint import CalibrationRequest, plan_checkpoint
+    from cgf.evaluate.plan_checkpoint import plan_asked
     from cgf.report.front import show, show_layers
     from cgf.results import run_info, write_json
 
-    calibrating = CalibrationRequest(cfg.split, cfg.samples, cfg.whole, cfg.batch_size, cfg.seed, cfg.padding)
-    sizes = {key: cfg[key] for key in ("tolerance", "rows", "columns")}
-    planned, opened = plan_checkpoint(cfg.ckpt, planner, calibrating, task_maker(cfg.data.root), **sizes)
+    config = resolved(cfg)
+    planned, opened = plan_asked(config, task_maker(cfg.data.root))
     if planned.pareto is not None:
         show(planned.pareto.to_json(), planned.path.parent)
     if planned.plan.layers:
         show_layers(planned.data["plans"])
-    run = run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"])
+    run = run_info(config, cfg.seed, opened.task.revision(), opened.checkpoint.run["source"])
     write_json(planned.path, {**planned.data, "run": run})
-    print(planned.told())
-    print(planned.path)
+    print(f"{planned.told()}\n{planned.path}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgf.data.task import Collate, Items
+from cgf.evaluate.loop import evaluate
+from cgf.he.party import Party
+from cgf.models.host import Host
+from cgf.models.install import installed
 from cgf.network.attention import Heads
+from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around, Dropout
 
 
@@ -33,9 +39,33 @@ class AttentionProbe(Around):
         self.given = query.shape, key.shape, value.shape, valid
         return super().attention(query, key, value, scaling, valid, drop)
 
+    @property
+    def heads(self) -> int:
+        """Heads of the queries."""
+        return int(self.given[0][1])
+
+    def capacity(self, party: Party) -> tuple[int, int, int]:
+        """(heads, 1, instances of one set of ciphertexts) where there are as many samples like this as it takes."""
+        heads = self.many(party.rings[-1].slots)
+        needs = party.attention_needs(self.softmax, heads, np.arange(heads.instances))
+        return self.heads, 1, max(self.heads, needs.tile.instances)
+
     def many(self, instances: int) -> Heads:
         """So many instances of what was given, as views of zeros."""
         samples = max(1, instances // self.given[0][1])
         query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
         valid = self.given[3]
         return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
+
+
+def probed(host: Host, softmaxes: list[Softmax], dataset: Items, collate: Collate, index: int) -> list[AttentionProbe]:
+    """Of each layer what its attention was given in one pass in the clear over one sample."""
+    probes: list[AttentionProbe] = []
+
+    def make(layer: int) -> AttentionProbe:
+        probes.append(AttentionProbe(softmaxes[layer]))
+        return probes[-1]
+
+    with installed(host.model, make):
+        evaluate(host.model, host.logits, dataset, collate, [[index]])
+    return probes

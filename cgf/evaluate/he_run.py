@@ -16,7 +16,7 @@ from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
-from cgf.evaluate.he_probe import AttentionProbe, ShapeProbe
+from cgf.evaluate.he_probe import ShapeProbe, probed
 from cgf.evaluate.he_scope import SLOTS
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
@@ -179,20 +179,9 @@ class EncryptedEvaluation:
 
     def _probe_attention(self, index: int) -> tuple[int, int, int]:
         """(heads, 1, instances of one set of ciphertexts) for samples like this one, of the layer that takes fewest."""
-        probes: list[AttentionProbe] = []
-
-        def make(layer: int) -> AttentionProbe:
-            probes.append(AttentionProbe(self.softmaxes[layer]))
-            return probes[-1]
-
-        with self.installed(self.host.model, make):
-            evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [[index]])
-        found = []
-        for probe in probes:
-            heads = probe.many(self.session.rings[-1].slots)
-            needs = self.session.party.attention_needs(probe.softmax, heads, np.arange(heads.instances))
-            found.append((heads.shape[1], 1, max(heads.shape[1], needs.tile.instances)))
-        return min(found, key=lambda probed: probed[2] // probed[0])
+        layers = probed(self.host, self.softmaxes, self.dataset, self.collate, index)
+        capacities = [layer.capacity(self.session.party) for layer in layers]
+        return min(capacities, key=lambda found: found[2] // found[0])
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.

@@ -7,7 +7,9 @@ import pytest
 import torch
 from digits_checkpoint import call
 
+from cgf.he.engines.engine import ring_for
 from cgf.he.engines.sim import SimOwner
+from cgf.plan import op_times
 from cgf.results import read_lines
 
 SCOPE = (
@@ -133,3 +135,28 @@ def test_bad_settings_are_one_sentence(checkpoint, setting, says):
 def test_lanes_are_refused_by_name(checkpoint):
     says = run(checkpoint, "he=desilo_lanes", "he.samples=1", code=2)
     assert "lanes do not run conjugate: whole attention needs he=desilo, with he.workers for cores" in says
+
+
+def test_the_plan_of_whole_attentions_is_what_then_runs(checkpoint, tmp_path):
+    """Levels, layout and sets; the seconds are those of the table, here one millisecond an operation."""
+    kinds = op_times.KINDS
+    sizes = {
+        top: {
+            "slots": ring_for(top).slots,
+            "key_bytes": {"relinearize": 1, "rotate": 1},
+            "ms": {k: {0: 1} for k in kinds},
+        }
+        for top in range(3, 18)
+    }
+    (tmp_path / "times.json").write_text(json.dumps({"sizes": sizes}))
+    asked = (f"ckpt={checkpoint}", "scope=attention", "split=val", "samples=20")
+    refused = call("plan", *asked)
+    assert refused.returncode == 2 and "scope=attention needs ckpt=RUN and times=FILE" in refused.stderr
+    done = call("plan", *asked, f"times={tmp_path}/times.json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((checkpoint / "attention_plan.json").read_text())
+    result, _, _ = run(checkpoint, "he=sim", "he.samples=20", name="planned")
+    assert plan["levels"] == result["levels"] and {s["layout"] for s in plan["sets"]} == set(result["layout"])
+    assert sum(s["batches"] for s in plan["sets"]) == result["batches"] and plan["samples"] == 20
+    assert plan["server_s"] == pytest.approx(plan["wall_s"] - plan["client_s"]) and plan["mib"] > 300
+    assert "20 samples in 1 sets of 8192 slots" in done.stdout

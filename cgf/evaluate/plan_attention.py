@@ -1,0 +1,122 @@
+"""What whole attentions of a checkpoint will take under CKKS, by length of text: levels, layout, seconds and memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cgf.checks import whole
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import Batches
+from cgf.evaluate.he_probe import AttentionProbe, probed
+from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.engine import Owner
+from cgf.he.session import Session
+from cgf.he.workers import whole_workers
+from cgf.plan.attention_cost import predict_attention
+from cgf.plan.op_times import OpTimes
+from cgf.results import read_json, run_info, write_json
+
+FILE = "attention_plan.json"
+
+
+@dataclass(frozen=True)
+class PlannedSets:
+    """All sets of ciphertexts of one layout: how many batches, samples, and what they take in all layers together.
+
+    client_s, server_s  seconds of one thread;  mib: the most that a process holds
+    """
+
+    tokens: int
+    layout: str
+    levels: int
+    batches: int
+    samples: int
+    client_s: float
+    server_s: float
+    mib: float
+
+    def told(self) -> str:
+        """One line for the terminal."""
+        return (
+            f"{self.tokens} tokens: {self.samples} samples in {self.batches} sets of {self.layout}, "
+            f"{self.levels} levels, "
+            f"{self.client_s:.0f} + {self.server_s:.0f} s of one core, {self.mib:.0f} MiB"
+        )
+
+
+def plan_attention(
+    opened: OpenCheckpoint, make_owner: Callable[..., Owner], times: OpTimes, indices: list[int], most_mib: float
+) -> list[PlannedSets]:
+    """The sets that an evaluation of these samples will run, by tokens and layout, with what each is predicted to take.
+
+    The softmaxes must have their polynomials in place. A batch counts with the mask of its longest sample. UserError
+    where a softmax cannot run, its levels do not fit, or the table of operation times lacks an operation.
+    """
+    party = Session(make_owner, most_mib=most_mib).party
+    probes: dict[int, list[AttentionProbe]] = {}
+
+    def probe(index: int) -> tuple[int, int, int]:
+        probes[index] = probed(opened.host, opened.softmaxes, opened.dataset, opened.collate, index)
+        return min((p.capacity(party) for p in probes[index]), key=lambda found: found[2] // found[0])
+
+    masked = opened.rows() == "masked"
+    batches = Batches(opened.dataset, probe, masked, pieces=False).of(indices)
+    sums: dict[tuple[int, str, int], Counter[str]] = {}
+    for batch in batches:
+        for layer in probes[batch[-1]]:
+            heads = layer.many(len(batch) * layer.heads)
+            needs = party.attention_needs(layer.softmax, heads, np.arange(heads.instances))
+            seconds = predict_attention(needs, heads, times)
+            own = sums.setdefault((heads.shape[3], str(needs.tile), needs.levels), Counter())
+            share = {"batches": 1.0, "samples": float(len(batch))} if layer is probes[batch[-1]][0] else {}
+            own.update({**share, "client_s": seconds.client_s, "server_s": seconds.server_s})  # type: ignore[arg-type]
+            own["mib"] = max(own["mib"], seconds.mib)  # type: ignore[assignment]
+    return [
+        PlannedSets(
+            tokens, layout, levels, int(s["batches"]), int(s["samples"]), s["client_s"], s["server_s"], s["mib"]
+        )
+        for (tokens, layout, levels), s in sorted(sums.items())
+    ]
+
+
+def plan_whole(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any]) -> str:
+    """Writes attention_plan.json beside a checkpoint, as configs/plan.yaml asks for it; returns what it says in lines.
+
+    The checkpoint's polynomials are those planned or trained. UserError without a checkpoint or a table of times.
+    """
+    if config["ckpt"] is None or config["times"] is None:
+        raise UserError("scope=attention needs ckpt=RUN and times=FILE, made by python scripts/bench/op_times.py")
+    workers, times = whole_workers(config["workers"]), OpTimes.from_json(read_json(config["times"]))
+    most_mib = whole("memory_mib", config["memory_mib"], 1)
+    opened = open_checkpoint(config["ckpt"], config["split"], make_task)
+    opened.put_in_place({"method": "plan"})
+    indices = opened.samples(config["samples"], config["seed"])
+    sets = plan_attention(opened, DesiloOwner, times, indices, most_mib)
+    plan = content(sets, config["split"], len(indices), workers)
+    path = opened.checkpoint.path / FILE
+    write_json(path, {**plan, "run": run_info(config, config["seed"])})
+    total = f"{plan['wall_s']:.0f} s by {workers} workers, {plan['mib']:.0f} MiB each, {plan['levels']} levels"
+    return "\n".join([*(s.told() for s in sets), total, str(path)])
+
+
+def content(sets: list[PlannedSets], split: str, samples: int, workers: int) -> dict[str, Any]:
+    """What attention_plan.json says, run info apart."""
+    client, server = sum(s.client_s for s in sets), sum(s.server_s for s in sets)
+    return {
+        "kind": "attention_plan",
+        "split": split,
+        "samples": samples,
+        "levels": max(s.levels for s in sets),
+        "client_s": client,
+        "server_s": server,
+        "wall_s": (client + server) / workers,
+        "workers": workers,
+        "mib": max(s.mib for s in sets),
+        "sets": [vars(s) for s in sets],
+    }
