@@ -12,8 +12,9 @@ from cgf.he.party import Party
 from cgf.models.host import Host
 from cgf.models.install import installed
 from cgf.network.attention import Heads
+from cgf.softmax.attend import Dropout
 from cgf.softmax.base import Softmax
-from cgf.softmax.slot import Around, Dropout
+from cgf.softmax.slot import Around
 
 
 class ShapeProbe(Around):

@@ -20,7 +20,7 @@ from cgf.he.layer_record import HeadErrors, LayerRecord
 from cgf.network.attention import Heads
 
 if TYPE_CHECKING:
-    from cgf.softmax.slot import Dropout
+    from cgf.softmax.attend import Dropout
 
 
 class EncryptedAttention(Encrypted):

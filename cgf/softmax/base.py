@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
-from cgf.softmax.slot import attend
+from cgf.softmax.attend import attend
 from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential, Interval, Json
-    from cgf.softmax.slot import Dropout
+    from cgf.softmax.attend import Dropout
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-Dropout = Any  # (Tensor) -> Tensor, of the weights
+from cgf.softmax.attend import Dropout, attend
 
 if TYPE_CHECKING:  # formulas need no torch
     from torch import Tensor
@@ -41,18 +41,7 @@ class Slot(Protocol):
     def attention(
         self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
     ) -> tuple[Tensor, Tensor | None]:
-        """Outputs (B, H, Q, E) of value (B, H, K, E), and the weights where they are known; see ``attend``."""
-
-
-def attend(
-    slot: Slot, query: Tensor, key: Tensor, value: Tensor, *, scaling: float, valid: Tensor | None, drop: Dropout
-) -> tuple[Tensor, Tensor]:
-    """An attention by a slot's own scores and weights: outputs (B, H, Q, E) and weights (B, H, Q, K).
-
-    query (B, H, Q, D), key (B, H, K, D), value (B, H, K, E); valid bool, broadcasts to (B, H, Q, K).
-    """
-    weights = drop(slot.weights(slot.scores(query, key, scaling), valid).to(value.dtype))
-    return weights @ value, weights
+        """Outputs (B, H, Q, E) of value (B, H, K, E), and the weights where they are known; see cgf.softmax.attend."""
 
 
 class Around:

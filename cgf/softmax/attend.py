@@ -1,0 +1,31 @@
+"""An attention in the clear: scores of queries and keys, weights of the scores, values by their weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # formulas need no torch
+    from torch import Tensor
+
+Dropout = Any  # (Tensor) -> Tensor, of the weights; torch is not loaded here
+
+
+class Weighing(Protocol):
+    """What gives scores and weights: a softmax, or a slot around one."""
+
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """Scores (B, H, Q, K)."""
+
+    def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Weights (B, H, Q, K), zero where not valid."""
+
+
+def attend(
+    slot: Weighing, query: Tensor, key: Tensor, value: Tensor, *, scaling: float, valid: Tensor | None, drop: Dropout
+) -> tuple[Tensor, Tensor]:
+    """Outputs (B, H, Q, E) and weights (B, H, Q, K), by a slot's own scores and weights.
+
+    query (B, H, Q, D), key (B, H, K, D), value (B, H, K, E); valid bool, broadcasts to (B, H, Q, K).
+    """
+    weights = drop(slot.weights(slot.scores(query, key, scaling), valid).to(value.dtype))
+    return weights @ value, weights
