@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,14 @@ def same_draws():
         import torch
 
         torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_idle_server_of_processes():
+    """Of tests/cli/forked.py: it goes when a whole module had no use for it."""
+    yield
+    if "forked" in sys.modules:
+        sys.modules["forked"].stop_if_idle()
 
 
 @pytest.fixture(scope="session")
