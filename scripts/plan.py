@@ -31,10 +31,10 @@ def from_range(cfg: DictConfig) -> None:
     from cgf.report.front import show
     from cgf.results import run_info
 
-    config = resolved(cfg)
+    planner = Planner.of(config := resolved(cfg))
     sizes = {key: cfg[key] for key in ("rows", "columns") if cfg[key] is not None}
     request = Request(config["range"], config["range"], cfg.tolerance, mask=cfg.mask, **sizes)
-    data = {**Planner.of(config).pareto_set(request).to_json(), "run": run_info(config)}
+    data = {**planner.pareto_set(request).to_json(), "run": run_info(config)}
     show(data, Path(cfg.out or "outputs/plan").expanduser())
 
 

@@ -155,11 +155,12 @@ def plan_asked(
     config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any]
 ) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
     """``plan_checkpoint`` as the settings of configs/plan.yaml ask for it."""
+    planner = Planner.of(config)
     calibrating = CalibrationRequest(
         *(config[key] for key in ("split", "samples", "whole", "batch_size", "seed", "padding"))
     )
     sizes = {key: config[key] for key in ("tolerance", "rows", "columns")}
-    return plan_checkpoint(config["ckpt"], Planner.of(config), calibrating, make_task, **sizes)
+    return plan_checkpoint(config["ckpt"], planner, calibrating, make_task, **sizes)
 
 
 def by_layer_and_head(seen: CalibrationReport, domains: list[Interval]) -> list[dict[str, Any]]:
