@@ -56,7 +56,12 @@ class AttentionProbe(Around):
         samples = max(1, instances // self.given[0][1])
         query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
         valid = self.given[3]
-        return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else valid[:1].cpu().numpy())
+        return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else own(valid))
+
+
+def own(valid: Tensor) -> np.ndarray:
+    """The mask of the first sample, of one that broadcasts to (B, H, Q, K)."""
+    return (valid[:1] if valid.dim() == 4 else valid).cpu().numpy()
 
 
 def probed(host: Host, softmaxes: list[Softmax], dataset: Items, collate: Collate, index: int) -> list[AttentionProbe]:

@@ -23,6 +23,14 @@ from cgf.plan.op_times import OpTimes
 from cgf.results import read_json, run_info, write_json
 
 FILE = "attention_plan.json"
+UNUSED = (
+    "range",
+    "rows",
+    "columns",
+    "per_layer",
+    "whole",
+    "out",
+)  # settings of configs/plan.yaml that are for polynomials
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,10 @@ def plan_attention(
         for layer in probes[batch[-1]]:
             heads = layer.many(len(batch) * layer.heads)
             needs = party.attention_needs(layer.softmax, heads, np.arange(heads.instances))
-            seconds = predict_attention(needs, heads, times)
+            seconds, sets = predict_attention(needs, heads, times), -(-heads.instances // needs.tile.instances)
             own = sums.setdefault((heads.shape[3], str(needs.tile), needs.levels), Counter())
             share = {"batches": 1.0, "samples": float(len(batch))} if layer is probes[batch[-1]][0] else {}
-            own.update({**share, "client_s": seconds.client_s, "server_s": seconds.server_s})  # type: ignore[arg-type]
+            own.update({**share, "client_s": sets * seconds.client_s, "server_s": sets * seconds.server_s})  # type: ignore[arg-type]
             own["mib"] = max(own["mib"], seconds.mib)  # type: ignore[assignment]
     return [
         PlannedSets(
@@ -92,10 +100,18 @@ def plan_whole(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any
     """
     if config["ckpt"] is None or config["times"] is None:
         raise UserError("scope=attention needs ckpt=RUN and times=FILE, made by python scripts/bench/op_times.py")
-    workers, times = whole_workers(config["workers"]), OpTimes.from_json(read_json(config["times"]))
+    if other := [key for key in UNUSED if config[key] not in (None, False)]:
+        raise UserError(f"scope=attention plans no polynomial, and {other[0]}={config[other[0]]} is about one")
+    if config["approx"]["method"] != "auto":
+        raise UserError(
+            "scope=attention takes the polynomials that are planned or trained, and "
+            f"approx={config['approx']['method']} was given: plan with it first, without scope"
+        )
+    workers, times = whole_workers(config["workers"]), one_thread(config["times"])
     most_mib = whole("memory_mib", config["memory_mib"], 1)
     opened = open_checkpoint(config["ckpt"], config["split"], make_task)
-    opened.put_in_place({"method": "plan"})
+    if opened.softmaxes[0].uses_exponential:
+        opened.put_in_place({"method": "plan"})
     indices = opened.samples(config["samples"], config["seed"])
     sets = plan_attention(opened, DesiloOwner, times, indices, most_mib)
     plan = content(sets, config["split"], len(indices), workers)
@@ -103,6 +119,19 @@ def plan_whole(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any
     write_json(path, {**plan, "run": run_info(config, config["seed"])})
     total = f"{plan['wall_s']:.0f} s by {workers} workers, {plan['mib']:.0f} MiB each, {plan['levels']} levels"
     return "\n".join([*(s.told() for s in sets), total, str(path)])
+
+
+def one_thread(path: str) -> OpTimes:
+    """The times of a file. UserError for another engine's, or those of several threads: a worker has one."""
+    data = read_json(path)
+    times, name = OpTimes.from_json(data), DesiloOwner.library.name
+    if (data.get("engine"), data.get("threads")) != (name, 1):
+        raise UserError(
+            f"scope=attention needs operation times of {name} on one thread, and {path} has those of "
+            f"{data.get('engine')} on {data.get('threads')}: python scripts/bench/op_times.py he.owner.mode=cpu "
+            "out=FILE"
+        )
+    return times
 
 
 def content(sets: list[PlannedSets], split: str, samples: int, workers: int) -> dict[str, Any]:

@@ -80,8 +80,12 @@ def needs_of(
                 return smaller
         return used
     most = rings[-1].max_level if max_level is None else max_level
+    bound = (
+        "" if most_mib == math.inf else f", or more memory than he.memory_mib={most_mib:g} for {heads.shape[3]} keys"
+    )
     raise UserError(
-        f"the attention with softmax '{softmax.name}' needs more levels than there are ({most}), and does not bootstrap"
+        f"the attention with softmax '{softmax.name}' needs more levels than there are ({most}), and does not "
+        f"bootstrap{bound}"
     )
 
 

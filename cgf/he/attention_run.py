@@ -96,7 +96,15 @@ class _Run:
         self.lap("circuit")
         self._open(answers, block, circuit)
         self.lap("decrypt")
-        self.circuits[circuit.style] += int(block.rows.counts.sum())
+        self.circuits[circuit.style] += self._entries(block)
+
+    def _entries(self, block: Block) -> int:
+        """Score entries of a block that count, its repeated queries left out."""
+        queries = len(np.unique(block.queries))
+        if block.rows.valid is None:
+            return self.task.tile.instances * queries * block.rows.shape[3]
+        valid = block.rows.valid.reshape(self.task.tile.instances, self.task.tile.a, -1)
+        return int(valid[:, :queries].sum())
 
     def _open(self, answers: list[Ciphertext], block: Block, circuit: Circuit) -> None:
         """A block's decrypted outputs, times the circuit's public scale."""

@@ -157,6 +157,7 @@ class Party:
     def attend(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> tuple[np.ndarray, LayerRecord]:
         """Outputs (I, Q, E) of chosen instances that fit one set of ciphertexts, and what was seen."""
         needs = self.attention_needs(softmax, heads, chosen)
+        assert needs.tile.instances == len(chosen)  # the session shares out what fits
         task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
         owner = self._owner(needs.max_level)
         self._rotations[needs.max_level] = self._rotations.get(needs.max_level, frozenset()) | needs.rotations

@@ -105,11 +105,8 @@ class Session:
 
         The record takes levels, ops and seconds, those of several workers summed.
         """
-        every = np.arange(heads.instances)
-        most = self.party.attention_needs(softmax, heads, every).tile.instances
-        sets = -(-heads.instances // most)
-        sets = min(heads.instances, -(-sets // self.parts) * self.parts)
-        tasks = [heads.part(chosen) for chosen in np.array_split(every, sets)]
+        shares = np.array_split(np.arange(heads.instances), min(heads.instances, self.parts))
+        tasks = [task for chosen in shares for task in self._sets(softmax, *heads.part(chosen))]
         if self._workers is None:
             done = [self.party.attend(softmax, *task) for task in tasks]
         else:
@@ -117,6 +114,14 @@ class Session:
         for _, seen in done:
             record.join(seen)
         return np.concatenate([outputs for outputs, _ in done]).reshape(*heads.shape[:3], heads.value.shape[3])
+
+    def _sets(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> list[tuple[Heads, np.ndarray]]:
+        """Chosen instances in sets that each fit the layout planned for it: fewer of them may be planned another."""
+        most = self.party.attention_needs(softmax, heads, chosen).tile.instances
+        if len(chosen) <= most:
+            return [(heads, chosen)]
+        parts = (heads.part(part) for part in np.array_split(chosen, -(-len(chosen) // most)))
+        return [task for part in parts for task in self._sets(softmax, *part)]
 
     def slots(self, softmax: Softmax, mask: np.ndarray | None, counts: np.ndarray, shape: Shape, columns: int) -> int:
         """Rows that one set of ciphertexts takes: the slots of the ring that the first rows ask for."""

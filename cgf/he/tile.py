@@ -165,12 +165,10 @@ def tiles(
 ) -> list[tuple[float, Tile]]:
     """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
 
-    instances   in as many sets as they take;  most_mib: of the ciphertexts of one set. Where no tile keeps to it the
-    smallest is returned. Full rows keep b to divisors of the keys, since absent keys cost a level, unless that takes
-    more memory.
+    instances   in as many sets as they take;  most_mib: of the ciphertexts of one set; none where no tile keeps to it.
+    Full rows keep b to divisors of the keys, since absent keys cost a level, unless that takes more memory.
     """
     found: list[tuple[float, Tile]] = []
-    smallest = math.inf, Tile(1, slots)
     for b in (1 << j for j in range(slots.bit_length())):
         if b > 1 and b >= 2 * keys:
             break
@@ -180,14 +178,9 @@ def tiles(
         for a in range(1, min(queries, slots // b) + 1):
             one = min(instances, slots // (a * b))
             tile = Tile(one, slots, a, b)
-            mib = memory_mib(tile, queries, keys, features, pairs)
-            if mib < smallest[0]:
-                smallest = mib, tile
-            if mib <= most_mib:
+            if memory_mib(tile, queries, keys, features, pairs) <= most_mib:
                 options.append((price(tile, queries, keys, features, pairs, pattern) * -(-instances // one), tile))
         if options:
             found += [min(options, key=lambda option: option[0])]
             found += [option for option in options if option[1].a == 1]
-    if not found:
-        found = [(price(smallest[1], queries, keys, features, pairs, pattern), smallest[1])]
     return sorted({tile: (cost, tile) for cost, tile in found}.values(), key=lambda option: option[0])

@@ -67,7 +67,7 @@ class Workers:
         except BrokenProcessPool:
             raise UserError(
                 f"a worker process of {self.count} ended before its work was done (out of memory?): "
-                "he.workers must be fewer, or he.rows_at_once smaller"
+                "he.workers must be fewer, or he.rows_at_once (whole attentions: he.memory_mib) smaller"
             ) from None
         self._peaks.update({process: peak for _, process, peak in results})  # a process's peak never falls
         return [weights for weights, _, _ in results]

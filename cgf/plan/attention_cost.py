@@ -9,7 +9,8 @@ from cgf.he.tile import memory_mib
 from cgf.network.attention import Heads
 from cgf.plan.op_times import OpTimes
 
-BASE_MIB = 330.0  # of a process with the libraries loaded and arrays of a layer, measured
+# two assumptions, not held against runs yet (docs/whole-attention.md, limits)
+BASE_MIB = 330.0  # of a process with the libraries loaded and the arrays of a layer
 PRODUCT_COPIES = 2.0  # of a block's outputs, three polynomials each, before the owner has decrypted them
 
 

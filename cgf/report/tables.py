@@ -85,7 +85,7 @@ COLUMNS = (
 NOTES = (
     "accuracy: in the clear, on the samples of that row, with the row's exponential.",
     "agreement: share of samples with the same prediction as in the clear; max error: largest difference of "
-    "a softmax weight from the same polynomial in the clear.",
+    "a softmax weight from the same polynomial in the clear; of a whole attention, of an output.",
     "entries/s: softmax entries by the whole time of the evaluation, encryption and decryption included.",
     "outside domain: share of entries outside the interval on which the polynomial's accuracy is stated.",
     "engine: 'clear' is plain arithmetic, 'simulator' the circuit of CKKS on plain numbers (no encryption, "
@@ -107,10 +107,11 @@ def _order(result: dict) -> tuple:
 
 
 def engine_name(result: dict) -> str:
-    """'clear', 'simulator', or the engine under CKKS."""
+    """'clear', 'simulator', or the engine under CKKS; of whole attentions it says so."""
     if result.get("kind") == PLAIN:
         return "clear"
-    return f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
+    name = f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
+    return f"{name}, whole attention" if "layout" in result else name
 
 
 def under_ckks(result: dict) -> bool:

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from digits_checkpoint import call
+from test_evaluate_he import clear_logits
 
 from cgf.he.engines.engine import ring_for
 from cgf.he.engines.sim import SimOwner
 from cgf.plan import op_times
+from cgf.report.tables import engine_name
 from cgf.results import read_lines
 
 SCOPE = (
@@ -30,26 +31,10 @@ def run(checkpoint, *arguments, name="attention", code=0):
     return json.loads(out.read_text()), {x["index"]: x["logits"] for x in lines if "index" in x}, done.stdout
 
 
-def clear_logits(checkpoint, samples):
-    """Logits by the host's own forward with the plan's polynomial, and no encryption code."""
-    from cgf.config import task_maker
-    from cgf.evaluate.open_checkpoint import open_checkpoint
-    from cgf.plan.load import read_plan
-
-    opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
-    for softmax in opened.softmaxes:
-        softmax.exponential = read_plan(checkpoint).exponential
-    opened.host.model.eval()
-    batch = opened.collate([opened.dataset[i] for i in samples])
-    batch.pop("labels")
-    with torch.inference_mode():
-        return opened.host.logits(batch).numpy()
-
-
 def test_the_simulator_equals_the_clear_run(checkpoint):
     result, logits, _ = run(checkpoint, "he=sim", "he.samples=20")
     np.testing.assert_allclose(
-        [logits[i] for i in sorted(logits)], clear_logits(checkpoint, sorted(logits)), rtol=0, atol=1e-4
+        [logits[i] for i in sorted(logits)], clear_logits(checkpoint, sorted(logits))[0].numpy(), rtol=0, atol=1e-4
     )
     plan = json.loads((checkpoint / "plan.json").read_text())
     assert result["levels"] == result["levels_counted"] == plan["levels"] + 2  # the two products around the softmax
@@ -57,6 +42,8 @@ def test_the_simulator_equals_the_clear_run(checkpoint):
     # 16 tokens, 4 heads and layers, 16 features of keys and as many of values
     assert result["entries"] == 20 * 4 * 4 * 16 * 16 and result["macs"] == 32 * result["entries"]
     assert result["max_error"] < 1e-9 and sum(result["layout"].values()) == 4 and result["red"] == []
+    assert result["circuits"] == {"folded": result["entries"]}  # each entry went through one circuit
+    assert engine_name(result) == "simulator, whole attention"
 
 
 def test_real_ciphertexts(checkpoint):
@@ -64,7 +51,7 @@ def test_real_ciphertexts(checkpoint):
     assert result["scope"] == SCOPE and SCOPE in printed
     assert 0 < result["mean_error"] < result["max_error"] < 1e-4 and result["levels"] == result["levels_counted"]
     np.testing.assert_allclose(
-        [logits[i] for i in sorted(logits)], clear_logits(checkpoint, sorted(logits)), rtol=0, atol=1e-2
+        [logits[i] for i in sorted(logits)], clear_logits(checkpoint, sorted(logits))[0].numpy(), rtol=0, atol=1e-2
     )
     assert result["client_s"] > 0 and result["server_s"] > 0 and result["ops"]["conjugate"] > 0
     core_s = result["client_s"] + result["server_s"]
@@ -148,10 +135,20 @@ def test_the_plan_of_whole_attentions_is_what_then_runs(checkpoint, tmp_path):
         }
         for top in range(3, 18)
     }
-    (tmp_path / "times.json").write_text(json.dumps({"sizes": sizes}))
+    table = {"engine": "desilo", "threads": 1, "sizes": sizes}
+    (tmp_path / "times.json").write_text(json.dumps(table))
+    (tmp_path / "two.json").write_text(json.dumps({**table, "threads": 2}))
     asked = (f"ckpt={checkpoint}", "scope=attention", "split=val", "samples=20")
     refused = call("plan", *asked)
     assert refused.returncode == 2 and "scope=attention needs ckpt=RUN and times=FILE" in refused.stderr
+    for more, says in (
+        (f"times={tmp_path}/two.json", "needs operation times of desilo on one thread"),
+        ("approx=chebyshev", "approx=chebyshev was given: plan with it first"),
+        ("rows=64", "scope=attention plans no polynomial, and rows=64 is about one"),
+        ("memory_mib=1", "or more memory than he.memory_mib=1 for 16 keys"),
+    ):
+        refused = call("plan", *asked, f"times={tmp_path}/times.json", more)
+        assert refused.returncode == 2 and says in refused.stderr, refused.stderr
     done = call("plan", *asked, f"times={tmp_path}/times.json")
     assert done.returncode == 0, done.stderr
     plan = json.loads((checkpoint / "attention_plan.json").read_text())
