@@ -1,4 +1,6 @@
+import ctypes
 import functools
+import gc
 import importlib.util
 
 import pytest
@@ -9,10 +11,30 @@ from cgf.he.engines.openfhe import VERSION as OPENFHE_VERSION
 from cgf.he.engines.openfhe import OpenFHEOwner
 from cgf.he.engines.sim import SimOwner
 
+LARGE = 10  # levels: keys of more take a GiB
+
+
+def make_owner(engine: str, max_level: int):
+    """An owner of this engine and size; the last two are kept, since making keys takes seconds, but no large one."""
+    if max_level <= LARGE:
+        return kept_owner(engine, max_level)
+    forget_owners()
+    return new_owner(engine, max_level)
+
+
+def forget_owners():
+    """Keys that are kept give way to those of a test that needs the memory."""
+    kept_owner.cache_clear()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
 
 @functools.lru_cache(maxsize=2)  # keys of one owner take hundreds of MiB
-def make_owner(engine: str, max_level: int):
-    """An owner of this engine and size; the last two are kept, since making keys takes seconds."""
+def kept_owner(engine: str, max_level: int):
+    return new_owner(engine, max_level)
+
+
+def new_owner(engine: str, max_level: int):
     if engine == "sim":
         return SimOwner(max_level)
     if engine == "lanes_sim":
@@ -41,4 +63,12 @@ def owner_of():
 def keys_end_with_these_tests():
     """The tests of other packages run in the same process, and need the memory."""
     yield
-    make_owner.cache_clear()
+    forget_owners()
+
+
+@pytest.fixture
+def no_kept_owners():
+    """For a test whose keys are large: it runs without those of others."""
+    forget_owners()
+    yield
+    forget_owners()

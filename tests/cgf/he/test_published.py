@@ -117,11 +117,12 @@ SLOW = pytest.mark.skipif(not os.environ.get("CGF_SLOW"), reason="half a minute 
         "fixed_max",
         "power",
         "quad",
-        "thor",
+        pytest.param("thor", marks=SLOW),  # its keys take 2.8 GiB
         pytest.param("tricycle", marks=SLOW),
         pytest.param("arion", marks=SLOW),
     ],
 )
+@pytest.mark.usefixtures("no_kept_owners")
 def test_real_ciphertexts_agree_with_the_reading(owner_of, name):
     softmax, x = case(name)
     encrypted = Encrypted(softmax, Session(lambda max_level: owner_of("desilo", max_level)))
