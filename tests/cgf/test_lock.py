@@ -30,10 +30,11 @@ def test_what_a_kill_leaves_keeps_nobody_out(tmp_path):
     path = tmp_path / ".lock"
     code = (
         "import os, subprocess, sys, time; from pathlib import Path; from cgf.lock import locked\n"
+        "forked, ready = os.pipe()\n"  # the fork lets go of the lock before it says that it lives
         f"with locked(Path({str(path)!r}), 'taken'):\n"
         "    fork = os.fork()\n"
-        "    if fork == 0: time.sleep(60); os._exit(0)\n"
-        "    sleep = subprocess.Popen(['sleep', '60'])\n"
+        "    if fork == 0: os.write(ready, b'1'); time.sleep(60); os._exit(0)\n"
+        "    os.read(forked, 1); sleep = subprocess.Popen(['sleep', '60'])\n"
         "    print(fork, sleep.pid, flush=True); time.sleep(60)\n"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
