@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
@@ -47,6 +48,7 @@ BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
+    forked.stop()  # three processes of their own are enough beside the workers of the tests
     folder = tmp_path_factory.mktemp("two")
     rows = [
         ("unbroken", DROPOUT, None),
