@@ -5,7 +5,8 @@ transformers is imported only where such a model is at hand: it takes seconds, a
 
 from __future__ import annotations
 
-from functools import partial
+import inspect
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from cgf.softmax.slot import Slot
 
 NAME = "cgf"  # under which the attention and the mask function are registered
 SLOT = "_cgf_softmax"  # attribute of an attention module that holds its softmax
+SAVER = "_cgf_saver"  # attribute of the model, where its softmax is saved with it: what save_pretrained then is
 BEFORE = "_cgf_previous_attention"  # attribute of the model: the implementation to go back to
 
 
@@ -142,14 +144,24 @@ def _full_mask(*args: Any, **kwargs: Any) -> Tensor | None:
 
 
 def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Modules that call the attention interface: they carry a scaling, is_causal and the model's config."""
+    """Modules whose forward calls the attention interface, with the model's config; by structure, not by name."""
     if not hasattr(model, "set_attn_implementation"):
         return []
     return [
         (name, m)
         for name, m in model.named_modules()
-        if hasattr(m, "is_causal") and hasattr(m, "scaling") and hasattr(getattr(m, "config", None), "model_type")
+        if hasattr(getattr(m, "config", None), "model_type")
+        and ((hasattr(m, "is_causal") and hasattr(m, "scaling")) or _calls_interface(type(m)))  # type: ignore[arg-type]
     ]
+
+
+@cache
+def _calls_interface(kind: type[nn.Module]) -> bool:
+    """Whether the source of a module's own forward looks an attention up in transformers' table and calls it."""
+    try:
+        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(kind.forward)
+    except (OSError, TypeError):  # no Python source
+        return False
 
 
 def installed(model: nn.Module) -> list[Slot]:
@@ -159,7 +171,11 @@ def installed(model: nn.Module) -> list[Slot]:
 
 def heads(module: nn.Module) -> int:
     """Rows of weights that the attention has for each query: its query heads."""
-    return int(module.config.num_attention_heads)  # type: ignore[union-attr, arg-type]
+    own = getattr(module, "num_attention_heads", None)
+    stated = module.config.num_attention_heads if own is None else own  # type: ignore[union-attr]
+    if not isinstance(stated, int):
+        raise UserError(f"{type(module).__name__} does not say how many heads it has: its configuration lists {stated}")
+    return stated
 
 
 def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
@@ -181,11 +197,16 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
 
 
 def switch_on(model: nn.Module) -> None:
-    """The registered attention in place, and no saving: a model read back would have exact softmax, unsaid."""
+    """The registered attention in place, and no saving: a model read back would have exact softmax, unsaid.
+
+    A model with a SAVER is saved by that, which keeps the softmax beside the weights.
+    """
     register()
     for part in model.modules():
         if hasattr(part, "save_pretrained"):
             object.__setattr__(part, "save_pretrained", _refuse_to_save)
+    if hasattr(model, SAVER):
+        object.__setattr__(model, "save_pretrained", getattr(model, SAVER))
     object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
     model.set_attn_implementation(NAME)  # type: ignore[operator]
 

@@ -89,6 +89,18 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.report": {"cgf.checks", "cgf.former", "cgf.operations", "cgf.published", "cgf.results"},
+    "cgf.interface": {
+        "cgf.checkpoint_files",
+        "cgf.checks",
+        "cgf.data",
+        "cgf.evaluate",
+        "cgf.he",
+        "cgf.models",
+        "cgf.plan",
+        "cgf.report",
+        "cgf.results",
+        "cgf.softmax",
+    },
 }
 FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.network", "cgf.he", "cgf.plan", "cgf.data")  # import no model
 

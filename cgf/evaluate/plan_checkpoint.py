@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,14 +10,16 @@ from typing import Any
 
 from torch import Tensor
 
+from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.evaluate.calibrate import run
 from cgf.evaluate.observe import Calibrator
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
+from cgf.models.host import Host
 from cgf.plan.calibration import Calibration, Interval, union
 from cgf.plan.load import FILE
 from cgf.plan.plan import Plan
-from cgf.plan.planner import ParetoSet, Planner, content, fit_of, levels_told
+from cgf.plan.planner import ParetoSet, Planner, Requests, content, fit_of, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 
@@ -99,16 +101,68 @@ def open_to_plan(
 
 def calibrate(opened: OpenCheckpoint, calibrating: CalibrationRequest) -> CalibrationReport:
     """One pass over the chosen samples, with the exponents of all layers observed."""
-    indices, calibrator, shape = opened.samples(calibrating.samples, calibrating.seed), Calibrator(), [0, 0]
+    indices = opened.samples(calibrating.samples, calibrating.seed)
+    return observed(
+        opened.host,
+        opened.softmaxes,
+        opened.dataset,
+        opened.collate,
+        indices,
+        calibrating.batch_size,
+        calibrating.padding,
+    )
+
+
+def observed(
+    host: Host,
+    softmaxes: Sequence[Softmax],
+    dataset: Items,
+    collate: Collate,
+    indices: Sequence[int],
+    batch_size: int,
+    padding: str,
+) -> CalibrationReport:
+    """One pass over samples with the exponents of these softmaxes, the host's by layer, observed for its length."""
+    calibrator, shape = Calibrator(), [0, 0]
 
     def measure(softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if y.shape[-1] > shape[1]:
             shape[:] = int(y[0, ..., 0].numel()), int(y.shape[-1])
 
-    for softmax in opened.softmaxes:
+    kept = [list(softmax.observers) for softmax in softmaxes]
+    for softmax in softmaxes:
         softmax.observers += [calibrator, measure]
-    run(opened.host, opened.dataset, opened.collate, indices, calibrating.batch_size, calibrating.padding)
+    try:
+        run(host, dataset, collate, indices, batch_size, padding)
+    finally:
+        for softmax, before in zip(softmaxes, kept, strict=True):
+            softmax.observers[:] = before
     return CalibrationReport(calibrator, len(indices), shape[0], shape[1])
+
+
+def requests_of(
+    seen: CalibrationReport,
+    softmax: ExponentialSoftmax,
+    kind: str,
+    padding: str,
+    *,
+    tolerance: float,
+    rows: int | None = None,
+    columns: int | None = None,
+) -> Requests:
+    """What is asked of a plan for a model that showed this; kind: 'full' or 'masked', of its rows.
+
+    rows, columns: of the scores of one evaluation; None: whole samples that fill SLOTS, the longest row seen.
+    """
+    mask = "causal" if kind == "masked" else "padding" if padding == "longest" else "full"
+    return partial(
+        Request,
+        tolerance=tolerance,
+        rows=seen.rows * max(1, SLOTS // seen.rows) if rows is None else rows,
+        columns=seen.columns if columns is None else columns,
+        mask=mask,
+        softmax=softmax,
+    )
 
 
 def plan_checkpoint(
@@ -128,14 +182,8 @@ def plan_checkpoint(
     """
     opened, softmax = open_to_plan(path, calibrating, make_task)
     seen = calibrate(opened, calibrating)
-    mask = "causal" if opened.rows() == "masked" else "padding" if calibrating.padding == "longest" else "full"
-    requests = partial(
-        Request,
-        tolerance=tolerance,
-        rows=seen.rows * max(1, SLOTS // seen.rows) if rows is None else rows,
-        columns=seen.columns if columns is None else columns,
-        mask=mask,
-        softmax=softmax,
+    requests = requests_of(
+        seen, softmax, opened.rows(), calibrating.padding, tolerance=tolerance, rows=rows, columns=columns
     )
     plan, pareto = planner.plan(seen.layers, requests)
     plan = replace(plan, checkpoint=opened.checkpoint.digest)

@@ -1,0 +1,139 @@
+"""A model at hand with every softmax under CKKS: what eval_he.py computes for a checkpoint."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from cgf.errors import UserError
+from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.he_run import EncryptedEvaluation
+from cgf.evaluate.he_summary import summary
+from cgf.he.engines.engine import named
+from cgf.he.session import Session
+from cgf.interface.engines import owner
+from cgf.interface.installing import own_softmaxes
+from cgf.interface.make_plan import ModelPlan
+from cgf.interface.own_model import measured
+from cgf.interface.samples import read
+from cgf.models.install import installed
+from cgf.plan.plan import Plan
+from cgf.report.red import judged
+from cgf.softmax.base import ExponentialSoftmax, Softmax
+
+
+@dataclass(frozen=True)
+class ModelEvaluation:
+    """What an evaluation showed.
+
+    agreement  share of samples predicted as by the same polynomial in the clear;  accuracy: share predicted right
+    max_error  largest error of a weight against the polynomial in the clear;  levels: read off the ciphertexts
+    seconds    wall time of the encrypted part;  encrypted: False for engine='sim'
+    red        why the result is not to be believed, empty where nothing is wrong;  data: all that a result file says
+    """
+
+    agreement: float
+    max_error: float
+    levels: int
+    accuracy: float
+    seconds: float
+    samples: int
+    encrypted: bool
+    red: list[str]
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = (
+            f"accuracy {self.accuracy:.4f} on {self.samples} samples, agreement {self.agreement:.4f}, largest error "
+            f"{self.max_error:.1e}, {self.levels} levels, {self.seconds:.1f} s; {self.data['scope']}"
+        )
+        return "\n".join([told, *(f"not to be believed: {reason}" for reason in self.red)])
+
+
+def evaluate_model(
+    model: nn.Module,
+    loader: Iterable[Any],
+    plan: ModelPlan | Plan | None = None,
+    *,
+    engine: str = "sim",
+    samples: int | None = 20,
+) -> ModelEvaluation:
+    """Evaluates the first ``samples`` of a loader (None: all) with every softmax through ciphertexts.
+
+    loader  labelled batches, as cgf.interface.samples.read takes them
+    plan    of ``make_plan``; None: the softmaxes' own polynomials
+    engine  'desilo' encrypts; 'sim' computes the same circuits on numbers in the clear
+
+    The model is as it was afterwards. Raises UserError where nothing is installed, a plan is missing or of another
+    number of layers, or the model, the loader or the engine is refused.
+    """
+    softmaxes, make_owner = own_softmaxes(model), owner(engine)
+    chosen = plan.plan if isinstance(plan, ModelPlan) else plan
+    host = measured(model)
+    _check(softmaxes, chosen, host.rows)
+    data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0), labelled=True)
+    library = named(engine, make_owner)
+    trained = [softmax.exponential for softmax in softmaxes]
+    planned = trained if chosen is None else [chosen.of(layer).exponential for layer in range(len(softmaxes))]
+
+    @contextmanager
+    def reading(exponentials: Sequence[Any], afterwards: Sequence[Any]) -> Iterator[None]:
+        for softmax, exponential in zip(softmaxes, exponentials, strict=True):
+            softmax.exponential = exponential
+        try:
+            yield
+        finally:
+            for softmax, exponential in zip(softmaxes, afterwards, strict=True):
+                softmax.exponential = exponential
+
+    session = Session(make_owner)
+    try:
+        with tempfile.TemporaryDirectory() as folder, reading(planned, trained):
+            finished = EncryptedEvaluation(
+                host=host,
+                softmaxes=softmaxes,
+                installed=installed,
+                session=session,
+                dataset=data,
+                collate=data.collate,
+                indices=list(range(len(data))),
+                lines=SampleLog(Path(folder, "samples.jsonl")),
+                as_trained=lambda: reading(trained, planned),
+                masked=host.rows == "masked",
+                say=lambda _: None,
+            ).run()
+    finally:
+        session.close()
+    result = {
+        "kind": "eval_he",
+        "engine": library.name,
+        "circuit_asked": "folded",
+        "noise_stated": library.noise,
+        "agreement_asked": 0.99,
+        **summary(finished, library.encrypts),
+    }
+    result = judged(result, "plan" if chosen is not None else "polynomial")
+    figures = {key: result[key] for key in ("agreement", "max_error", "levels", "accuracy", "samples", "encrypted")}
+    return ModelEvaluation(
+        **figures, seconds=result["seconds"]["total"], red=list(result.get("red") or []), data=result
+    )
+
+
+def _check(softmaxes: list[Softmax], plan: Plan | None, rows: str) -> None:
+    first = softmaxes[0]
+    if isinstance(first, ExponentialSoftmax) and plan is None and first.exponential is None:
+        raise UserError("evaluate_model needs a plan for this softmax: cgf.make_plan(model, loader)")
+    if plan is None:
+        return
+    if not isinstance(first, ExponentialSoftmax):
+        raise UserError(f"softmax '{first.name}' has no exponential to put a plan's in the place of")
+    if len(plan.layers) not in (0, len(softmaxes)):
+        raise UserError(f"the plan has {len(plan.layers)} layers, and the model has {len(softmaxes)}: plan it anew")
+    if rows == "masked" and plan.rows != rows:
+        raise UserError(f"the plan is for {plan.rows} rows, and the model has {rows} ones: plan it anew")

@@ -1,0 +1,69 @@
+"""install and uninstall: a softmax into a model of one's own, and out of it again."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+from torch import nn
+
+from cgf.errors import UserError
+from cgf.interface.own_model import measured
+from cgf.interface.saved import save_with_softmax
+from cgf.models import transformers_attention
+from cgf.models.install import install_copies
+from cgf.models.install import uninstall as restore
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import VARIANTS
+
+
+def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
+    """Puts a softmax into every attention of a classifier and returns these, one a layer.
+
+    model    a transformers sequence or image classifier whose attention goes through the attention interface, or a
+             timm model with Attention; in float32
+    softmax  a name ('cgf', 'bpmax' ...), or a Softmax, of which every layer gets a copy
+
+    The untouched model is checked first: an exact softmax put in must give its logits again. A second install replaces
+    the first. ``model.save_pretrained`` keeps the softmax beside the weights from then on. Raises UserError for a name
+    that is not known and a model that is refused; the model is then as it was.
+    """
+    chosen = softmax_of(softmax)
+    measured(model)
+    if hasattr(model, "save_pretrained"):
+        object.__setattr__(model, transformers_attention.SAVER, partial(save_with_softmax, model))
+    slots = install_copies(model, chosen)
+    if any(slot.parameters() for slot in slots):
+        warnings.warn(
+            f"softmax '{chosen.name}' has constants that are trained, and model.parameters() does not hold them: give "
+            "the optimizer parameters() of the softmaxes that install returns too",
+            stacklevel=2,
+        )
+    return slots
+
+
+def uninstall(model: nn.Module) -> int:
+    """Puts the model's own attention back, as it was; returns how many softmaxes stood in it, 0 where none did."""
+    count = restore(model)
+    if transformers_attention.SAVER in vars(model):
+        object.__delattr__(model, transformers_attention.SAVER)
+    return count
+
+
+def softmax_of(softmax: str | Softmax) -> Softmax:
+    """The softmax of a name with its own defaults, or the one given. UserError for what is neither."""
+    if isinstance(softmax, Softmax):
+        return softmax
+    if softmax not in VARIANTS:
+        raise UserError(f"softmax must be a Softmax or one of {', '.join(sorted(VARIANTS))}, and is {softmax!r}")
+    return VARIANTS[softmax]()
+
+
+def own_softmaxes(model: nn.Module) -> list[Softmax]:
+    """The softmaxes that ``install`` put in, by layer. UserError where there are none."""
+    from cgf.models.install import installed_softmaxes
+
+    slots = installed_softmaxes(model)
+    if not slots or not all(isinstance(slot, Softmax) for slot in slots):
+        raise UserError(f"{type(model).__name__} has no softmax put in: cgf.install(model, 'cgf') first")
+    return [slot for slot in slots if isinstance(slot, Softmax)]

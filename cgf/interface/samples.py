@@ -1,0 +1,108 @@
+"""Samples out of a user's loader: batches taken apart, so that evaluations can batch them as ciphertexts take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cgf.data.task import Item
+from cgf.errors import UserError
+from cgf.interface.own_model import IMAGE, TEXT
+
+MASK, TYPES, LABELS = "attention_mask", "token_type_ids", ("labels", "label")
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Items of a loader, one sample each, without padding.
+
+    lengths  tokens of each text, None for images;  pad_id: what ``collate`` pads ids with, on the right
+    """
+
+    items: list[Item]
+    pad_id: int
+    lengths: list[int] | None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int, /) -> Item:
+        return self.items[index]
+
+    def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
+        """One batch: texts padded on the right to the longest of them, images stacked; labels (B,)."""
+        batch = {"labels": torch.tensor([item["labels"] for item in items])}
+        for key in (key for key in items[0] if key != "labels"):
+            rows = [item[key] for item in items]
+            if self.lengths is None:
+                batch[key] = torch.stack(rows)
+            else:
+                fill = self.pad_id if key == TEXT else 0
+                batch[key] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
+        return batch
+
+
+def read(loader: Iterable[Any], most: int | None, pad_id: int, labelled: bool = False) -> Samples:
+    """The first ``most`` samples of a loader, None: all, in its order.
+
+    A batch is a mapping as transformers' collators give it (input_ids, attention_mask, token_type_ids or pixel_values;
+    labels), or a pair (images, labels). labelled: labels must be there. UserError for another batch, padding on the
+    left, an input that is not known, and a loader without samples.
+    """
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise UserError(f"samples must be a whole number of at least 1, and {most!r} was given")
+    items = list(islice((item for batch in loader for item in _items(batch, labelled)), most))
+    if not items:
+        raise UserError("the loader gives no samples: one that can be read again is needed, such as a DataLoader")
+    if len({tuple(sorted(item)) for item in items}) > 1:
+        raise UserError("the batches of the loader have different inputs: the same of every batch are needed")
+    lengths = [len(item[TEXT]) for item in items] if TEXT in items[0] else None
+    return Samples(items, pad_id, lengths)
+
+
+def _items(batch: Any, labelled: bool) -> list[Item]:
+    fields = _fields(batch)
+    given = {key: value for key, value in fields.items() if key not in LABELS}
+    labels = next((fields[key] for key in LABELS if key in fields), None)
+    if labels is None and labelled:
+        raise UserError("an evaluation needs the labels of its samples, and the loader's batches have none")
+    if unknown := sorted(set(given) - {TEXT, MASK, TYPES, IMAGE}):
+        raise UserError(f"a batch of the loader has '{unknown[0]}', which is not read here")
+    if (TEXT in given) == (IMAGE in given):
+        raise UserError(f"a batch of the loader needs {TEXT} or {IMAGE}, and has {', '.join(sorted(given)) or 'none'}")
+    count = len(next(iter(given.values())))
+    for key, value in {**given, **({} if labels is None else {"labels": labels})}.items():
+        if not isinstance(value, Tensor) or len(value) != count:
+            raise UserError(f"'{key}' of a batch of the loader needs to be a tensor with a row for each sample")
+    if labels is not None and (labels.dim() != 1 or labels.is_floating_point()):
+        raise UserError("labels must be whole numbers (B,), one class for each sample")
+    numbers = [UNLABELLED] * count if labels is None else labels.tolist()
+    rows = _texts(given) if TEXT in given else [{IMAGE: image.detach().cpu()} for image in given[IMAGE]]
+    return [{**row, "labels": number} for row, number in zip(rows, numbers, strict=True)]
+
+
+def _texts(given: dict[str, Tensor]) -> list[Item]:
+    if IMAGE in given or given[TEXT].dim() != 2:
+        raise UserError(f"{TEXT} of a batch of the loader must be (B, T)")
+    mask = given.get(MASK)
+    if mask is None:
+        raise UserError(f"a batch of texts needs its {MASK}: without it padding cannot be told from text")
+    if mask.shape != given[TEXT].shape or bool((mask[:, 1:] > mask[:, :-1]).any()) or bool((mask.sum(1) == 0).any()):
+        raise UserError("texts must be padded on the right, with one token at least: tokenizer.padding_side='right'")
+    return [
+        {key: value[i, : int(mask[i].sum())].detach().cpu() for key, value in given.items()} for i in range(len(mask))
+    ]
+
+
+def _fields(batch: Any) -> dict[str, Any]:
+    if isinstance(batch, Mapping):
+        return dict(batch)
+    if isinstance(batch, list | tuple) and len(batch) == 2:
+        return {IMAGE: batch[0], "labels": batch[1]}
+    raise UserError("a batch of the loader must be a mapping of tensors, or a pair (images, labels)")

@@ -1,0 +1,92 @@
+"""A transformers model saved with its softmax, and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from cgf.checkpoint_files import described_softmax
+from cgf.errors import UserError
+from cgf.models.install import installed_softmaxes
+from cgf.models.pretrained import check_named
+from cgf.results import read_json, write_json
+from cgf.softmax.base import Softmax
+from cgf.softmax.load import check_listed
+
+DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
+
+
+def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: Any) -> None:
+    """transformers' save_pretrained, with softmax.json and the tensors that the softmaxes keep beside the weights.
+
+    UserError where the softmaxes differ by layer, are of a class that no file may name, or are to be pushed to a hub.
+    """
+    if options.get("push_to_hub"):
+        raise UserError("save_pretrained(push_to_hub=True) would push before softmax.json is there: save, then push")
+    slots = [slot for slot in installed_softmaxes(model) if isinstance(slot, Softmax)]
+    if not slots or any(slot.describe() != slots[0].describe() for slot in slots):
+        raise UserError("softmaxes that differ by layer cannot be saved by save_pretrained")
+    check_listed(slots[0])
+    type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
+    if not options.get("is_main_process", True):
+        return
+    folder = Path(save_directory)
+    kept = {f"{layer}.{name}": t for layer, slot in enumerate(slots) for name, t in slot.tensors().items()}
+    (folder / TENSORS).unlink(missing_ok=True)
+    if kept:
+        save_file({key: tensor.detach().cpu().contiguous() for key, tensor in kept.items()}, folder / TENSORS)
+    write_json(folder / DESCRIBED, {**slots[0].describe(), "layers": len(slots), "tensors": bool(kept)})
+
+
+def load(folder: str | Path) -> nn.Module:
+    """The classifier that ``save_pretrained`` wrote after ``install``, in float32, with its softmax in place.
+
+    Reads safetensors and JSON alone, no code and no pickle. Raises UserError for a folder that is not there or holds no
+    softmax.json, a model that is neither a sequence nor an image classifier, and what ``install`` refuses.
+    """
+    from cgf.interface.installing import install
+
+    path = Path(folder).expanduser()
+    if not (path / DESCRIBED).is_file():
+        raise UserError(f"{path} holds no {DESCRIBED}: cgf.load reads what save_pretrained wrote after cgf.install")
+    described = read_json(path / DESCRIBED)
+    if not isinstance(described, dict) or not {"softmax", "layers"} <= set(described):
+        raise UserError(f"{path / DESCRIBED} needs a softmax and a count of layers")
+    softmax, layers = described_softmax(described, path / DESCRIBED)
+    model = _classifier(path)
+    slots = install(model, softmax)
+    if len(slots) != layers:
+        raise UserError(f"{path / DESCRIBED} is of {layers} layers, and the model has {len(slots)}")
+    if described.get("tensors") and not (path / TENSORS).is_file():
+        raise UserError(f"{path} lacks {TENSORS}, which its softmax was saved with")
+    kept: list[dict[str, torch.Tensor]] = [{} for _ in slots]
+    for key, tensor in (load_file(path / TENSORS) if described.get("tensors") else {}).items():
+        layer, _, name = key.partition(".")
+        if not layer.isdecimal() or int(layer) >= layers or not bool(tensor.isfinite().all()):
+            raise UserError(f"{path / TENSORS} holds {key}, which no layer of the model has, or no finite numbers")
+        kept[int(layer)][name] = tensor
+    for slot, tensors in zip(slots, kept, strict=True):
+        slot.load_tensors(tensors)
+    return model
+
+
+def _classifier(path: Path) -> nn.Module:
+    from transformers import AutoConfig, AutoModelForImageClassification, AutoModelForSequenceClassification
+
+    check_named(str(path))
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
+    stated = " ".join(config.architectures or ())
+    kinds: dict[str, Any] = {"ForSequenceClassification": AutoModelForSequenceClassification}
+    kinds["ForImageClassification"] = AutoModelForImageClassification
+    auto = next((kind for ending, kind in kinds.items() if stated.endswith(ending)), None)
+    if auto is None:
+        raise UserError(f"{path} is of {stated or 'no model that it names'}: a sequence or image classifier is needed")
+    options = {"dtype": torch.float32, "trust_remote_code": False, "local_files_only": True, "use_safetensors": True}
+    model, info = auto.from_pretrained(path, output_loading_info=True, **options)
+    if lost := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
+        raise UserError(f"{path} lacks weights of its model: {lost[0]}")
+    return model

@@ -1,0 +1,190 @@
+"""The Python interface on small models: what it returns is what the model computes, and the model is left as it was."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+)
+
+import cgf
+from cgf.errors import UserError
+
+SMALL = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
+
+
+def bert():
+    torch.manual_seed(0)
+    return BertForSequenceClassification(BertConfig(**SMALL, intermediate_size=16, num_labels=3)).eval()
+
+
+def llama():
+    torch.manual_seed(0)
+    config = LlamaConfig(**SMALL, num_key_value_heads=1, intermediate_size=16, num_labels=3)
+    return LlamaForSequenceClassification(config).eval()
+
+
+def vit():
+    torch.manual_seed(0)
+    sizes = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2}
+    return timm.create_model("vit_tiny_patch16_224", num_classes=3, **sizes).eval()
+
+
+def texts(count=6, types=False):
+    draw = torch.Generator().manual_seed(1)
+    ids, lengths = torch.randint(1, 40, (count, 7), generator=draw), [7, 5, 6, 7, 4, 7]
+    mask = torch.tensor([[1] * n + [0] * (7 - n) for n in lengths[:count]])
+    batch = {"input_ids": ids * mask, "attention_mask": mask, "labels": torch.arange(count) % 3}
+    return [batch | ({"token_type_ids": mask * 0} if types else {})]
+
+
+def images():
+    draw = torch.Generator().manual_seed(1)
+    return [(torch.randn(4, 1, 8, 8, generator=draw), torch.tensor([0, 1, 2, 0]))]
+
+
+def logits(model, loader):
+    with torch.no_grad():
+        batch = loader[0]
+        return model(batch[0]) if isinstance(batch, tuple) else model(**batch).logits
+
+
+CASES = [(bert, texts), (llama, texts), (vit, images)]
+
+
+def test_importing_the_package_loads_nothing():
+    code = "import sys, cgf; print(cgf.__version__, [m for m in sys.modules if m.startswith(('cgf.', 'torch'))])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(cgf.__file__).parents[1]
+    )
+    assert done.stdout.split(maxsplit=1)[1].strip() == "[]", done.stdout + done.stderr
+
+
+def test_every_name_loads_and_packages_stay_packages():
+    for name in cgf._MODULES:
+        assert getattr(cgf, name).__name__ == name
+    package = importlib.import_module("cgf.plan")
+
+    assert cgf.plan is package and name in dir(cgf)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = cgf.nothing
+
+
+@pytest.mark.parametrize(("make", "data"), CASES)
+def test_install_changes_the_weights_and_uninstall_gives_the_model_back_bit_for_bit(make, data):
+    model, loader = make(), data()
+    before, keys, modules = logits(model, loader), list(model.state_dict()), [type(m) for m in model.modules()]
+    assert len(cgf.install(model, "cgf")) == 2
+    assert not torch.equal(logits(model, loader), before) and list(model.state_dict()) == keys
+    assert len(cgf.install(model, cgf.Exact())) == 2
+    assert torch.allclose(logits(model, loader), before, atol=1e-5)
+    assert cgf.uninstall(model) == 2
+    assert torch.equal(logits(model, loader), before) and [type(m) for m in model.modules()] == modules
+    assert "save_pretrained" not in vars(model) and not [n for n in vars(model) if n.startswith("_cgf")]
+
+
+@pytest.mark.parametrize(("make", "data"), [(llama, texts), (vit, images)])
+def test_report_plan_and_evaluation_of_a_model_at_hand(make, data):
+    model, loader = make(), data()
+    report = cgf.friendly_report(model, loader)
+    assert len(report.layers) == 2 and report.friendly and "layer 1" in str(report)
+    with pytest.raises(UserError, match="no softmax put in"):
+        cgf.make_plan(model, loader)
+    cgf.install(model, cgf.CGF())
+    inside = logits(model, loader)
+    plan = cgf.make_plan(model, loader)
+    result = cgf.evaluate_model(model, loader, plan, engine="sim", samples=4)
+    assert torch.equal(logits(model, loader), inside)
+    assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+    assert result.max_error < 1e-6 and 0 < result.levels <= plan.levels + 1 and plan.ring_slots >= 4096
+    labels = (loader[0][1] if isinstance(loader[0], tuple) else loader[0]["labels"])[:4]
+    assert result.accuracy == float((inside[:4].argmax(-1) == labels).float().mean())
+    with pytest.raises(UserError, match="needs a plan"):
+        cgf.evaluate_model(model, loader)
+
+
+@pytest.mark.parametrize("make", [bert, llama])
+def test_a_saved_model_comes_back_with_its_softmax(make, tmp_path):
+    model, loader = make(), texts()
+    cgf.install(model, cgf.CGF(order=3))
+    model.save_pretrained(tmp_path / "out")
+    again = cgf.load(tmp_path / "out").eval()
+    assert torch.equal(logits(again, loader), logits(model, loader))
+    (tmp_path / "out" / "softmax.json").unlink()
+    with pytest.raises(UserError, match=r"no softmax\.json"):
+        cgf.load(tmp_path / "out")
+
+
+def test_transformers_trainer_trains_and_saves_it(tmp_path):
+    model = bert()
+    cgf.install(model, "cgf")
+    batch = texts(types=True)[0]
+    rows = [{key: value[i] for key, value in batch.items()} for i in range(6)]
+    settings = {"max_steps": 2, "report_to": [], "use_cpu": True, "save_steps": 2, "disable_tqdm": True}
+    Trainer(model, TrainingArguments(str(tmp_path), **settings), train_dataset=rows).train()
+    again = cgf.load(tmp_path / "checkpoint-2").eval()
+    assert torch.equal(logits(again, [batch]), logits(model.eval(), [batch]))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda b: {**b, "attention_mask": b["attention_mask"].flip(1)}, "padded on the right"),
+        (lambda b: {k: v for k, v in b.items() if k != "attention_mask"}, "needs its attention_mask"),
+        (lambda b: {**b, "position_ids": b["input_ids"]}, "position_ids"),
+        (lambda b: {k: v for k, v in b.items() if k != "labels"}, "needs the labels"),
+        (lambda b: {**b, "labels": b["labels"].float()}, "whole numbers"),
+    ],
+)
+def test_a_batch_that_is_not_read_is_refused(change, says):
+    model = bert()
+    cgf.install(model, "cgf")
+    plan = cgf.make_plan(model, texts())
+    with pytest.raises(UserError, match=says):
+        cgf.evaluate_model(model, [change(texts()[0])], plan)
+
+
+def test_models_and_softmaxes_that_are_not_taken_are_refused_by_name():
+    with pytest.raises(UserError, match="one of"):
+        cgf.install(bert(), "cfg")
+    with pytest.raises(UserError, match="float32"):
+        cgf.install(bert().half())
+    with pytest.raises(UserError, match="no attention"):
+        cgf.install(timm.create_model("resnet10t", num_classes=3))
+    config = GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, num_labels=3)
+    with pytest.raises(UserError, match="pad_token_id"):
+        cgf.install(GPT2ForSequenceClassification(config))
+
+
+@pytest.mark.parametrize("method", ["cgf", "standard"])
+def test_one_matrix_through_a_circuit(method):
+    scores = np.random.default_rng(0).normal(size=(6, 16))
+    done = cgf.apply_softmax(scores, method, engine="sim")
+    assert done.weights.shape == (6, 16) and done.levels > 0 and done.error < 1e-3
+    if method == "cgf":
+        y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(16)
+        assert np.abs(done.weights - np.exp(y)).max() < 2e-4
+
+
+def test_a_matrix_that_is_none_is_refused():
+    with pytest.raises(UserError, match="finite"):
+        cgf.apply_softmax([[1.0, float("nan")]], engine="sim")
+    with pytest.raises(UserError, match="no circuit"):
+        cgf.apply_softmax([[1.0, 2.0]], "exact", engine="sim")
+    with pytest.raises(UserError, match="denominator"):
+        cgf.apply_softmax([[1.0, 2.0]], "bpmax", engine="sim")
+    with pytest.raises(UserError, match="engine"):
+        cgf.apply_softmax([[1.0, 2.0]], engine="seal")
