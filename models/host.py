@@ -17,7 +17,7 @@ from cgf.errors import UserError
 class Host:
     """A classifier and its surroundings.
 
-    family        'llama', 'bert', 'vit': which adapter reads it
+    family        'llama', 'bert', 'vit', 'hf_image': which adapter reads it
     forward       (model, batch) -> logits (B, classes); batch is what the task's collate returns
     inputs        tokenizer or image facts, for the task
     head_trained  whether the classification head was ever trained for these classes

@@ -80,8 +80,12 @@ def _parts(checkpoint: Checkpoint) -> Parts:
     }
     if family == "vit":
         return _vit(run, about, where)
+    if family == "hf_image":
+        return _hf_image(checkpoint, about, where)
     if family not in TEXT:
-        raise UserError(f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, llama, vit")
+        raise UserError(
+            f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, hf_image, llama, vit"
+        )
     return _text(checkpoint, about)
 
 
@@ -102,28 +106,57 @@ def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:
     return make, lambda model: vit.host(model, image, **about)
 
 
+def _hf_image(checkpoint: Checkpoint, about: dict[str, Any], where: str) -> Parts:
+    from transformers import AutoConfig, AutoModelForImageClassification
+
+    from cgf.models import hf_image
+
+    image = image_facts(checkpoint.run.get("image"), f"'image' of {where}")
+    config = _config(checkpoint, AutoConfig)
+    return _maker(checkpoint, AutoModelForImageClassification, config), lambda model: hf_image.host(
+        model, image, **about
+    )
+
+
 def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer  # seconds: not for a ViT
 
+    config = _config(checkpoint, AutoConfig)
+    folder = checkpoint.path / "host"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
+    return _maker(checkpoint, AutoModelForSequenceClassification, config), lambda model: TEXT[
+        checkpoint.run["family"]
+    ].host(model, tokenizer, **about)
+
+
+def _config(checkpoint: Checkpoint, kind: Any) -> Any:
+    """transformers' configuration in the host folder; UserError where it is not there, or is another model's."""
     folder, classes = checkpoint.path / "host", checkpoint.run["num_classes"]
     if not (folder / CONFIG).is_file():  # a relative path would be asked for on the hub
         raise UserError(f"{folder} does not describe the model: it holds no config.json")
     check_folder(folder, bounded=True)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        config = kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
     if config.num_labels != classes:
         raise UserError(f"{folder / CONFIG} has {config.num_labels} classes, and run.json says num_classes={classes}")
+    return config
+
+
+def _maker(checkpoint: Checkpoint, kind: Any, config: Any) -> Callable[[], nn.Module]:
+    folder = checkpoint.path / "host"
 
     def make() -> nn.Module:
         try:
-            return AutoModelForSequenceClassification.from_config(copy.deepcopy(config), trust_remote_code=False)
+            return kind.from_config(copy.deepcopy(config), trust_remote_code=False)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
             raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
 
-    return make, lambda model: TEXT[checkpoint.run["family"]].host(model, tokenizer, **about)
+    return make
 
 
 def _first_line(error: Exception) -> str:

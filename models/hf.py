@@ -1,0 +1,47 @@
+"""Any classifier of transformers as a host: of texts or images, decoder or encoder, by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from cgf.errors import UserError
+from cgf.hub import fetching
+from cgf.models import bert, hf_image, llama, text
+from cgf.models.host import Host
+from cgf.models.pretrained import check_named, locate
+
+
+def text_host(model: Any, tokenizer: Any, **about: Any) -> Host:
+    """A model with a linear head ``score`` as a decoder, any other as an encoder; each measures which it is."""
+    adapter = llama if isinstance(getattr(model, "score", None), nn.Linear) else bert
+    return adapter.host(model, tokenizer, **about)
+
+
+def load(name: str, num_classes: int, *, path: str | None = None, class_names: Sequence[str] | None = None) -> Host:
+    """The sequence or image classifier of a folder or a hub id (owner/name), with a head of num_classes.
+
+    Raises UserError without a path, for a model that is neither, and for one that fails its self-check
+    (cgf.models.self_check), with what failed.
+    """
+    from transformers import AutoConfig
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING,
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    )
+
+    if path is None:
+        raise UserError(f"model={name} needs model.path=FOLDER or a hub id (owner/name)")
+    where = locate(name, path)
+    with fetching(where, "model.path=FOLDER with its files"):
+        check_named(where)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    if type(config) in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+        return text.load(
+            text_host, name, num_classes, path=path, package=None, subfolder="", data_root=None, class_names=class_names
+        )
+    if type(config) in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING:
+        return hf_image.load(name, where, num_classes, class_names)
+    raise UserError(f"model={name} needs a sequence or image classifier, and {where} is {type(config).__name__}'s")

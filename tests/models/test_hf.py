@@ -1,0 +1,85 @@
+"""model=hf: any classifier of a folder, its adapter found by structure; refused with what is missing."""
+
+import json
+
+import pytest
+import torch
+from conftest_models import tokenizer
+from transformers import (
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    ViTConfig,
+    ViTForImageClassification,
+)
+
+from cgf.checkpoint import read, save
+from cgf.errors import UserError
+from cgf.models import hf
+from cgf.models.install import install_copies
+from cgf.models.load import from_checkpoint
+from cgf.softmax.cgf import CGF
+
+GPT2 = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "pad_token_id": 0, "num_labels": 3}
+DISTIL = {"vocab_size": 50, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 32, "num_labels": 3}
+VIT = {
+    "image_size": 8,
+    "patch_size": 4,
+    "num_channels": 1,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "num_labels": 3,
+}
+PREPARED = {"image_mean": [0.4], "image_std": [0.2], "resample": 3}
+
+
+def saved(folder, model):
+    model.save_pretrained(folder)
+    tokenizer("pad", pad_token="pad").save_pretrained(folder)
+    return str(folder)
+
+
+def vit(folder):
+    ViTForImageClassification(ViTConfig(**VIT)).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(PREPARED))
+    return str(folder)
+
+
+def test_decoders_and_encoders_are_told_apart_by_what_they_have(tmp_path):
+    decoder = hf.load("hf", 3, path=saved(tmp_path / "a", GPT2ForSequenceClassification(GPT2Config(**GPT2))))
+    encoder = hf.load(
+        "hf", 3, path=saved(tmp_path / "b", DistilBertForSequenceClassification(DistilBertConfig(**DISTIL)))
+    )
+    assert decoder.causal and decoder.rows == "masked" and decoder.head_trained
+    assert not encoder.causal and encoder.rows == "full" and encoder.head_trained
+
+
+def test_an_image_classifier_is_read_with_its_scaling_and_comes_back_from_a_checkpoint(tmp_path):
+    host = hf.load("hf", 3, path=vit(tmp_path / "vit"))
+    image = host.inputs.image
+    assert (image.size, image.mean, image.std, image.interpolation) == ((1, 8, 8), (0.4,), (0.2,), "bicubic")
+    assert not host.causal and host.head_trained and not hf.load("hf", 4, path=str(tmp_path / "vit")).head_trained
+    softmaxes = install_copies(host.model, CGF())
+    batch = {"pixel_values": torch.randn(2, 1, 8, 8)}
+    host.model.eval()
+    with torch.no_grad():
+        before = host.logits(batch)
+    run = {**host.describe(), "task": "digits", "config": {}}
+    save(tmp_path / "ckpt", host.state(), softmaxes, run, host.write_surroundings)
+    again, softmaxes = from_checkpoint(read(str(tmp_path / "ckpt")))
+    again.model.eval()
+    with torch.no_grad():
+        assert torch.equal(again.logits(batch), before) and len(softmaxes) == 2
+    assert again.describe() == host.describe()
+
+
+def test_what_is_missing_is_told(tmp_path):
+    with pytest.raises(UserError, match=r"model\.path"):
+        hf.load("hf", 3)
+    path = vit(tmp_path / "vit")
+    (tmp_path / "vit" / "preprocessor_config.json").unlink()
+    with pytest.raises(UserError, match=r"preprocessor_config\.json"):
+        hf.load("hf", 3, path=path)
