@@ -139,15 +139,15 @@ def cases() -> dict[tuple[str, str, str], Callable[[], nn.Module]]:
 
 def outcome(make: Callable[[], nn.Module]) -> str:
     """'' where a softmax can be put in, with the self-check passed; else the sentence that refuses the model."""
-    import cgf
     from cgf.errors import UserError
+    from cgf.interface.installing import install, uninstall
 
     model = make()
     try:
-        cgf.install(model, "cgf")
+        install(model, "cgf")
     except UserError as error:
         return str(error).partition(" cannot be taken as a host: ")[2] or str(error)
-    assert cgf.uninstall(model) > 0
+    assert uninstall(model) > 0
     return ""
 
 
