@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a typo on the command line is told before anything is loade
 @entry("eval_he")
 def main(cfg: DictConfig) -> None:
     """The command; configs/eval_he.yaml has its settings."""
+    from cgf.evaluate.by_class import by_class, worded
     from cgf.evaluate.he_batches import checked_share, parse_shard
     from cgf.evaluate.he_lines import SampleLog, made_by
     from cgf.evaluate.he_scope import checked_scope
@@ -78,6 +79,10 @@ def main(cfg: DictConfig) -> None:
         result["checked"] = "every operation, against the simulator"
     if cfg.he.shard is not None:
         result |= {"shard": str(cfg.he.shard), "samples_of_all_shards": len(indices)}
+    else:
+        pairs = [(row["label"], row["prediction"]) for row in finished.samples.values()]
+        result["by_class"] = by_class(opened.task.class_names, pairs)
+        print(worded(result["by_class"]))
     whose = "plan" if plan else "polynomial"
     write_json(path, result := judged(result, whose))
     tell(result, path, whose)

@@ -15,6 +15,7 @@ def main(cfg: DictConfig) -> None:
     """The command; configs/eval_plain.yaml has its settings."""
     from cgf.checks import interval
     from cgf.errors import UserError
+    from cgf.evaluate.by_class import by_class, worded
     from cgf.evaluate.loop import batches_of_rows, evaluate
     from cgf.evaluate.observe import ExponentMonitor
     from cgf.evaluate.open_checkpoint import open_checkpoint
@@ -59,6 +60,9 @@ def main(cfg: DictConfig) -> None:
         "accuracy": outcome.accuracy,
         "correct": outcome.correct,
         "loss": outcome.loss,
+        "by_class": by_class(
+            opened.task.class_names, zip(outcome.labels.tolist(), outcome.predictions.tolist(), strict=True)
+        ),
         **watch.summary(),
         "watched": watch.domain,
         "rows": opened.rows(),
@@ -76,6 +80,7 @@ def main(cfg: DictConfig) -> None:
         f"accuracy {outcome.accuracy:.4f} on {len(indices)} {cfg.split} samples, softmax {result['softmax']}, "
         f"exponential {result['approx']}{outside}"
     )
+    print(worded(result["by_class"]))
     print(path)
     tell_red(result)
 

@@ -29,6 +29,7 @@ def main(cfg: DictConfig) -> None:
 
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
+    from cgf.data.told import told
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
     from cgf.distill.range_control import RangeControl
@@ -49,6 +50,7 @@ def train(cfg: DictConfig, name: str) -> None:
     penalty, matching = RangeControl(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
     check_listed(softmax)
+    config["task"] |= task.kept()
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
@@ -62,6 +64,7 @@ def train(cfg: DictConfig, name: str) -> None:
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     collate = task.collate(host.inputs)
+    about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))
     if teacher is not None and cfg.distill.cache is not None:
         train_set = kept_logits(cfg, train_set, teacher, collate, matching)
         collate, teacher = train_set.collate(collate), None
@@ -83,6 +86,8 @@ def train(cfg: DictConfig, name: str) -> None:
         matching=matching,
         teachers=softmaxes_of(teacher) if matching.on else [],
     )
+    for line in about:
+        trainer.say(line)
     trainer.processes.alone(run.begin)
     if state is not None:
         trainer.resume(state)

@@ -86,7 +86,8 @@ def folder_of(cfg: DictConfig, observed: ObservedHost) -> Path:
         return Path(cfg.out).expanduser()
     if observed.folder:
         return observed.folder / "friendly"
-    host, task = path_part("model.name", observed.host.name), path_part("task.name", observed.task.name)
+    host, task = path_part("model.name", observed.host.name), observed.task.name.strip("/.").replace("/", "-")
+    task = path_part("task.name", task)  # OWNER/NAME of the hub, a folder, or a plain name
     return Path("outputs", "friendly", f"{host}-{task}")
 
 

@@ -28,6 +28,18 @@ def load_hub(task: str, hub: str, config: str | None, splits: list[str], revisio
     revision: a commit or branch; None takes the newest. Where the hub does not answer within seconds, the
     cache is tried without it. UserError if the hub cannot be reached, refuses, or has other splits.
     """
+    data = load_all(task, hub, config, revision)
+    missing = [split for split in splits if split not in data.splits]
+    if missing:
+        raise UserError(
+            f"task {task} needs the splits {', '.join(splits)} of hub dataset {hub}, "
+            f"and it has {', '.join(data.splits)}"
+        )
+    return HubData({split: data.splits[split] for split in splits}, data.commit)
+
+
+def load_all(task: str, hub: str, config: str | None, revision: str | None = None) -> HubData:
+    """Every split of a hub dataset, as `load_hub` reads it."""
     import datasets
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -45,12 +57,20 @@ def load_hub(task: str, hub: str, config: str | None, splits: list[str], revisio
             data = datasets.load_dataset(hub, config, revision=revision)
     except Exception as error:
         raise _refused(task, hub, unreachable or error) from error
-    missing = [split for split in splits if split not in data]
-    if missing:
-        raise UserError(
-            f"task {task} needs the splits {', '.join(splits)} of hub dataset {hub}, and it has {', '.join(data)}"
-        )
-    return HubData({split: data[split] for split in splits}, _commit(data[splits[0]], revision))
+    return HubData(dict(data), _commit(next(iter(data.values()), None), revision))
+
+
+def load_folder(folder: Path, config: str | None) -> dict[str, Any]:
+    """Every split of a data set in a folder on this machine, laid out as on the hub or written by ``save_to_disk``."""
+    import datasets
+
+    try:
+        if (folder / "dataset_dict.json").is_file():
+            return dict(datasets.load_from_disk(str(folder)))
+        return dict(datasets.load_dataset(str(folder), config))
+    except Exception as error:
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
 
 
 def hub_rows(task: str, hub: str, data: Any, text: str, label: str) -> list[tuple[str, str]]:

@@ -24,7 +24,8 @@ from torchvision.transforms.v2 import functional as F
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
 
-SUFFIXES = {".jpeg", ".jpg", ".png"}
+SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
+DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
 Augment = Callable[[Any, ImageInput], Any]
 
 
@@ -124,7 +125,7 @@ class EncodedImages:
             raise UserError(
                 f"{self.source.path}: {name} needs to be an image, and reading it failed: {error}"
             ) from error
-        return image
+        return shallow(image, f"{self.source.path}: {name}")
 
 
 class HubImages:
@@ -138,7 +139,21 @@ class HubImages:
         return len(self.data)
 
     def __getitem__(self, index: int) -> Image.Image:
-        return self.data[index][self.column]
+        where = f"image {index} of column '{self.column}'"
+        try:
+            image = self.data[index][self.column]
+        except (OSError, UnidentifiedImageError) as error:
+            raise UserError(f"{where} needs to be an image, and reading it failed: {error}") from error
+        if image is None:
+            raise UserError(f"{where} needs to be an image, and there is none")
+        return shallow(image, where)
+
+
+def shallow(image: Image.Image, where: str) -> Image.Image:
+    """The image; UserError for one of more than 8 bits a channel."""
+    if image.mode.split(";")[0] in DEEP:
+        raise UserError(f"{where} needs 8 bits a channel, and is of PIL's mode {image.mode}")
+    return image
 
 
 @contextmanager

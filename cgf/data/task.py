@@ -105,6 +105,14 @@ class Task(ABC):
     def revision(self) -> dict[str, str]:
         """What was read: data file -> sha256, or hub dataset -> commit."""
 
+    def kept(self) -> dict[str, Any]:
+        """Settings that a checkpoint keeps in the place of those given, so that it reads the same data again."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Sentences on the data that a user should read before training starts."""
+        return []
+
     def data_root(self) -> Path | None:
         """The folder that holds `<name>/`, or None where the hub is meant. UserError if it does not exist."""
         value = self.root or os.environ.get(ROOT_VARIABLE)

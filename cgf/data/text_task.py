@@ -36,6 +36,7 @@ class TextTask(Task):
     max_length: tokens a text is truncated to, special tokens included.
     cache: the folder in which tokenised texts are kept; null: nowhere.
     val_fraction: the share of train that becomes val where the source has no val of its own.
+    test_fraction: the share of train that becomes test, before val is chosen, where the source has no test of its own.
     val_sentences: val takes whole sentences with all their phrases, so that no text of train is a part of one of val's
         or the other way round (but for short phrases that several sentences share; `whole_of`).
     min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
@@ -47,6 +48,7 @@ class TextTask(Task):
     max_length: int = 128
     cache: str | None = None
     val_fraction: float = 0.1
+    test_fraction: float = 0.2
     val_sentences: bool = False
     min_words: int = 0
     hub: str | None = None
@@ -59,6 +61,7 @@ class TextTask(Task):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share("val_fraction", self.val_fraction)
+        check_share("test_fraction", self.test_fraction)
         if self.hub:
             check_apart(self.name, "task.hub_splits", self.hub_splits)
         if self.max_length < 1:
@@ -141,12 +144,12 @@ class TextTask(Task):
     @cached_property
     def _splits(self) -> dict[str, tuple[list[str], list[int]]]:
         splits = {split: self._encode(split, rows) for split, rows in self._rows.items()}
-        if "val" not in splits:
+        if "test" not in splits:
             texts, labels = splits["train"]
-            val = self._chosen_for_val(texts, labels)
-            for split, inside in (("train", False), ("val", True)):
-                keep = [i for i in range(len(texts)) if (i in val) == inside]
-                splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+            count = round(self.test_fraction * len(texts))
+            self._part(splits, "test", set(choose(texts, labels, count, f"test {self.seed}")))
+        if "val" not in splits:
+            self._part(splits, "val", self._chosen_for_val(*splits["train"]))
         for split in ("train", "val"):
             texts, labels = splits[split]
             keep = [i for i, text in enumerate(texts) if len(text.split()) >= self.min_words]
@@ -158,6 +161,12 @@ class TextTask(Task):
                     + (f" of at least {self.min_words} words" if self.min_words else "")
                 )
         return splits
+
+    def _part(self, splits: dict[str, tuple[list[str], list[int]]], name: str, chosen: set[int]) -> None:
+        texts, labels = splits["train"]
+        for split, inside in (("train", False), (name, True)):
+            keep = [i for i in range(len(texts)) if (i in chosen) == inside]
+            splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
 
     def _chosen_for_val(self, texts: list[str], labels: list[int]) -> set[int]:
         keys, count = texts, len(texts)

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from cgf.cache import keep
+from cgf.data.pairs import parted
 
 
 def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str | None = None) -> list[list[int]]:
     """Token ids of each text, truncated to max_length, special tokens included.
+
+    A text that is a pair (``cgf.data.pairs``) is tokenised as one, the longer of its two truncated first.
 
     cache: folder in which they are kept, one file a tokenizer, length and list of texts; None: nowhere. Several
     runs may share it: a file appears whole, and one that is damaged is made anew. Tokenizers without a description
@@ -33,7 +36,9 @@ def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str 
 
 
 def _encode(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
-    return tokenizer(list(texts), truncation=True, max_length=max_length, padding=False)["input_ids"]
+    first, second = parted(texts)
+    pairs = () if second is None else (second,)
+    return tokenizer(first, *pairs, truncation=True, max_length=max_length, padding=False)["input_ids"]
 
 
 def _key(texts: Sequence[str], tokenizer: Any, max_length: int) -> str | None:

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[3]
 def make():
     """Builds configs/task/<name>.yaml the way entry points do, with overrides."""
 
-    def build(name, root=None, **overrides):
+    def build(name, root=None, /, **overrides):
         config = OmegaConf.load(REPOSITORY / "configs" / "task" / f"{name}.yaml")
         whole = OmegaConf.create({"data": {"root": str(root) if root else None}, "task": config})
         whole.task = OmegaConf.merge(whole.task, overrides)

@@ -1,0 +1,144 @@
+"""Columns of a table that a user brings: CSV, TSV, JSON lines and parquet, by the suffix of the file.
+
+Every value becomes text: a number as it is written, true and false in small letters. A fault is a UserError that names
+the file, the line and the column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cgf.data.files import read_text
+from cgf.errors import UserError
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+Line = tuple[int, dict[str, Any]]  # its number in the file, its values by column
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that says how a file is read, .gz left out; UserError for one that is not known."""
+    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if suffix not in SUFFIXES or (suffix == ".parquet" and path.suffix == ".gz"):
+        raise UserError(f"{path} needs to be one of {', '.join(SUFFIXES)} (all but .parquet also with .gz)")
+    return suffix
+
+
+def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
+    """The values of the columns ``needed``, row by row, none of them empty.
+
+    The quotes of a .csv file are those of CSV; in a .tsv file a quote is a plain character. A .json file holds one list
+    of objects, a .jsonl file an object a line. UserError for a missing column, a row without a value, a file without
+    rows, and text that is not UTF-8.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        lines = _parquet(path, needed)
+    elif suffix in (".csv", ".tsv"):
+        lines = _separated(path, needed, tabs=suffix == ".tsv")
+    else:
+        lines = _objects(path, needed, whole=suffix == ".json")
+    rows = []
+    for number, line in lines:
+        values = tuple(as_text(line.get(column)) for column in needed)
+        for column, value in zip(needed, values, strict=True):
+            if not value:
+                raise UserError(f"{path} needs a value of '{column}' in every row, and line {number} has none")
+        rows.append(tuple(str(value) for value in values))
+    if not rows:
+        raise UserError(f"{path} needs rows, and it has none")
+    return rows
+
+
+def as_text(value: Any) -> str | None:
+    """A value as text without blanks around it; None for what is no single value: null, NaN, a list, an object."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    return None
+
+
+def in_order(labels: set[str]) -> list[str]:
+    """Labels sorted as numbers where all of them are numbers, else as text: 2 comes before 10."""
+    try:
+        return sorted(labels, key=lambda label: (float(label), label))
+    except ValueError:
+        return sorted(labels)
+
+
+def check_columns_of(where: Any, needed: Sequence[str], have: Sequence[str]) -> None:
+    """UserError unless all columns are there, each once."""
+    if missing := [column for column in needed if column not in have]:
+        raise UserError(
+            f"{where} needs the column{'s' if missing[1:] else ''} {', '.join(missing)}, "
+            f"and it has {', '.join(map(str, have)) or 'none'}"
+        )
+    if twice := [column for column in needed if list(have).count(column) > 1]:
+        raise UserError(f"{where} needs the column {twice[0]} once, and has it {list(have).count(twice[0])} times")
+
+
+def _separated(path: Path, needed: Sequence[str], tabs: bool) -> Iterator[Line]:
+    content = read_text(path)
+    if tabs:
+        lines = csv.reader([line.rstrip("\r") for line in content.split("\n")], delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        lines = csv.reader(io.StringIO(content, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(lines, [])]
+        check_columns_of(path, needed, header)
+        for line in lines:
+            if not line:
+                continue
+            if len(line) != len(header):
+                raise UserError(
+                    f"{path} needs {len(header)} values in every row, and line {lines.line_num} has {len(line)}: "
+                    "a separator within a value, or a quote that is not closed"
+                )
+            yield lines.line_num, dict(zip(header, line, strict=True))
+    except csv.Error as error:
+        raise UserError(f"{path} needs to be a table, and line {lines.line_num} is not: {error}") from None
+
+
+def _objects(path: Path, needed: Sequence[str], whole: bool) -> Iterator[Line]:
+    content = read_text(path)
+    lines: Iterator[tuple[int, Any]]
+    try:
+        if whole:
+            data = json.loads(content)
+            if not isinstance(data, list):
+                raise UserError(f"{path} needs to be a list of objects, and is a {type(data).__name__}")
+            lines = iter(enumerate(data, 1))
+        else:
+            lines = ((i, json.loads(text)) for i, text in enumerate(content.split("\n"), 1) if text.strip())
+        for number, line in lines:
+            if not isinstance(line, dict):
+                raise UserError(f"{path} needs an object in every line, and line {number} has none")
+            check_columns_of(f"line {number} of {path}", needed, list(line))
+            yield number, line
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} needs to be {'JSON' if whole else 'JSON lines'}, and is not: {error}") from None
+
+
+def _parquet(path: Path, needed: Sequence[str]) -> Iterator[Line]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        check_columns_of(path, needed, pyarrow.parquet.read_schema(path).names)
+        table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(needed)))
+        rows = table.to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} needs to be a parquet file, and reading it failed: {_first(error)}") from None
+    yield from enumerate(rows, 1)
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

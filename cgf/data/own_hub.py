@@ -1,0 +1,280 @@
+"""Any classification set of the hub, or of a folder laid out like one: its columns are found by their types."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cgf.data.columns import as_text, check_columns_of, in_order
+from cgf.data.files import Row
+from cgf.data.hub import load_all, load_folder
+from cgf.data.image_items import Images
+from cgf.data.images import HubImages
+from cgf.data.own_images import OwnImages
+from cgf.data.own_text import names_of, text_notes
+from cgf.data.pairs import joined
+from cgf.data.task import Collate, Inputs, Items, Task, check_apart
+from cgf.data.text_task import Source, TextTask
+from cgf.errors import UserError
+
+LABELS = ("label", "labels", "class", "category", "intent", "target")
+TEXTS = ("text", "sentence")
+COMMON = ("name", "seed", "limit", "val_fraction", "test_fraction")
+SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
+
+
+@dataclass(kw_only=True)
+class _Texts(TextTask):
+    """The texts of a data set that was loaded already."""
+
+    source: Source
+    names: dict[str, str]
+    paired: bool
+
+    @property
+    def _source(self) -> Source:  # type: ignore[override]
+        return self.source
+
+    def read_local(self, root: Path) -> Source:
+        """See TextTask."""
+        return self.source
+
+    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+        """See TextTask."""
+        return self.names
+
+    def notes(self) -> list[str]:
+        """See Task."""
+        return text_notes(self, self.source.rows, self.paired)
+
+
+@dataclass(kw_only=True)
+class _Pictures(OwnImages):
+    """The images of a data set that was loaded already."""
+
+    crops: ClassVar[bool] = True
+    splits: dict[str, Images]
+    names: list[str]
+
+    @property
+    def class_names(self) -> list[str]:
+        """See Task."""
+        return self.names
+
+    def by_split(self) -> dict[str, Images]:
+        """See OwnImages."""
+        return self.splits
+
+    def revision(self) -> dict[str, str]:
+        """See Task."""
+        raise AssertionError("HubTask knows it")
+
+
+@dataclass(kw_only=True)
+class HubTask(Task):
+    """A classification set of the hub, or of a folder on this machine; task=hub.
+
+    name: OWNER/NAME on the hub, or a folder. Of a folder the last part becomes the name, and ``folder`` is all of it.
+    config, hub_revision: which of its configurations, and which commit.
+    text, text_pair, image, label: its columns. Without them the label is the one column of class labels, or one named
+    as labels usually are. The samples are the one column of images, else the one column of text, or the one named
+    ``text`` or ``sentence``.
+    splits: train, val, test -> the set's name for it. Without it the usual names are taken. A test split without labels
+    is left out, and where there is no other the validation split is test. What is still missing is a fixed part of
+    train, as in `cgf.data.own_text.FileTask` and `cgf.data.own_images.OwnImages`.
+    sha256: {files: the hash of the names and sizes of its files}, which a checkpoint keeps of a folder.
+    """
+
+    kind: ClassVar[str] = "hub"
+    name: str
+    folder: str | None = None
+    config: str | None = None
+    hub_revision: str | None = None
+    text: str | None = None
+    text_pair: str | None = None
+    image: str | None = None
+    label: str | None = None
+    splits: Mapping[str, str] | None = None
+    max_length: int = 128
+    cache: str | None = None
+    val_fraction: float = 0.1
+    test_fraction: float = 0.2
+    augment: str | None = None
+    sha256: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.name:
+            raise UserError("task=hub needs task.name=OWNER/NAME or a folder, and it is not given")
+        if self.folder is None and (path := Path(self.name).expanduser()).is_dir():
+            self.folder = str(path.absolute())
+            self.name = Path(self.folder).name
+        if self.text_pair and not self.text:
+            raise UserError("task.text_pair needs task.text=COLUMN beside it, and it is not given")
+        for split in self.splits or {}:
+            self.check_split(split)
+        if self.splits:
+            check_apart(self.name, "task.splits", self.splits)
+            if "train" not in self.splits:
+                raise UserError(f"task.splits needs a split for train, and names {', '.join(self.splits)}")
+
+    @property
+    def class_names(self) -> list[str]:
+        """See Task."""
+        return self._task.class_names
+
+    def dataset(self, split: str, inputs: Inputs) -> Items:
+        """See Task."""
+        return self._task.dataset(split, inputs)
+
+    def collate(self, inputs: Inputs) -> Collate:
+        """See Task."""
+        return self._task.collate(inputs)
+
+    def revision(self) -> dict[str, str]:
+        """See Task."""
+        return {self.name: self._loaded[1]}
+
+    def kept(self) -> dict[str, Any]:
+        """See Task."""
+        if self.folder is None:
+            return {}
+        return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}}
+
+    def notes(self) -> list[str]:
+        """See Task."""
+        samples, label = self._columns
+        there = ", ".join(f"{ours} is {theirs}" for ours, theirs in self._names.items())
+        return [f"columns {', '.join(samples)} and {label}; splits: {there}", *self._task.notes()]
+
+    @cached_property
+    def _loaded(self) -> tuple[dict[str, Any], str]:
+        """Its splits, and what names this state of them: a commit, or a hash of a folder's files."""
+        if self.folder is None:
+            data = load_all(self.name, self.name, self.config, self.hub_revision)
+            return data.splits, data.commit
+        folder, digest = Path(self.folder), hashlib.sha256()
+        if not folder.is_dir():
+            raise UserError(f"task {self.name} needs the folder {folder}, and there is none")
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            digest.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
+        if self.sha256 is not None and self.sha256.get("files") != digest.hexdigest():
+            raise UserError(f"{folder} does not hold the files that the checkpoint was trained with")
+        return load_folder(folder, self.config), digest.hexdigest()
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        have = self._loaded[0]
+        if self.splits:
+            if missing := [theirs for theirs in self.splits.values() if theirs not in have]:
+                raise UserError(
+                    f"{self.name} needs the splits of task.splits, and {missing[0]} is not in {', '.join(have)}"
+                )
+            return dict(self.splits)
+        names = {ours: next((n for n in usual if n in have), None) for ours, usual in SPLITS.items()}
+        found = {ours: name for ours, name in names.items() if name is not None}
+        if "train" not in found:
+            raise UserError(
+                f"{self.name} needs a split train or task.splits={{train: NAME}}, and it has {', '.join(have)}"
+            )
+        if "test" in found and self._unlabelled(found["test"]):
+            del found["test"]
+        if "test" not in found and "val" in found:
+            found = {"train": found["train"], "test": found["val"]}
+        return found
+
+    def _unlabelled(self, split: str) -> bool:
+        return all(value in (-1, None) for value in self._loaded[0][split][self._columns[1]])
+
+    @cached_property
+    def _columns(self) -> tuple[list[str], str]:
+        """The columns of a sample (two of a pair of texts), and that of the labels."""
+        splits = self._loaded[0]
+        train = (self.splits or {}).get("train", "train")
+        features = splits[train if train in splits else next(iter(splits))].features
+        kinds = {name: type(feature).__name__ for name, feature in features.items()}
+        label = self.label or _only(
+            "label", [n for n, kind in kinds.items() if kind == "ClassLabel"], LABELS, list(kinds), self.name
+        )
+        given = [self.image] if self.image else [name for name in (self.text, self.text_pair) if name]
+        if not given:
+            pictures = [name for name, kind in kinds.items() if kind == "Image"]
+            strings = [
+                n for n, f in features.items() if getattr(f, "dtype", "") in ("string", "large_string") and n != label
+            ]
+            key, usual = ("image", ()) if pictures else ("text", TEXTS)
+            given = [_only(key, pictures or strings, usual, pictures or strings, self.name)]
+        for split in (self.splits or {"train": "train"}).values():
+            if split in splits:
+                check_columns_of(f"{split} of {self.name}", [*given, label], list(splits[split].column_names))
+        return given, label
+
+    @cached_property
+    def _task(self) -> Task:
+        common: dict[str, Any] = {key: getattr(self, key) for key in COMMON}
+        splits = {ours: self._loaded[0][theirs] for ours, theirs in self._names.items()}
+        samples, label = self._columns
+        labels = {split: self._labels(split, data, label) for split, data in splits.items()}
+        feature = splits["train"].features[label]
+        names = [str(name) for name in getattr(feature, "names", None) or []]
+        if not names or len(set(labels["train"])) < 2:
+            names = in_order(set(names_of(labels["train"], f"train of {self.name}")))
+        if type(splits["train"].features[samples[0]]).__name__ == "Image":
+            number = {name: i for i, name in enumerate(names)}
+            images = {}
+            for split, data in splits.items():
+                if unknown := [value for value in labels[split] if value not in number]:
+                    raise UserError(f"{split} of {self.name} needs labels that train has, and has {unknown[0]!r}")
+                keys = [f"{split}/{i}" for i in range(len(data))]
+                images[split] = Images(HubImages(data, samples[0]), keys, [number[value] for value in labels[split]])
+            return _Pictures(splits=images, names=names, augment=self.augment, **common)
+        rows = {s: list(zip(self._texts(s, d, samples), labels[s], strict=True)) for s, d in splits.items()}
+        source = Source(rows, {s: f"{self.name}, split {n}" for s, n in self._names.items()}, self.revision())
+        return _Texts(
+            source=source,
+            names={name: name for name in names},
+            paired=len(samples) > 1,
+            max_length=self.max_length,
+            cache=self.cache,
+            **common,
+        )
+
+    def _labels(self, split: str, data: Any, column: str) -> list[str]:
+        names = getattr(data.features[column], "names", None)
+        labels = []
+        for i, value in enumerate(data[column]):
+            told = as_text(value)
+            if names is not None and isinstance(value, int):
+                told = str(names[value]) if 0 <= value < len(names) else None
+            if not told:
+                raise UserError(f"{split} of {self.name} needs a label in every row, and row {i} has {value!r}")
+            labels.append(told)
+        if not labels:
+            raise UserError(f"{split} of {self.name} needs rows, and it has none")
+        return labels
+
+    def _texts(self, split: str, data: Any, columns: list[str]) -> list[str]:
+        read = []
+        for column in columns:
+            values = [as_text(value) for value in data[column]]
+            if "" in values or None in values:
+                at = next(i for i, value in enumerate(values) if not value)
+                raise UserError(
+                    f"{split} of {self.name} needs a text in '{column}' of every row, and row {at} has none"
+                )
+            read.append([str(value) for value in values])
+        return read[0] if len(read) == 1 else [joined(*pair) for pair in zip(*read, strict=True)]
+
+
+def _only(key: str, found: list[str], usual: Sequence[str], all_of: list[str], name: str) -> str:
+    """The one column that was found, or the first usual name among them; UserError where that leaves a choice."""
+    if len(found) == 1:
+        return found[0]
+    for each in usual:
+        if each in (found or all_of):
+            return each
+    raise UserError(f"{name} needs task.{key}=COLUMN, one of {', '.join(found or all_of) or 'none that would do'}")

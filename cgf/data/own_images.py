@@ -1,0 +1,186 @@
+"""A user's own images: a folder of class folders for each split."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cgf.data.image_items import Images
+from cgf.data.images import AUGMENTS, Augment, EncodedImages, Folder, check_augment, check_places
+from cgf.data.task import check_share, choose
+from cgf.data.vision_task import VisionTask
+from cgf.errors import UserError
+
+FOLDERS = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
+
+
+@dataclass(kw_only=True)
+class OwnImages(VisionTask):
+    """Images by split, with what is missing cut off from train by a fixed rule.
+
+    Without a test split the share ``test_fraction`` of train is test, and without a validation split the share
+    ``val_fraction`` of what is left is val. Both are chosen by class, by hashes of the images' names and of ``seed``
+    (`cgf.data.task.choose`).
+    augment: resized_crop, pad_crop, small_affine or null.
+    """
+
+    val_fraction: float = 0.1
+    test_fraction: float = 0.2
+    augment: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("val_fraction", self.val_fraction)
+        check_share("test_fraction", self.test_fraction)
+        check_augment(self.augment)
+
+    @abstractmethod
+    def by_split(self) -> dict[str, Images]:
+        """The images of train, and of val and test where the source has them."""
+
+    def augmentation(self) -> Augment | None:
+        """See VisionTask."""
+        return AUGMENTS[self.augment] if self.augment else None
+
+    def read(self, split: str) -> tuple[Images, list[int]]:
+        """See VisionTask."""
+        return self._given.get(split, self._given["train"]), self._parts[split]
+
+    def notes(self) -> list[str]:
+        """See Task."""
+        told = {
+            "test": f"{self.test_fraction:.0%} of train",
+            "val": f"{self.val_fraction:.0%} of what is left of train",
+        }
+        return [
+            f"no {name} split: {part}, by class and fixed by task.seed, is {name}"
+            for name, part in told.items()
+            if name not in self._given
+        ]
+
+    @cached_property
+    def _given(self) -> dict[str, Images]:
+        return self.by_split()
+
+    @cached_property
+    def _parts(self) -> dict[str, list[int]]:
+        parts = {split: list(range(len(images.keys))) for split, images in self._given.items()}
+        whole = self._given["train"]
+        for split, share, salt in (
+            ("test", self.test_fraction, f"test {self.seed}"),
+            ("val", self.val_fraction, str(self.seed)),
+        ):
+            if split not in parts:
+                rest = parts["train"]
+                keys, labels = [whole.keys[i] for i in rest], [whole.labels[i] for i in rest]
+                parts[split] = [rest[i] for i in choose(keys, labels, round(share * len(rest)), salt)]
+                parts["train"] = sorted(set(rest) - set(parts[split]))
+        return parts
+
+
+@dataclass(kw_only=True)
+class OwnFolderTask(OwnImages):
+    """Images as <root>/train/<class>/<file>, and val or validation, and test, where they are there; task=image_folder.
+
+    The classes are the sorted folders of train. sha256: split -> the hash of its files' names and sizes. A checkpoint
+    keeps it, so that it is evaluated on the very images that it was trained on.
+    """
+
+    name: str = "image_folder"
+    sha256: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.root:
+            raise UserError(f"task={self.name} needs task.root=FOLDER, and it is not given")
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        """See Task."""
+        names = self._folder.classes(self._places["train"])
+        if len(names) < 2:
+            raise UserError(
+                f"{self._folder.path / self._places['train']} needs a folder for each of at least two "
+                f"classes, and it has {', '.join(names) or 'none'}"
+            )
+        return names
+
+    def by_split(self) -> dict[str, Images]:
+        """See OwnImages."""
+        return {split: self._images(place) for split, place in self._places.items()}
+
+    def revision(self) -> dict[str, str]:
+        """See Task."""
+        return {f"{self._places[split]} (names and sizes)": digest for split, digest in self._hashes.items()}
+
+    def kept(self) -> dict[str, Any]:
+        """See Task."""
+        return {"root": str(self._folder.path), "sha256": self._hashes}
+
+    @cached_property
+    def _folder(self) -> Folder:
+        path = Path(str(self.root)).expanduser().absolute()
+        if not path.is_dir():
+            raise UserError(f"task.root needs a folder, and there is none at {path}")
+        return Folder(path)
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        places = {}
+        for split, names in FOLDERS.items():
+            there = [name for name in names if (self._folder.path / name).is_dir()]
+            if there[1:]:
+                raise UserError(f"{self._folder.path} needs one folder for {split}, and it has {' and '.join(there)}")
+            if there:
+                places[split] = there[0]
+        if "train" not in places:
+            have = sorted(path.name for path in self._folder.path.iterdir())[:5]
+            raise UserError(
+                f"{self._folder.path} needs a folder train/ with a folder for each class, and it has "
+                f"{', '.join(have) or 'nothing'}"
+            )
+        check_places(self.name, self._folder, places)
+        hashes = {split: self._hash(place) for split, place in places.items()}
+        for split, digest in hashes.items():
+            if (other := next(s for s in hashes if hashes[s] == digest)) != split:
+                raise UserError(
+                    f"{self._folder.path} needs images of its own for each split, and {places[other]} and "
+                    f"{places[split]} hold the same"
+                )
+            if self.sha256 is not None and self.sha256.get(split) != digest:
+                raise UserError(
+                    f"{self._folder.path / places[split]} does not hold the images that the checkpoint was trained "
+                    f"with: the hash of names and sizes is {digest[:12]}..., and "
+                    f"{str(self.sha256.get(split))[:12]}... was kept"
+                )
+        return places
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return {split: self._hash(place) for split, place in self._places.items()}
+
+    def _hash(self, place: str) -> str:
+        digest = hashlib.sha256()
+        for name in self._folder.names(place):
+            digest.update(f"{name.partition('/')[2]} {(self._folder.path / name).stat().st_size}\n".encode())
+        return digest.hexdigest()
+
+    def _images(self, place: str) -> Images:
+        where, number = self._folder.path / place, {name: i for i, name in enumerate(self.class_names)}
+        if unknown := [name for name in self._folder.classes(place) if name not in number]:
+            raise UserError(
+                f"{where} needs the classes of train ({', '.join(self.class_names[:5])}"
+                f"{', ...' if len(number) > 5 else ''}), and it has {unknown[0]} too"
+            )
+        names = self._folder.names(place)
+        labels = [number[name.split("/")[-2]] for name in names]
+        if not names:
+            raise UserError(f"{where} needs images as CLASS/FILE, and it has none")
+        if place == self._places["train"] and (empty := set(number.values()) - set(labels)):
+            raise UserError(f"{where} needs images in every class, and {self.class_names[min(empty)]} has none")
+        return Images(EncodedImages(self._folder, names), names, labels)

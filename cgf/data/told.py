@@ -1,0 +1,40 @@
+"""What a person is told of the data before training starts: rows by class, lengths, and what is unusual."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from cgf.data.task import Task
+
+SHOWN = 12  # classes with their counts; of more the largest and the smallest
+
+
+def told(task: Task, sets: Mapping[str, Any], max_length: int | None = None) -> list[str]:
+    """Lines on the splits in ``sets`` (datasets of ``task``): counts by class, and lengths where they are texts.
+
+    max_length: where texts are cut; those of that length are counted.
+    """
+    lines = []
+    for split, data in sets.items():
+        count = Counter(data.labels)
+        of = [(name, count.get(i, 0)) for i, name in enumerate(task.class_names)]
+        if len(of) > SHOWN:
+            of.sort(key=lambda pair: -pair[1])
+            shown = f"{len(of)} classes of {of[0][1]} ({of[0][0]}) down to {of[-1][1]} ({of[-1][0]})"
+        else:
+            shown = ", ".join(f"{name} {number}" for name, number in of)
+        lines.append(f"{task.name} {split}: {len(data)} samples: {shown}{_lengths(data, max_length)}")
+        if split == "train" and (empty := [name for name, number in of if not number]):
+            lines.append(f"{task.name} train: no sample of {', '.join(empty[:5])}{', ...' if empty[5:] else ''}")
+    return [*lines, *(f"{task.name}: {note}" for note in task.notes())]
+
+
+def _lengths(data: Any, max_length: int | None) -> str:
+    lengths = getattr(data, "lengths", None)
+    if not lengths:
+        return ""
+    cut = "" if max_length is None else f", {sum(n >= max_length for n in lengths)} of them cut at {max_length}"
+    return f"; {min(lengths)} to {max(lengths)} tokens, {median(lengths):g} in the middle{cut}"
