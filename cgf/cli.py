@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
+from cgf.help import nearest
+
 COMMANDS = {
     "train": "fine-tunes or distils a model with a softmax of your choice",
     "plan": "plans the polynomial of a checkpoint from the range that it shows on training data",
@@ -14,6 +16,12 @@ COMMANDS = {
     "merge-shards": "puts the shards of one evaluation together",
     "report": "prints the results below a folder and writes them as one HTML page",
 }
+EXAMPLES = (
+    "cgf train softmax=exact run=teacher",
+    "cgf train softmax=cgf distill=kd ckpt=outputs/teacher run=student",
+    "cgf plan ckpt=outputs/student",
+    "cgf eval-he ckpt=outputs/student he=desilo he.samples=20",
+)
 
 
 def main() -> None:
@@ -22,9 +30,14 @@ def main() -> None:
     if verb in ("-h", "--help"):
         print("usage: cgf VERB [key=value ...]\n")
         print("\n".join(f"  {name:13} {what}" for name, what in COMMANDS.items()))
+        print("\nexamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES))
+        print("\nwhat a verb takes: cgf VERB --help")
         return
     if verb not in COMMANDS:
-        print(f"error: cgf needs one of {', '.join(COMMANDS)}, and {verb!r} was given", file=sys.stderr)
+        print(
+            f"error: cgf needs one of {', '.join(COMMANDS)}, and {verb!r} was given{nearest(verb, list(COMMANDS))}",
+            file=sys.stderr,
+        )
         sys.exit(2)
     sys.argv = [f"cgf {verb}", *sys.argv[2:]]
     sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())

@@ -20,6 +20,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cgf.errors import UserError, disk_is_full
+from cgf.help import known, nearest
+from cgf.help import text as help_text
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
@@ -50,6 +52,11 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
                 )
 
         def run() -> None:
+            if {"-h", "--help"} & set(sys.argv[1:]):
+                program = sys.argv[0] if sys.argv[0].startswith("cgf ") else f"python {os.path.relpath(sys.argv[0])}"
+                given = [a for a in sys.argv[1:] if not a.startswith("-")]
+                print(help_text(config_name, main.__globals__["__doc__"] or "", program, given))
+                return
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
             try:
                 check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
@@ -124,9 +131,9 @@ def _check_type(key: str, default: Any, value: Any) -> None:
 
 
 def _check_choice(group: str, choice: str) -> None:
-    known = sorted(p.stem for p in (CONFIGS / group).glob("*.yaml"))
-    if choice not in known:
-        raise UserError(f"unknown {group} '{choice}': there are {', '.join(known)}")
+    there = sorted(p.stem for p in (CONFIGS / group).glob("*.yaml"))
+    if choice not in there:
+        raise UserError(f"unknown {group} '{choice}': there are {', '.join(there)}{nearest(choice, there)}")
 
 
 def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
@@ -137,7 +144,10 @@ def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
     except (HydraException, OmegaConfBaseException) as error:
         text = str(error)
         key = re.search(r"(?:Could not override|Key|key) '([^']+)'", text)
-        raise UserError(f"unknown setting '{key.group(1)}' for {config_name}" if key else _first_line(error)) from None
+        if key is None:
+            raise UserError(_first_line(error)) from None
+        meant = nearest(key.group(1), known(config_name, overrides or []))
+        raise UserError(f"unknown setting '{key.group(1)}' for {config_name}{meant}") from None
 
 
 def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:

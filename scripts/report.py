@@ -10,20 +10,28 @@ import sys
 from pathlib import Path
 
 WIDTH_WITHOUT_TERMINAL = 160
+EXAMPLES = """examples:
+  python scripts/report.py outputs/demo
+  python scripts/report.py outputs/demo --out report.html
+  cgf report outputs"""
 
 
 def main() -> int:
     """Collects a folder, and writes its page and tables."""
-    from rich.console import Console
+    parser = argparse.ArgumentParser(
+        description="Print the results under a folder and write an HTML page.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("root", type=Path, help="folder with training runs and their checkpoints")
+    parser.add_argument("--out", type=Path, help="where the page goes (default: report.html in the folder)")
+    args = parser.parse_args()
+    from rich.console import Console  # seconds with what comes below: not for --help
 
     from cgf.errors import UserError
     from cgf.report import page, tables
     from cgf.report.collect import collect
 
-    parser = argparse.ArgumentParser(description="Print the results under a folder and write an HTML page.")
-    parser.add_argument("root", type=Path, help="folder with training runs and their checkpoints")
-    parser.add_argument("--out", type=Path, help="where the page goes (default: report.html in the folder)")
-    args = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     try:
         inputs = collect(args.root)

@@ -16,7 +16,8 @@ SOURCES = sorted([*ROOT.glob("*.py"), *LIBRARY, *ROOT.glob("models/*.py"), *ROOT
 # what a package of this project imports of this project, from the ground up; cgf.errors is for everyone
 ALLOWED = {
     "cgf.errors": set(),
-    "cgf.cli": set(),
+    "cgf.help": set(),
+    "cgf.cli": {"cgf.help"},
     "cgf.commands": set(),
     "cgf.cache": set(),
     "cgf.memory": set(),
@@ -47,7 +48,7 @@ ALLOWED = {
     "cgf.he": {"cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
     "cgf.plan": {"cgf.network", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former"},
-    "cgf.config": {"cgf.data"},
+    "cgf.config": {"cgf.data", "cgf.help"},
     "cgf.models": {"cgf.hub", "cgf.softmax", "cgf.data", "cgf.checkpoint", "cgf.named", "cgf.results"},
     "cgf.evaluate": {
         "cgf.approx",
