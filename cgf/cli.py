@@ -14,6 +14,7 @@ COMMANDS = {
     "eval-he": "evaluates a checkpoint with every softmax under CKKS",
     "friendly": "tells whether a model suits CGF-softmax, by layer and head",
     "merge-shards": "puts the shards of one evaluation together",
+    "softmax": "takes one softmax of the rows of one matrix under CKKS",
     "report": "prints the results below a folder and writes them as one HTML page",
 }
 EXAMPLES = (

@@ -1,0 +1,83 @@
+"""One softmax on the rows of one matrix, through ciphertexts: python scripts/softmax.py scores.npy --engine desilo"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = """examples:
+  python scripts/softmax.py scores.npy
+  python scripts/softmax.py scores.csv --method thor --engine sim
+  cgf softmax scores.npy --method cgf --engine desilo --out weights.npy"""
+
+
+def main() -> int:
+    """Reads the matrix, prints levels, seconds and error, and writes the weights where asked to."""
+    parser = argparse.ArgumentParser(
+        description="The softmax of each row of a matrix of scores, under CKKS.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("matrix", type=Path, help=".npy, or numbers in .csv, .tsv or .txt, a line a row")
+    parser.add_argument("--method", default="cgf", help="a softmax of configs/softmax (default: cgf)")
+    parser.add_argument(
+        "--engine", default="desilo", help="desilo encrypts; sim computes in the clear (default: desilo)"
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-4, help="largest error of the exponential (default: 1e-4)"
+    )
+    parser.add_argument("--out", type=Path, help="the weights go there, as .npy")
+    args = parser.parse_args()
+    from cgf.errors import UserError
+
+    try:
+        matrix = read(args.matrix)
+        if args.out and (args.out.suffix != ".npy" or not args.out.absolute().parent.is_dir()):
+            raise UserError(f"--out needs a file that ends in .npy, in a folder that is there, and is {args.out}")
+        from cgf.interface.matrix import apply_softmax  # loads torch: not before the file was read
+
+        applied = apply_softmax(matrix, args.method, args.engine, tolerance=args.tolerance)
+        rows, columns = matrix.shape
+        print(
+            f"{rows} x {columns}, softmax {args.method}, engine {args.engine}: {applied.levels} levels, "
+            f"{applied.seconds:.2f} s, largest error {applied.error:.2e}"
+        )
+        if args.out:
+            import numpy as np
+
+            np.save(args.out, applied.weights)
+            print(args.out)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def read(path: Path) -> Any:
+    """The matrix (R, N) of a file; UserError for a file without one."""
+    import numpy as np
+
+    from cgf.errors import UserError
+
+    separators = {".csv": ",", ".tsv": "\t", ".txt": None}
+    if path.suffix != ".npy" and path.suffix not in separators:
+        raise UserError(f"a matrix is read from .npy, {', '.join(separators)}, and {path} was given")
+    if not path.is_file():
+        raise UserError(f"a matrix is needed, and there is no file {path}")
+    try:
+        if path.suffix == ".npy":
+            matrix = np.load(path, allow_pickle=False)
+        else:
+            matrix = np.loadtxt(path, delimiter=separators[path.suffix], ndmin=2)
+        matrix = matrix.astype(np.float64, casting="safe")
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise UserError(f"{path} needs to hold a matrix of numbers, and reading it failed: {error}") from None
+    if matrix.ndim != 2 or not matrix.size:
+        raise UserError(f"{path} needs to hold a matrix (R, N), and holds the shape {matrix.shape}")
+    return matrix
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""One softmax of one matrix from the command line."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cgf import cli
+
+
+@pytest.fixture
+def softmax(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cgf", "softmax", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return SimpleNamespace(code=end.value.code, **capsys.readouterr()._asdict())
+
+    return run
+
+
+def test_what_is_given_to_the_function_and_what_is_written(softmax, monkeypatch):
+    asked = []
+
+    def apply_softmax(matrix, method, engine, *, tolerance):
+        asked.append((matrix.tolist(), method, engine, tolerance))
+        return SimpleNamespace(weights=matrix * 2, levels=7, seconds=1.5, error=3e-5)
+
+    module = ModuleType("cgf.interface.matrix")
+    module.apply_softmax = apply_softmax
+    monkeypatch.setitem(sys.modules, "cgf.interface", ModuleType("cgf.interface"))
+    monkeypatch.setitem(sys.modules, "cgf.interface.matrix", module)
+    with open("scores.csv", "w") as stream:
+        stream.write("1,2\n3,4\n")
+    done = softmax("scores.csv", "--engine", "sim", "--out", "w.npy")
+    assert done.code == 0 and asked == [([[1.0, 2.0], [3.0, 4.0]], "cgf", "sim", 1e-4)]
+    assert "2 x 2, softmax cgf, engine sim: 7 levels, 1.50 s, largest error 3.00e-05" in done.out
+    assert np.load("w.npy").tolist() == [[2.0, 4.0], [6.0, 8.0]]
+
+
+def test_a_matrix_through_the_simulator(softmax):
+    pytest.importorskip("cgf.interface.matrix", reason="the Python interface is not there")
+    scores = np.random.default_rng(0).normal(size=(4, 16))
+    np.save("scores.npy", scores)
+    done = softmax("scores.npy", "--engine", "sim", "--out", "w.npy")
+    assert done.code == 0 and "4 x 16, softmax cgf, engine sim" in done.out, done.err
+    y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(16)
+    assert np.abs(np.load("w.npy") - np.exp(y)).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("none.npy", None, "there is no file none.npy"),
+        ("a.xlsx", b"", "is read from .npy, .csv, .tsv, .txt"),
+        ("a.csv", b"1,2\n3\n", "needs to hold a matrix of numbers"),
+        ("a.csv", b"1,x\n", "needs to hold a matrix of numbers"),
+        ("a.npy", b"not one", "needs to hold a matrix of numbers"),
+    ],
+)
+def test_what_is_no_matrix_is_refused(softmax, tmp_path, name, content, says):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = softmax(name)
+    assert done.code == 2 and done.err.startswith("error: ") and says in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_pickle_is_not_loaded(softmax):
+    np.save("p.npy", np.array([[print]], dtype=object), allow_pickle=True)
+    assert softmax("p.npy").code == 2
