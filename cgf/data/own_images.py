@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.data.image_items import Images
-from cgf.data.images import AUGMENTS, Augment, EncodedImages, Folder, check_augment, check_places
+from cgf.data.images import AUGMENTS, SUFFIXES, Augment, EncodedImages, Folder, check_augment, check_places
 from cgf.data.task import check_share, choose
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
@@ -121,6 +121,19 @@ class OwnFolderTask(OwnImages):
     def kept(self) -> dict[str, Any]:
         """See Task."""
         return {"root": str(self._folder.path), "sha256": self._hashes}
+
+    def notes(self) -> list[str]:
+        """See Task."""
+        notes = super().notes()
+        for place in self._places.values():
+            top, read = self._folder.path / place, set(self._folder.names(place))
+            files = sorted(p.relative_to(self._folder.path) for p in top.rglob("[!.]*") if p.is_file())
+            if other := [str(file) for file in files if str(file) not in read]:
+                notes.append(
+                    f"{len(other)} files of {place}/ are not read, {other[0]} for one: images are "
+                    f"{place}/CLASS/FILE with the suffix {', '.join(sorted(SUFFIXES))}"
+                )
+        return notes
 
     @cached_property
     def _folder(self) -> Folder:

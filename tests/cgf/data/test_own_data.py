@@ -219,6 +219,16 @@ def test_an_image_folder_with_and_without_val_and_test(make, tmp_path, grey):
     assert item["pixel_values"].shape == (1, 8, 8) and item["label"] == 0
 
 
+def test_files_that_are_not_read_are_told(make, tmp_path):
+    root = pictures(tmp_path / "a", ["train", "val", "test"], count=2)
+    assert make("image_folder", root=str(root)).notes() == []
+    (root / "train" / "cat" / "notes.txt").write_text("x")
+    (root / "train" / "dog" / "more").mkdir()
+    (root / "train" / "dog" / "train0.png").rename(root / "train" / "dog" / "more" / "train0.png")
+    (note,) = make("image_folder", root=str(root)).notes()
+    assert note.startswith("2 files of train/ are not read, train/cat/notes.txt for one: images are train/CLASS/FILE")
+
+
 def test_a_folder_of_a_checkpoint(make, tmp_path, grey):
     task = make("image_folder", root=str(pictures(tmp_path / "a", ["train", "test"])))
     node = node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder")
