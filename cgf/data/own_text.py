@@ -37,10 +37,10 @@ def names_of(labels: Sequence[str], where: str) -> dict[str, str]:
 class FileTask(TextTask):
     """Rows of .csv, .tsv, .jsonl, .json or .parquet files (``cgf.data.columns``); task=csv.
 
-    train, test, validation: the files. A relative path is below ``root`` where that is given, else below the working
-    directory. Without ``test`` the share ``test_fraction`` of train is the test split, and without ``validation`` the
-    share ``val_fraction`` of what is left is val. Both are chosen by class, by hashes of the texts and of ``seed``
-    (`cgf.data.task.choose`): equal texts go together, and the order of the rows has no say.
+    train, test, validation: the files. A relative path is below ``root`` where that is given and holds it, else below
+    the working directory. Without ``test`` the share ``test_fraction`` of train is the test split, and without
+    ``validation`` the share ``val_fraction`` of what is left is val. Both are chosen by class, by hashes of the texts
+    and of ``seed`` (`cgf.data.task.choose`): equal texts go together, and the order of the rows has no say.
     text, label, text_pair: the columns; text_pair holds the second text of a pair.
     sha256: split -> the hash that its file must have. A checkpoint keeps it, so that it is evaluated on the very files
     that it was trained on, and so that it cannot have any other file read.
@@ -117,7 +117,10 @@ class FileTask(TextTask):
         return {split: name for split, name in given.items() if name}
 
     def _path(self, root: Path, split: str, name: str) -> Path:
-        path = (root / Path(name).expanduser()).absolute()
+        given = Path(name).expanduser()
+        path = (root / given).absolute()
+        if not path.is_file() and given.is_file():  # the root is that of the model's weights
+            path = given.absolute()
         setting = "validation" if split == "val" else split
         if not path.is_file():
             raise UserError(f"task.{setting} needs a file, and there is none at {path}")

@@ -15,7 +15,7 @@ SHOWN = 12  # classes with their counts; of more the largest and the smallest
 def told(task: Task, sets: Mapping[str, Any], max_length: int | None = None) -> list[str]:
     """Lines on the splits in ``sets`` (datasets of ``task``): counts by class, and lengths where they are texts.
 
-    max_length: where texts are cut; those of that length are counted.
+    max_length: where texts are cut; those of that length, cut or not, are counted.
     """
     lines = []
     for split, data in sets.items():
@@ -36,5 +36,9 @@ def _lengths(data: Any, max_length: int | None) -> str:
     lengths = getattr(data, "lengths", None)
     if not lengths:
         return ""
-    cut = "" if max_length is None else f", {sum(n >= max_length for n in lengths)} of them cut at {max_length}"
+    cut = (
+        ""
+        if max_length is None
+        else f", {sum(n >= max_length for n in lengths)} of them as long as a text may be ({max_length})"
+    )
     return f"; {min(lengths)} to {max(lengths)} tokens, {median(lengths):g} in the middle{cut}"

@@ -93,6 +93,18 @@ def test_splits_are_fixed_stratified_and_apart(make, files):
     assert sorted(seen) == sorted(text for text, _ in ROWS)
 
 
+def test_a_root_that_does_not_hold_the_file_is_not_where_it_is_sought_alone(make, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights").mkdir()
+    task = make("csv", tmp_path / "weights", train="train.csv")
+    assert task.kept()["train"] == files["train"] and len(task._splits["train"][1]) == 43
+    write_csv(tmp_path / "weights" / "train.csv", ROWS[:30])
+    assert make("csv", tmp_path / "weights", train="train.csv").kept()["train"] == str(
+        tmp_path / "weights" / "train.csv"
+    )
+    refused(lambda: make("csv", tmp_path / "weights", train="no.csv").class_names, "weights/no.csv")
+
+
 def test_the_order_of_rows_has_no_say(make, files, tmp_path):
     shuffled = str(write_csv(tmp_path / "other.csv", ROWS[::-1]))
     one, other = make("csv", train=files["train"]), make("csv", train=shuffled)
