@@ -79,10 +79,9 @@ def main(cfg: DictConfig) -> None:
         result["checked"] = "every operation, against the simulator"
     if cfg.he.shard is not None:
         result |= {"shard": str(cfg.he.shard), "samples_of_all_shards": len(indices)}
-    else:
-        pairs = [(row["label"], row["prediction"]) for row in finished.samples.values()]
-        result["by_class"] = by_class(opened.task.class_names, pairs)
-        print(worded(result["by_class"]))
+    pairs = [(row["label"], row["prediction"]) for row in finished.samples.values()]
+    result["by_class"] = by_class(opened.task.class_names, pairs)
+    print(worded(result["by_class"]))
     whose = "plan" if plan else "polynomial"
     write_json(path, result := judged(result, whose))
     tell(result, path, whose)
