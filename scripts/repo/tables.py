@@ -1,4 +1,4 @@
-"""Writes README's tables, list of softmaxes and plots from results/: scripts/repo/tables.py (--check: none stale?)"""
+"""Writes tables, lists and plots of README and docs/ from results/: scripts/repo/tables.py (--check: none stale?)"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.load import DEFINITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is stale")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
-    parser.add_argument("documents", nargs="*", type=Path, default=[ROOT / "README.md"])
+    parser.add_argument("documents", nargs="*", type=Path, default=DOCUMENTS)
     arguments = parser.parse_args()
     softmaxes = built("softmax")
     check_complete(arguments.results, softmaxes)
