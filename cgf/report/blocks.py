@@ -21,6 +21,7 @@ from cgf.errors import UserError
 from cgf.report import alternatives, columns, cost, exponentials, pipelines, whole
 from cgf.report import training as training_rows
 from cgf.report.columns import grid, or_dash
+from cgf.report.headline import headline
 from cgf.report.tables import markdown, rows
 from cgf.results import read_json
 
@@ -208,6 +209,7 @@ def cumulants(folder: Path) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
+    "headline": headline,
     "evaluations": evaluations,
     "cost": seconds,
     "cost_by_operation": seconds_by_operation,

@@ -1,0 +1,58 @@
+"""The six results that the README begins with: whole test sets under CKKS, with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
+
+from cgf.errors import UserError
+from cgf.report.columns import grid
+from cgf.results import read_json
+
+FILES = [
+    "minilm-clinc150-cgf_chain",
+    "minilm-banking77-cgf_chain",
+    "minilm-sst2-cgf_chain",
+    "smollm2-clinc150-cgf",
+    "stories260k-clinc150-cgf",
+    "vit_digits-digits-cgf",
+]
+TITLES = ["host", "task", "softmax", "test samples", "accuracy under CKKS", "same answers as in the clear", "levels"]
+
+
+def interval(share: float, samples: int) -> str:
+    """'95.89 [95.27, 96.43]': a share in per cent, with Wilson's 95 % interval over ``samples`` (scipy's binomtest).
+
+    UserError where ``share`` of ``samples`` is no whole number of them.
+    """
+    hits = round(share * samples)
+    if samples < 1 or abs(hits / samples - share) > 1e-9:
+        raise UserError(f"an accuracy is a share of its samples, and {share} of {samples} is none")
+    ends = binomtest(hits, samples).proportion_ci(0.95, method="wilson")
+    return f"{100 * share:.2f} % [{100 * ends.low:.2f}, {100 * ends.high:.2f}]"
+
+
+def headline(folder: Path) -> str:
+    """A markdown table of FILES under ``folder``/he; UserError where one is missing or no whole number of samples."""
+    return grid(TITLES, [_line(_read(folder / "he" / f"{name}.json")) for name in FILES])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"the table needs {path}, and it is not there")
+    return read_json(path)
+
+
+def _line(result: dict[str, Any]) -> list[str]:
+    samples = result["samples"]
+    return [
+        result["model"],
+        result["task"],
+        f"`{result['softmax']}`",
+        f"{samples:,}",
+        interval(result["accuracy"], samples),
+        interval(result["agreement"], samples),
+        str(result["levels"]),
+    ]

@@ -1,0 +1,30 @@
+"""The README's first table: accuracies of whole test sets with their intervals."""
+
+import json
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report.headline import FILES, headline, interval
+
+
+def test_the_interval_is_wilsons():
+    # (p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) at p = 0.9, n = 100, z = 1.959964
+    assert interval(0.9, 100) == "90.00 % [82.56, 94.48]"
+    assert interval(1.0, 359) == "100.00 % [98.94, 100.00]"
+    with pytest.raises(UserError, match=r"0\.905 of 100 is none"):
+        interval(0.905, 100)
+
+
+def test_a_line_a_file_and_none_is_missing(tmp_path):
+    (tmp_path / "he").mkdir()
+    for name in FILES:
+        host, task, softmax = name.split("-")
+        result = {"model": host, "task": task, "softmax": softmax, "samples": 10, "accuracy": 0.5, "agreement": 1.0}
+        (tmp_path / "he" / f"{name}.json").write_text(json.dumps({**result, "levels": 5}))
+    table = headline(tmp_path).splitlines()
+    assert len(table) == 2 + len(FILES)
+    assert table[2].startswith("| minilm | clinc150 | `cgf_chain` | 10 | 50.00 % [") and table[2].endswith("| 5 |")
+    (tmp_path / "he" / f"{FILES[3]}.json").unlink()
+    with pytest.raises(UserError, match=FILES[3]):
+        headline(tmp_path)
