@@ -2,4 +2,4 @@
 # Builds docs/ into site/; needs mkdocs-material (pip install -e '.[docs]').
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-exec mkdocs build --strict "$@"
+NO_MKDOCS_2_WARNING=1 exec mkdocs build --strict "$@"
