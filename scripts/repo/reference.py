@@ -1,0 +1,223 @@
+"""Writes docs/reference/ (settings, Python interface) from configs/ and docstrings: --check fails where stale."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import cgf.help as shown  # noqa: E402
+
+CONFIGS = ROOT / "configs"
+PAGES = ROOT / "docs" / "reference"
+MADE = "<!-- made by scripts/repo/reference.py -->"
+GLOBAL = "# @package _global_"  # Hydra's line of a choice whose keys are the entry point's own
+LONGEST = 88  # of a signature on one line
+
+
+def cell(text: str) -> str:
+    """Text that stays in its cell of a table, and is not read as HTML."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def code(text: str) -> str:
+    """Code in a cell; nothing for nothing."""
+    return "`" + text.replace("|", "\\|") + "`" if text else ""
+
+
+def value(text: str) -> str:
+    """A default; one that goes on in the lines after ends with an ellipsis."""
+    return f"{text} …" if text.count("[") > text.count("]") or text.count("{") > text.count("}") else text
+
+
+def told(keys: Iterable[shown.Key]) -> list[shown.Key]:
+    """The keys without the headings above others that say nothing."""
+    keys = list(keys)
+    names = [key.name for key in keys]
+    return [
+        key for key in keys if key.value or key.comment or not any(name.startswith(f"{key.name}.") for name in names)
+    ]
+
+
+def table(keys: Sequence[shown.Key]) -> list[str]:
+    """A row a key: name, default, comment."""
+    rows = [f"| {code(key.name)} | {code(value(key.value))} | {cell(key.comment)} |" for key in keys]
+    return ["", "| key | default | what it says |", "| --- | --- | --- |", *rows] if rows else []
+
+
+def entry_points() -> list[str]:
+    """The names of the files at the top of configs/, those that users call most first."""
+    files = sorted(CONFIGS.glob("*.yaml"))
+    names = [path.stem for path in files if "\nhydra:" in path.read_text(encoding="utf-8")]  # paper.yaml is a list
+    first = [name for name in ("train", "plan", "eval_plain", "eval_he") if name in names]
+    return [*first, *(name for name in names if name not in first)]
+
+
+def group_names() -> list[str]:
+    """The folders of configs/ that hold choices."""
+    return sorted({str(path.parent.relative_to(CONFIGS)) for path in CONFIGS.rglob("*/*.yaml")})
+
+
+def keys_of(group: str, choice: str) -> list[shown.Key]:
+    """The keys of a choice under the names that a command line gives them."""
+    path = CONFIGS / group / f"{choice}.yaml"
+    own = GLOBAL in path.read_text(encoding="utf-8").splitlines()
+    return told(shown.keys(path, "" if own else group.replace("/", ".")))
+
+
+def settings() -> tuple[str, int]:
+    """The page of settings, and how many keys on it have no comment."""
+    lines = [
+        "# Settings",
+        MADE,
+        "",
+        "Every key of every command, from the comments in `configs/`. A command takes `GROUP=CHOICE` and `KEY=VALUE`,",
+        "and `--help` prints its part of this page.",
+        "",
+        "## Commands",
+    ]
+    found: list[shown.Key] = []
+    for name in entry_points():
+        keys = told(shown.keys(CONFIGS / f"{name}.yaml"))
+        found += keys
+        lines += ["", f"### {name}"]
+        if examples := shown.examples(name):
+            lines += ["```", *examples, "```"]
+        elif said := shown.one_line(CONFIGS / f"{name}.yaml"):
+            lines += ["", cell(said)]
+        chosen = [
+            f"[`{group}`](#{anchor(group)}) (`{'none' if choice == 'null' else choice}`)"
+            for group, choice in shown.groups(name).items()
+        ]
+        if chosen:
+            lines += ["", f"Groups, with the choice made without you: {', '.join(chosen)}."]
+        lines += table(keys)
+    lines += ["", "## Groups"]
+    for group in group_names():
+        lines += ["", f"### Group {group}", "", "| choice | what it is |", "| --- | --- |"]
+        choices = shown.choices(group)
+        lines += [f"| {code(choice)} | {cell(said)} |" for choice, said in choices.items()]
+        for choice in choices:
+            keys = keys_of(group, choice)
+            found += keys
+            if keys:
+                lines += ["", f"Keys of `{group}={choice}`:", *table(keys)]
+    return "\n".join(lines) + "\n", sum(not key.comment for key in found)
+
+
+def anchor(group: str) -> str:
+    """What Markdown makes of the heading of a group's section."""
+    return f"group-{group.replace('/', '')}"
+
+
+class _Bare:
+    """An annotation that is shown as it was written, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def signature(name: str, thing: Any) -> str:
+    """How a function or a class is called, a parameter a line where one line is too long."""
+    found = inspect.signature(thing)
+
+    def bare(annotation: Any) -> Any:
+        return _Bare(annotation) if isinstance(annotation, str) else annotation
+
+    parameters = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]
+    returns = inspect.Signature.empty if inspect.isclass(thing) else bare(found.return_annotation)
+    one = f"{name}{found.replace(parameters=parameters, return_annotation=returns)}"
+    if len(one) <= LONGEST:
+        return one
+    starred = next((i for i, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), None)
+    listed = [str(p) for p in parameters]
+    if starred is not None:
+        listed.insert(starred, "*")
+    end = "" if returns is inspect.Signature.empty else f" -> {returns!r}"
+    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in listed), f"){end}"])
+
+
+def sentence(text: str) -> str:
+    """The first sentence of a docstring."""
+    paragraph = " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
+
+
+def methods(thing: type) -> list[str]:
+    """The public methods and properties that a class itself defines and explains: name and first sentence."""
+    rows = []
+    for name, member in vars(thing).items():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if name.startswith("_") or not (inspect.isfunction(function) and function.__doc__):
+            continue
+        call = "" if isinstance(member, property) else "()"
+        rows.append(f"| `{name}{call}` | {cell(sentence(function.__doc__))} |")
+    return ["", "| method | what it does |", "| --- | --- |", *rows] if rows else []
+
+
+def interface() -> str:
+    """The page of the Python interface: what the package's table of names leads to."""
+    lines = [
+        "# Python interface",
+        MADE,
+        "",
+        "What `import cgf` offers; each name loads its module when it is first used.",
+    ]
+    package = importlib.import_module("cgf")
+    names = {name: getattr(importlib.import_module(module), name) for name, module in package._MODULES.items()}
+    parts: dict[str, Callable[[object], bool]] = {
+        "Functions": inspect.isfunction,
+        "Results and softmaxes": inspect.isclass,
+    }
+    for title, kind in parts.items():
+        lines += ["", f"## {title}"]
+        for name in sorted((name for name in names if kind(names[name])), key=str.lower):
+            thing = names[name]
+            lines += ["", f"### cgf.{name}", "```python", signature(name, thing), "```"]
+            lines += ["```text", inspect.getdoc(thing) or "", "```"]
+            if inspect.isclass(thing):
+                lines += methods(thing)
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> tuple[dict[str, str], int]:
+    """Both pages by file name, and how many keys lack a comment."""
+    page, silent = settings()
+    return {"settings.md": page, "python.md": interface()}, silent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the pages; with --check refuses stale ones instead."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is stale")
+    check = parser.parse_args(arguments).check
+    made, silent = pages()
+    print(f"{silent} keys have no comment")
+    stale = False
+    for name, new in made.items():
+        path = PAGES / name
+        if path.is_file() and path.read_text(encoding="utf-8") == new:
+            continue
+        stale = True
+        if check:
+            print(f"error: docs/reference/{name} is stale: python scripts/repo/reference.py", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(new, encoding="utf-8")
+            print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    return 1 if stale and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
