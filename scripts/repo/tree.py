@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tree: made by scripts/repo/tree.py -->", "<!-- end of tree -->"
-TOP = ("cgf", "models", "scripts")
+TOP = ("cgf", "models", "scripts", "examples")
 ENTRIES = ("train.py", "eval_plain.py", "eval_he.py")
 SAID = {  # what has no module of its own to say it
     "configs": "One folder a question, one yaml an answer; the entry points' own files at the top.",
@@ -17,6 +17,7 @@ SAID = {  # what has no module of its own to say it
     "scripts": "Commands of users; bench/ measures, repo/ looks after this repository.",
     "scripts/bench": "Commands that measure, each with its result file.",
     "scripts/repo": "Commands that look after the repository: tables, trees, comparisons of two commits.",
+    "examples": "The Python interface in use, one script each, on small models with random weights.",
     "tests": "Mirror cgf/, models/ and the commands by path.",
     "results": "What the commands measured, one JSON file each, and the figures drawn from them.",
 }

@@ -1,0 +1,39 @@
+"""Every script of examples/ runs, on sizes smaller than its own, and shows what it says."""
+
+from pathlib import Path
+
+from examples import bert, one_softmax, own_softmax, trainer, vit
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+def test_every_example_is_run_here_and_is_short():
+    assert {path.stem for path in FOLDER.iterdir() if path.suffix == ".py"} == {
+        module.__name__.rpartition(".")[2] for module in (bert, one_softmax, own_softmax, trainer, vit)
+    }
+    assert all(len(path.read_text().splitlines()) < 60 for path in FOLDER.glob("*.py"))
+
+
+def test_one_softmax():
+    result = one_softmax.run(rows=8, columns=16, engine="sim")
+    assert result.weights.shape == (8, 16) and result.error < 1e-3 and result.levels > 0
+
+
+def test_own_softmax():
+    result = own_softmax.run(rows=4, columns=8, engine="sim")
+    assert result.error < 1e-9 and result.levels == 2
+
+
+def test_bert():
+    result = bert.run(hidden=16, layers=1, length=8, epochs=0, samples=4)
+    assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+
+
+def test_vit():
+    result = vit.run(width=16, depth=1, epochs=0, samples=4)
+    assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+
+
+def test_trainer(capsys):
+    trainer.run(hidden=16, layers=1, steps=2)
+    assert "the same logits: True" in capsys.readouterr().out
