@@ -86,8 +86,10 @@ def folder_of(cfg: DictConfig, observed: ObservedHost) -> Path:
         return Path(cfg.out).expanduser()
     if observed.folder:
         return observed.folder / "friendly"
-    host, task = path_part("model.name", observed.host.name), observed.task.name.strip("/.").replace("/", "-")
-    task = path_part("task.name", task)  # OWNER/NAME of the hub, a folder, or a plain name
+    host, task = path_part("model.name", observed.host.name), observed.task.name
+    if ".." not in task.split("/"):  # OWNER/NAME of the hub, or a folder
+        task = task.strip("/").replace("/", "-")
+    task = path_part("task.name", task)
     return Path("outputs", "friendly", f"{host}-{task}")
 
 

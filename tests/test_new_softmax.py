@@ -142,8 +142,15 @@ NAMED = {
     "cgf/report/cost.py": {"cgf", "cho"},  # the paper's table of formulas by k, and its table of seconds
     "scripts/bench/softmax_cost.py": {"cho"},
     "cgf/report/pipelines.py": {"cgf"},  # a run of the study: the paper's pipeline of distillation
+    # what a user who names none is given, and the table of hosts
+    "cgf/interface/installing.py": {"cgf"},
+    "cgf/interface/matrix.py": {"cgf"},
+    "scripts/softmax.py": {"cgf"},
+    "cgf/commands/softmax.py": {"cgf"},
+    "scripts/repo/hosts.py": {"cgf"},
     "models/transformers_attention.py": {"cgf"},  # the name under which transformers knows the attention
     "scripts/repo/tree.py": {"cgf"},  # the folder
+    "scripts/repo/reference.py": {"cgf"},  # the package
     # trainings that two commits compare, and what has no circuit without a training, or bootstraps
     "scripts/repo/same_numbers.py": {"cgf", "cgf_chain", "bpmax", "bpmax_calibrated", "hetal", "cho", "thor"},
 }

@@ -20,7 +20,13 @@ from cgf.named import plain
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Slot
 
-LOADERS = ("cgf.models.bert.load", "cgf.models.dino.load", "cgf.models.llama.load", "cgf.models.vit.load")
+LOADERS = (
+    "cgf.models.bert.load",
+    "cgf.models.dino.load",
+    "cgf.models.hf.load",
+    "cgf.models.llama.load",
+    "cgf.models.vit.load",
+)
 
 
 def teacher_of(
