@@ -7,6 +7,7 @@ import os
 import signal
 import time
 
+import forked
 import pytest
 import torch
 from digits_checkpoint import call, spawn, started
@@ -178,6 +179,7 @@ needs_joblib = pytest.mark.skipif(not PARALLEL, reason="hydra_joblib_launcher is
 @pytest.mark.parametrize("launcher", ["basic", pytest.param("parallel", marks=needs_joblib)])
 def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
     """Its sentence is there, the others' checkpoints too, side by side or not, and the exit code is not 0."""
+    forked.stop()  # three processes of its own are enough beside the workers of the tests
     done = spawn(
         "train",
         "--multirun",
