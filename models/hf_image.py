@@ -19,6 +19,7 @@ from cgf.models.self_check import checked
 from cgf.results import read_json
 
 PREPROCESSOR = "preprocessor_config.json"
+BYTE = 1 / 255
 INTERPOLATIONS = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # as Pillow counts them
 
 
@@ -99,7 +100,10 @@ def load(name: str, where: str, num_classes: int, class_names: Sequence[str] | N
 
 
 def image_input(config: Any, where: str) -> ImageInput:
-    """Size from the model's configuration, mean and std from the file of its preprocessing, beside it."""
+    """Size from the model's configuration; mean, std and how images are resized and cropped from the file beside it.
+
+    Raises UserError where that file is missing, or prepares images in a way that is not repeated here.
+    """
     from transformers.utils import cached_file
 
     path = cached_file(where, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
@@ -111,13 +115,42 @@ def image_input(config: Any, where: str) -> ImageInput:
     size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
     height, width = (size, size) if isinstance(size, int) else tuple(size or (None, None))
     mean, std = stated.get("image_mean"), stated.get("image_std")
-    whole = isinstance(height, int) and isinstance(width, int)
     numbers = isinstance(mean, list) and isinstance(std, list) and len(mean) == len(std) == channels
-    if not whole or not numbers or stated.get("do_normalize") is False:
+    if not isinstance(height, int) or not isinstance(width, int) or not numbers or stated.get("do_normalize") is False:
         raise UserError(f"{where} must state image_size, and image_mean and image_std of {channels} channels")
+    resample = stated.get("resample", 2)
+    if resample not in INTERPOLATIONS:
+        raise UserError(f"{path} resizes by Pillow's filter {resample!r}, and known are {sorted(INTERPOLATIONS)}")
     return ImageInput(
-        (channels, height, width),  # type: ignore[arg-type]
+        (channels, height, width),
         tuple(map(float, mean)),  # type: ignore[arg-type]
         tuple(map(float, std)),  # type: ignore[arg-type]
-        INTERPOLATIONS.get(stated.get("resample", 2), "bilinear"),
+        INTERPOLATIONS[resample],
+        _crop(stated, (height, width), path),
     )
+
+
+def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> float:
+    """The share of the resized image that the centre crop keeps; 1 where the image is resized to ``goal`` itself."""
+    factor = stated.get("rescale_factor", BYTE)
+    if stated.get("do_rescale") is False or not isinstance(factor, float) or abs(factor - BYTE) > 1e-9:
+        raise UserError(f"{path} must rescale bytes to [0, 1], and has do_rescale or rescale_factor of its own")
+    size = stated.get("size")
+    size = {"height": size, "width": size} if isinstance(size, int) else size
+    if stated.get("do_resize") is False or not isinstance(size, dict):
+        raise UserError(f"{path} must say to which size its images are resized")
+    sides = [size[key] for key in ("height", "width") if key in size]
+    if not stated.get("do_center_crop"):
+        if tuple(sides) != goal:
+            raise UserError(
+                f"{path} resizes images to {size} without a crop, and the model takes {goal[0]} x {goal[1]}"
+            )
+        return 1.0
+    crop = stated.get("crop_size")
+    crop = {"height": crop, "width": crop} if isinstance(crop, int) else crop
+    shortest = size.get("shortest_edge", sides[0] if len(set(sides)) == 1 else None)
+    if crop != {"height": goal[0], "width": goal[1]} or not isinstance(shortest, int) or goal[0] != goal[1]:
+        raise UserError(f"{path} crops {crop} out of {size}, and the model takes {goal[0]} x {goal[1]}")
+    if shortest < goal[0]:
+        raise UserError(f"{path} crops {crop} out of {size}, which is smaller")
+    return goal[0] / (shortest + 1e-6)  # goal / crop_pct, rounded down, is the resized side again

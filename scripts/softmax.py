@@ -36,6 +36,8 @@ def main() -> int:
         matrix = read(args.matrix)
         if args.out and (args.out.suffix != ".npy" or not args.out.absolute().parent.is_dir()):
             raise UserError(f"--out needs a file that ends in .npy, in a folder that is there, and is {args.out}")
+        if args.out and args.out.exists():
+            raise UserError(f"--out needs a name that is free, and {args.out} is there already")
         from cgf.interface.matrix import apply_softmax  # loads torch: not before the file was read
 
         applied = apply_softmax(matrix, args.method, args.engine, tolerance=args.tolerance)

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,33 @@ def sha256(path: Path) -> str:
     """Hex digest of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
+    """Hex digest of names and contents, in the order given."""
+    digest = hashlib.sha256()
+    for name, path in files:
+        digest.update(f"{name} {sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def check_own(where: Mapping[str, Path], hashes: Mapping[str, str], kept: Mapping[str, str] | None) -> None:
+    """UserError where two splits hold the same data, or a split other data than a checkpoint kept the hash of.
+
+    where, hashes: of each split; kept: split -> hash, None where there is no checkpoint.
+    """
+    for split, digest in hashes.items():
+        other = next(s for s in hashes if hashes[s] == digest)
+        if other != split:
+            raise UserError(
+                f"each split needs data of its own, and {where[other]} for {other} and {where[split]} for {split} hold "
+                "the same"
+            )
+        if kept is not None and kept.get(split) != digest:
+            raise UserError(
+                f"{where[split]} is not what the checkpoint was trained with: its sha256 is {digest[:12]}..., and "
+                f"{str(kept.get(split))[:12]}... was kept"
+            )
 
 
 def read_text(path: Path) -> str:

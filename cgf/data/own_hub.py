@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cgf.data.columns import as_text, check_columns_of, in_order
-from cgf.data.files import Row
+from cgf.data.files import Row, check_own, sha256_of_all
 from cgf.data.hub import load_all, load_folder
 from cgf.data.image_items import Images
 from cgf.data.images import HubImages
@@ -86,7 +85,7 @@ class HubTask(Task):
     splits: train, val, test -> the set's name for it. Without it the usual names are taken. A test split without labels
     is left out, and where there is no other the validation split is test. What is still missing is a fixed part of
     train, as in `cgf.data.own_text.FileTask` and `cgf.data.own_images.OwnImages`.
-    sha256: {files: the hash of the names and sizes of its files}, which a checkpoint keeps of a folder.
+    sha256: {files: the hash of the names and contents of its files}, which a checkpoint keeps of a folder.
     """
 
     kind: ClassVar[str] = "hub"
@@ -157,14 +156,13 @@ class HubTask(Task):
         if self.folder is None:
             data = load_all(self.name, self.name, self.config, self.hub_revision)
             return data.splits, data.commit
-        folder, digest = Path(self.folder), hashlib.sha256()
+        folder = Path(self.folder)
         if not folder.is_dir():
             raise UserError(f"task {self.name} needs the folder {folder}, and there is none")
-        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-            digest.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
-        if self.sha256 is not None and self.sha256.get("files") != digest.hexdigest():
-            raise UserError(f"{folder} does not hold the files that the checkpoint was trained with")
-        return load_folder(folder, self.config), digest.hexdigest()
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        digest = sha256_of_all((str(file.relative_to(folder)), file) for file in files)
+        check_own({"files": folder}, {"files": digest}, self.sha256)
+        return load_folder(folder, self.config), digest
 
     @cached_property
     def _names(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cgf.data.files import check_own, sha256_of_all
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, SUFFIXES, Augment, EncodedImages, Folder, check_augment, check_places
 from cgf.data.task import check_share, choose
@@ -87,8 +87,8 @@ class OwnImages(VisionTask):
 class OwnFolderTask(OwnImages):
     """Images as <root>/train/<class>/<file>, and val or validation, and test, where they are there; task=image_folder.
 
-    The classes are the sorted folders of train. sha256: split -> the hash of its files' names and sizes. A checkpoint
-    keeps it, so that it is evaluated on the very images that it was trained on.
+    The classes are the sorted folders of train. sha256: split -> the hash of its files' names and contents. A
+    checkpoint keeps it, so that it is evaluated on the very images that it was trained on.
     """
 
     name: str = "image_folder"
@@ -116,7 +116,7 @@ class OwnFolderTask(OwnImages):
 
     def revision(self) -> dict[str, str]:
         """See Task."""
-        return {f"{self._places[split]} (names and sizes)": digest for split, digest in self._hashes.items()}
+        return {f"{self._places[split]}/": digest for split, digest in self._hashes.items()}
 
     def kept(self) -> dict[str, Any]:
         """See Task."""
@@ -143,7 +143,7 @@ class OwnFolderTask(OwnImages):
         return Folder(path)
 
     @cached_property
-    def _places(self) -> dict[str, str]:
+    def _there(self) -> dict[str, str]:
         places = {}
         for split, names in FOLDERS.items():
             there = [name for name in names if (self._folder.path / name).is_dir()]
@@ -157,31 +157,24 @@ class OwnFolderTask(OwnImages):
                 f"{self._folder.path} needs a folder train/ with a folder for each class, and it has "
                 f"{', '.join(have) or 'nothing'}"
             )
-        check_places(self.name, self._folder, places)
-        hashes = {split: self._hash(place) for split, place in places.items()}
-        for split, digest in hashes.items():
-            if (other := next(s for s in hashes if hashes[s] == digest)) != split:
-                raise UserError(
-                    f"{self._folder.path} needs images of its own for each split, and {places[other]} and "
-                    f"{places[split]} hold the same"
-                )
-            if self.sha256 is not None and self.sha256.get(split) != digest:
-                raise UserError(
-                    f"{self._folder.path / places[split]} does not hold the images that the checkpoint was trained "
-                    f"with: the hash of names and sizes is {digest[:12]}..., and "
-                    f"{str(self.sha256.get(split))[:12]}... was kept"
-                )
         return places
 
     @cached_property
-    def _hashes(self) -> dict[str, str]:
-        return {split: self._hash(place) for split, place in self._places.items()}
+    def _places(self) -> dict[str, str]:
+        """The folder of each split, once it is known to hold what it should."""
+        check_places(self.name, self._folder, self._there)
+        where = {split: self._folder.path / place for split, place in self._there.items()}
+        check_own(where, self._hashes, self.sha256)
+        return self._there
 
-    def _hash(self, place: str) -> str:
-        digest = hashlib.sha256()
-        for name in self._folder.names(place):
-            digest.update(f"{name.partition('/')[2]} {(self._folder.path / name).stat().st_size}\n".encode())
-        return digest.hexdigest()
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return {
+            split: sha256_of_all(
+                (name.partition("/")[2], self._folder.path / name) for name in self._folder.names(place)
+            )
+            for split, place in self._there.items()
+        }
 
     def _images(self, place: str) -> Images:
         where, number = self._folder.path / place, {name: i for i, name in enumerate(self.class_names)}

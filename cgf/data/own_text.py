@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.data.columns import in_order, read_columns, suffix_of
-from cgf.data.files import Row, sha256
+from cgf.data.files import Row, check_own, sha256
 from cgf.data.pairs import MARK, joined
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
@@ -69,19 +69,8 @@ class FileTask(TextTask):
     def read_local(self, root: Path) -> Source:
         """See TextTask."""
         paths = {split: self._path(root, split, name) for split, name in self._files.items()}
-        hashes = {split: sha256(path) for split, path in paths.items()}
-        for split, digest in hashes.items():
-            other = next(s for s in hashes if hashes[s] == digest)
-            if other != split:
-                raise UserError(
-                    f"task {self.name} needs a file of its own for each split, and {paths[other]} for {other} and "
-                    f"{paths[split]} for {split} hold the same"
-                )
-            if self.sha256 is not None and self.sha256.get(split) != digest:
-                raise UserError(
-                    f"{paths[split]} is not the file that the checkpoint was trained with: its sha256 is "
-                    f"{digest[:12]}..., and {str(self.sha256.get(split))[:12]}... was kept"
-                )
+        hashes = self._hashes
+        check_own(paths, hashes, self.sha256)
         rows = {
             split: [self._row(values) for values in read_columns(path, self._columns)] for split, path in paths.items()
         }

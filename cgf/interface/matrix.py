@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from cgf.errors import UserError
+from cgf.he.encrypted import Encrypted
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.interface.engines import owner
@@ -23,6 +25,7 @@ from cgf.softmax.exact import Exact
 from cgf.softmax.tensor import TensorRows
 
 MARGIN = 1.1  # the guard holds the matrix's own range, stretched by this
+VANISHING = -700.0  # exp of less is no number of float64
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ def apply_softmax(
     method  a name or a Softmax. One with an exponential is given the polynomial of fewest levels that holds
             ``tolerance`` on the range of this very matrix, which is read in the clear for it.
 
-    Raises UserError for another matrix, a method without a circuit, and a range that no polynomial holds.
+    Raises UserError for another matrix, a method without a circuit, a range that no polynomial holds, and weights that
+    are not to be believed: scores beyond what the method's polynomials hold, or an error beyond what is stated.
     """
     scores = np.asarray(matrix.detach().cpu() if isinstance(matrix, torch.Tensor) else matrix, dtype=np.float64)
     if scores.ndim != 2 or not scores.size or not np.isfinite(scores).all():
@@ -58,16 +62,36 @@ def apply_softmax(
     rows = torch.from_numpy(scores)[None, None]
     with torch.no_grad():
         truth = _definition(softmax, rows)[0, 0].numpy()
+        softmax = copy.deepcopy(softmax)  # the user's own is left as it is
         if isinstance(softmax, ExponentialSoftmax) and softmax.exponential is None:
-            softmax = _planned(softmax, rows, tolerance)
-    record, shape, session = LayerRecord(), (1, 1, *scores.shape), Session(make_owner)
-    start = time.perf_counter()
+            _plan(softmax, rows, tolerance)
+    session = Session(make_owner)
+    encrypted, start = Encrypted(softmax, session), time.perf_counter()
     try:
-        weights = session.evaluate(softmax, scores, None, np.full(len(scores), float(scores.shape[1])), shape, record)
+        with torch.no_grad():
+            weights = encrypted.weights(rows)[0, 0].double().numpy()
     finally:
         session.close()
-    seconds = time.perf_counter() - start
+    seconds, record = time.perf_counter() - start, encrypted.take_record()
+    if faults := _faults(record, softmax):
+        raise UserError(f"the weights of softmax '{softmax.name}' are not to be believed: {'; '.join(faults)}")
     return AppliedSoftmax(weights, record.levels, seconds, float(np.abs(weights - truth).max()))
+
+
+def _faults(record: LayerRecord, softmax: Softmax) -> list[str]:
+    """Why the weights of a matrix are not to be believed; empty where they are."""
+    intervals = softmax.intervals()
+    guard = "" if intervals is None else f", [{intervals[1][0]:.4g}, {intervals[1][1]:.4g}]"
+    said = {
+        f"{record.beyond} of {record.entries} entries lie beyond what its polynomials hold{guard}": record.beyond,
+        f"{record.overflow} slots held more than a ciphertext can": record.overflow,
+        "they came back as no finite numbers": record.count("ruined"),
+        f"{record.count('wrong')} are further from the same polynomials in the clear than ten times the noise that is "
+        "stated for the engine": record.count("wrong"),
+        f"{record.count('inexact')} are further from what it defines than ten times its stated error, though their "
+        "scores lie in its domain": record.count("inexact"),
+    }
+    return [sentence for sentence, count in said.items() if count]
 
 
 def _definition(softmax: Softmax, scores: torch.Tensor) -> torch.Tensor:
@@ -75,16 +99,17 @@ def _definition(softmax: Softmax, scores: torch.Tensor) -> torch.Tensor:
     return softmax.weights(scores) if known is None else known[0]
 
 
-def _planned(softmax: ExponentialSoftmax, scores: torch.Tensor, tolerance: float) -> ExponentialSoftmax:
-    """A copy with the polynomial for these scores."""
-    import copy
-
+def _plan(softmax: ExponentialSoftmax, scores: torch.Tensor, tolerance: float) -> None:
+    """Puts in the polynomial for these scores."""
     y = softmax.argument(TensorRows.of(scores, None)).data
     range_ = (float(y.min()), float(y.max()))
+    if range_[1] < VANISHING:
+        raise UserError(
+            f"softmax '{softmax.name}' needs exponents that exp does not take to zero, and the largest of "
+            f"this matrix is {range_[1]:.4g}: its rows vary too much"
+        )
     domain = range_ if range_[0] < range_[1] else (range_[0] - 1.0, range_[1])
     request = Request(
         stretched(range_, MARGIN), domain, tolerance, rows=scores.shape[-2], columns=scores.shape[-1], softmax=softmax
     )
-    planned = copy.deepcopy(softmax)
-    planned.exponential = choose(request).exponential
-    return planned
+    softmax.exponential = choose(request).exponential

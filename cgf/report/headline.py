@@ -23,7 +23,7 @@ TITLES = ["host", "task", "softmax", "test samples", "accuracy under CKKS", "sam
 
 
 def interval(share: float, samples: int) -> str:
-    """'95.89 [95.27, 96.43]': a share in per cent, with Wilson's 95 % interval over ``samples`` (scipy's binomtest).
+    """'95.89 % [95.27, 96.43]': a share in per cent, with Wilson's 95 % interval over ``samples`` (scipy's binomtest).
 
     UserError where ``share`` of ``samples`` is no whole number of them.
     """

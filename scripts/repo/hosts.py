@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 PAGE = ROOT / "docs" / "hosts.md"
 PROJECTIONS = re.compile(r"(q_proj|k_proj|query|key|qkv|Wqkv|q_lin|k_lin|c_attn|attn\.q|attn\.k)\.weight$")
 

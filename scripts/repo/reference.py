@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import cgf.help as shown
 
-import cgf.help as shown  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 CONFIGS = ROOT / "configs"
 PAGES = ROOT / "docs" / "reference"

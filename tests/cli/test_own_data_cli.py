@@ -85,7 +85,7 @@ def test_a_csv_through_every_command(place, data_root):
     with open("mail.csv", "a") as stream:
         stream.write("another,ham\n")
     changed = call("eval_plain", "ckpt=outputs/mail")
-    assert changed.returncode == 2 and "is not the file that the checkpoint was trained with" in changed.stderr
+    assert changed.returncode == 2 and "is not what the checkpoint was trained with" in changed.stderr
 
 
 def test_bad_data_is_one_sentence_and_code_2(place):

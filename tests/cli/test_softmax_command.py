@@ -41,8 +41,13 @@ def test_what_is_given_to_the_function_and_what_is_written(softmax, monkeypatch)
     assert np.load("w.npy").tolist() == [[2.0, 4.0], [6.0, 8.0]]
 
 
+def test_nothing_is_overwritten(softmax):
+    np.save("scores.npy", np.eye(3))
+    done = softmax("scores.npy", "--engine", "sim", "--out", "scores.npy")
+    assert done.code == 2 and "is there already" in done.err and np.array_equal(np.load("scores.npy"), np.eye(3))
+
+
 def test_a_matrix_through_the_simulator(softmax):
-    pytest.importorskip("cgf.interface.matrix", reason="the Python interface is not there")
     scores = np.random.default_rng(0).normal(size=(4, 16))
     np.save("scores.npy", scores)
     done = softmax("scores.npy", "--engine", "sim", "--out", "w.npy")

@@ -2,21 +2,28 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from conftest_models import tokenizer
+from PIL import Image
 from transformers import (
+    BitImageProcessor,
+    DeiTImageProcessor,
     DistilBertConfig,
     DistilBertForSequenceClassification,
     GPT2Config,
     GPT2ForSequenceClassification,
     ViTConfig,
     ViTForImageClassification,
+    ViTImageProcessor,
 )
 
 from cgf.checkpoint import read, save
+from cgf.data.images import fit
 from cgf.errors import UserError
 from cgf.models import hf
+from cgf.models.hf_image import image_input
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.cgf import CGF
@@ -33,7 +40,7 @@ VIT = {
     "intermediate_size": 16,
     "num_labels": 3,
 }
-PREPARED = {"image_mean": [0.4], "image_std": [0.2], "resample": 3}
+PREPARED = {"image_mean": [0.4], "image_std": [0.2], "resample": 3, "size": {"height": 8, "width": 8}}
 
 
 def saved(folder, model):
@@ -74,6 +81,43 @@ def test_an_image_classifier_is_read_with_its_scaling_and_comes_back_from_a_chec
     with torch.no_grad():
         assert torch.equal(again.logits(batch), before) and len(softmaxes) == 2
     assert again.describe() == host.describe()
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        ViTImageProcessor(size={"height": 8, "width": 8}, resample=3, image_mean=[0.4] * 3, image_std=[0.2] * 3),
+        DeiTImageProcessor(size={"height": 10, "width": 10}, crop_size={"height": 8, "width": 8}, resample=3),
+        BitImageProcessor(size={"shortest_edge": 10}, crop_size={"height": 8, "width": 8}, resample=2),
+    ],
+    ids=["resized", "cropped", "shortest edge"],
+)
+def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processor):
+    processor.save_pretrained(tmp_path)
+    image = image_input(ViTConfig(**{**VIT, "num_channels": 3}), str(tmp_path))
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
+    theirs = processor(picture, return_tensors="pt")["pixel_values"][0]
+    step = 1 / 255 / min(image.std)  # they round the resized image to bytes in another place
+    assert (fit(picture, image, crop=True) - theirs).abs().max() < 2.01 * step
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"resample": 7}, "filter 7"),
+        ({"do_rescale": False}, "must rescale bytes"),
+        ({"rescale_factor": 1 / 127.5}, "must rescale bytes"),
+        ({"size": {"height": 16, "width": 16}}, "without a crop, and the model takes 8 x 8"),
+        ({"do_center_crop": True, "crop_size": 6}, "crops"),
+        ({"do_resize": False}, "to which size"),
+        ({"do_normalize": False}, "image_mean"),
+    ],
+)
+def test_preparation_that_is_not_repeated_here_is_refused(tmp_path, change, says):
+    path = vit(tmp_path / "vit")
+    (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps({**PREPARED, **change}))
+    with pytest.raises(UserError, match=says):
+        hf.load("hf", 3, path=path)
 
 
 def test_what_is_missing_is_told(tmp_path):

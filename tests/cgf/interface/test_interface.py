@@ -169,14 +169,37 @@ def test_models_and_softmaxes_that_are_not_taken_are_refused_by_name():
         cgf.install(GPT2ForSequenceClassification(config))
 
 
-@pytest.mark.parametrize("method", ["cgf", "standard"])
-def test_one_matrix_through_a_circuit(method):
-    scores = np.random.default_rng(0).normal(size=(6, 16))
+@pytest.mark.parametrize("method, scale", [("cgf", 1.0), ("standard", 0.5)])  # standard has a guard of its own
+def test_one_matrix_through_a_circuit(method, scale):
+    scores = scale * np.random.default_rng(0).normal(size=(6, 16))
     done = cgf.apply_softmax(scores, method, engine="sim")
     assert done.weights.shape == (6, 16) and done.levels > 0 and done.error < 1e-3
     if method == "cgf":
         y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(16)
         assert np.abs(done.weights - np.exp(y)).max() < 2e-4
+
+
+@pytest.mark.parametrize(
+    "method, scale, says",
+    [
+        ("relu", 30.0, "entries lie beyond what its polynomials hold"),
+        ("quad", 30.0, "they came back as no finite numbers"),
+        ("cgf_chain", 30.0, "slots held more than a ciphertext can"),
+        ("thor", 1.0, "further from what it defines than ten times its stated error"),
+        ("cgf", 1000.0, "its rows vary too much"),
+    ],
+)
+def test_weights_that_are_not_to_be_believed_are_refused(method, scale, says):
+    scores = scale * np.random.default_rng(0).normal(size=(8, 16))
+    with np.errstate(all="ignore"), pytest.raises(UserError, match=says):
+        cgf.apply_softmax(scores, method, engine="sim")
+
+
+def test_a_softmax_of_ones_own_is_left_as_it_was():
+    softmax = cgf.CGF()
+    softmax.training = True
+    cgf.apply_softmax([[1.0, 2.0], [0.5, 0.0]], softmax, engine="sim")
+    assert softmax.training and softmax.exponential is None
 
 
 def test_a_matrix_that_is_none_is_refused():
