@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.host import Host, listed
-from cgf.models.pretrained import check_named, fit_head
+from cgf.models.pretrained import check_named, fit_head, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
 
@@ -73,17 +72,8 @@ def load(name: str, where: str, num_classes: int, class_names: Sequence[str] | N
     logging.set_verbosity_error()
     with fetching(where, "model.path=FOLDER with its files"):
         check_named(where)
-        model, info = AutoModelForImageClassification.from_pretrained(
-            where,
-            num_labels=num_classes,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-        )
+        model, fresh = with_head(AutoModelForImageClassification, where, num_classes)
         image = image_input(model.config, where)
-    fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
     if inner := sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}.")):
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     names = listed(class_names)

@@ -63,8 +63,10 @@ def classifier(
     class_names  the task's. A head that came with the weights and names the same classes in another order has its rows
                  put into the task's order; one that names other classes counts as not trained for these. Names that
                  nobody gave (LABEL_0, LABEL_1 ...) tell nothing: such a head is taken as it is.
+
+    Raises UserError for a model whose head came without some of the weights below it. Without a head such weights
+    start at random, as the head does, and a printed line says which.
     """
-    import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging
 
     logging.set_verbosity_error()
@@ -72,19 +74,33 @@ def classifier(
     with fetching(where, instead):
         check_named(where)
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
-        model, info = AutoModelForSequenceClassification.from_pretrained(
-            where,
-            num_labels=num_classes,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            **options,
-        )
-    fresh = set(info["missing_keys"]) | {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
-    trained = all(key.startswith(f"{model.base_model_prefix}.") for key in fresh)  # whatever else there is, is the head
+        model, fresh = with_head(AutoModelForSequenceClassification, where, num_classes, **options)
+    inner = sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}."))
+    trained = len(inner) == len(fresh)  # whatever else there is, is the head
+    if inner and trained:
+        raise UserError(f"{where} lacks weights of its model: {inner[0]}")
+    if inner and os.environ.get("RANK", "0") == "0":  # such as the pooler of a model that was a language model
+        print(f"{where} lacks {len(inner)} weights, which start at random: {', '.join(inner[:3])}", flush=True)
     return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where))
+
+
+def with_head(kind: Any, where: str, num_classes: int, **options: Any) -> tuple[nn.Module, set[str]]:
+    """(a model of one of transformers' auto classes with a head of num_classes, the keys that did not come with the
+    weights), in float32, from safetensors."""
+    import torch
+
+    model, info = kind.from_pretrained(
+        where,
+        num_labels=num_classes,
+        dtype=torch.float32,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        **options,
+    )
+    lost = {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
+    return model, set(info["missing_keys"]) | lost
 
 
 def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:

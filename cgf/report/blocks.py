@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import alternatives, columns, cost, exponentials, pipelines, whole
+from cgf.report import alternatives, attention_cost, columns, cost, exponentials, pipelines, whole
 from cgf.report import training as training_rows
 from cgf.report.columns import grid, or_dash
 from cgf.report.headline import headline
@@ -70,6 +70,11 @@ def evaluations(folder: Path) -> str:
         raise UserError(f"{folder} holds no evaluations: bash scripts/results.sh digits")
     teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in results]
     return markdown(rows(teacher))
+
+
+def attention(folder: Path) -> str:
+    """Whole attentions by shape, measured beside predicted."""
+    return attention_cost.table(_read(folder, "bench/attention.json"))
 
 
 def seconds(folder: Path) -> str:
@@ -210,6 +215,7 @@ def cumulants(folder: Path) -> str:
 
 MAKERS: dict[str, Callable[[Path], str]] = {
     "headline": headline,
+    "attention": attention,
     "evaluations": evaluations,
     "cost": seconds,
     "cost_by_operation": seconds_by_operation,

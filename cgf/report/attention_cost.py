@@ -1,0 +1,37 @@
+"""Whole attentions by shape, from results/bench/attention.json: what they cost, and what was predicted before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cgf.report.columns import Column, markdown
+
+Shape = dict[str, Any]  # one of the file's shapes
+
+
+def seconds(shape: Shape) -> float:
+    """Of the key holder and the server together, one thread."""
+    return float(shape["client_s"] + shape["server_s"])
+
+
+COLUMNS = [
+    Column("attention", lambda s: f"{s['samples']:,} x {s['heads']} heads, {s['tokens']} tokens, {s['rows']}"),
+    Column("features", lambda s: str(s["features"])),
+    Column("layout", lambda s: s["layout"]),
+    Column("levels", lambda s: str(s["levels"])),
+    Column("ciphertexts in, out", lambda s: "{encrypted:,}, {decrypted:,}".format(**s["ciphertexts"])),
+    Column("key holder s", lambda s: f"{s['client_s']:.1f}"),
+    Column("server s", lambda s: f"{s['server_s']:.1f}"),
+    Column("ms a head", lambda s: f"{s['ms_per_head']:.1f}"),
+    Column("µs a multiply-add", lambda s: f"{s['us_per_mac']:.2f}"),
+    Column("µs a score entry", lambda s: f"{s['us_per_entry']:.1f}"),
+    Column("peak MiB", lambda s: f"{s['peak_mib']:,.0f}"),
+    Column("predicted / measured s", lambda s: f"{s['predicted']['total_s'] / seconds(s):.2f}"),
+    Column("predicted / measured MiB", lambda s: f"{s['predicted']['mib'] / s['peak_mib']:.2f}"),
+    Column("error of the largest output", lambda s: f"{s['max_error'] / s['largest']:.1e}"),
+]
+
+
+def table(result: dict[str, Any]) -> str:
+    """A markdown table, a row a shape."""
+    return markdown(COLUMNS, result["shapes"])
