@@ -48,7 +48,6 @@ BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
-    forked.stop()  # three processes of their own are enough beside the workers of the tests
     folder = tmp_path_factory.mktemp("two")
     rows = [
         ("unbroken", DROPOUT, None),
@@ -78,7 +77,8 @@ def two(tmp_path_factory):
     ]
     environment = {**os.environ, **ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""}  # and no word to accelerate
     environment.pop("ACCELERATE_USE_CPU", None)
-    done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    with forked.alone():  # three processes of their own are enough beside the workers of the tests
+        done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     notes = {
         row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
