@@ -2,8 +2,10 @@
 
 Levels: one for the products of queries and keys, those of the softmax's own circuit (1 + k for CGF-softmax with k
 squarings on full rows), one for the product with the values: 3 + k. Public factors ride on the encodings: the root of
-the scale on the keys, the rest of it on the queries. Where slots are complex, two features share a ciphertext: q' =
-q1 - i q2 and k' = k1 + i k2 have q1 k1 + q2 k2 for the real part of their product, and v1 + i v2 weighs as two values.
+the scale on the keys, the rest of it on the queries. Masks ride there too: a key that a query does not attend to is
+zero in the slots of that query, and so is its value, so that neither the statistics nor the outputs see it. Where slots
+are complex, two features share a ciphertext: q' = q1 - i q2 and k' = k1 + i k2 have q1 k1 + q2 k2 for the real part of
+their product, and v1 + i v2 weighs as two values.
 """
 
 from __future__ import annotations
@@ -71,41 +73,39 @@ class Meeting:
     norms: Sequence[Ciphertext] = ()
 
     def products(self) -> Packed:
-        return self._packed(self._products())
+        return self._packed(self._products(), dirty=False)
 
     def distances(self) -> Packed:
         """2 q k - |q|^2 - |k|^2, of which the scales take half."""
         own = self.engine.relinearize(self.engine.dot(self.query, self.query))
         sums = (self.engine.sub(self.engine.mul(qk, 2), own) for qk in self._products())
-        return self._packed(self.engine.sub(s, norm) for s, norm in zip(sums, self.norms, strict=True))
+        scores = (self.engine.sub(s, norm) for s, norm in zip(sums, self.norms, strict=True))
+        return self._packed(scores, dirty=True)  # a key of zeros is as far as its query is long
 
     def _products(self) -> Iterator[Ciphertext]:
         for key in self.keys:
             score = self.engine.relinearize(self.engine.dot(self.query, key))
             yield self.engine.add(score, self.engine.conjugate(score)) if self.pairs else score
 
-    def _packed(self, cts: Iterator[Ciphertext]) -> Packed:
+    def _packed(self, cts: Iterator[Ciphertext], dirty: bool) -> Packed:
         layout = self.tile.layout(len(self.block.columns))
-        return Packed(self.engine, layout, self.block.rows, tuple(cts), dirty=self.block.dirty)
+        packed = Packed(self.engine, layout, self.block.rows, tuple(cts))
+        return replace(packed, dirty=dirty and packed.has_invalid)
 
 
 def weigh(circuit: Circuit, x: Packed) -> Packed:
-    """The softmax: weights less the circuit's output scale, which decryption takes; zero where a value is not.
+    """The softmax: weights less the circuit's output scale, which decryption takes.
 
-    1. Scores that do not count become zero, where they might not be: the statistics must not see them.
-    2. The softmax's own circuit.
-    3. The last public constant, which a softmax alone leaves to decryption: here values are weighed by it.
-    4. Weights that do not count become zero, where values do not.
+    1. The softmax's own circuit.
+    2. The last public constant, which a softmax alone leaves to decryption: here values are weighed by it.
+    What stands where an entry does not count meets a value of zero.
     """
-    dirty = x.dirty
-    weights = circuit.run(x.at_invalid(0.0)).relinearized()
+    weights = circuit.run(x).relinearized()
     offset = circuit.output_offset
     if isinstance(offset, np.ndarray):
         vector = weights.layout.spread(offset[:, 0])
-        weights = weights.add_vector([vector] * len(weights.cts))
-    else:
-        weights = weights + offset
-    return replace(weights, dirty=True).at_invalid(0.0) if dirty else weights
+        return weights.add_vector([vector] * len(weights.cts))
+    return weights + offset
 
 
 def weighted(weights: Packed, values: Sequence[Sequence[Ciphertext]], tile: Tile) -> Iterator[Ciphertext]:

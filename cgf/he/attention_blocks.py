@@ -11,7 +11,7 @@ from cgf.he.packed import Rows
 from cgf.he.tile import Tile
 from cgf.network.attention import Heads
 
-Kind = tuple[int, bool, int | None, bool]  # of a block: what its levels and operations depend on
+Kind = tuple[int, bool, int | None, int]  # of a block: what its levels and operations depend on
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,24 @@ class Block:
 
     queries  (a,) indices;  columns: which ciphertexts of keys any of them attends to
     rows     public facts of its score rows (instance, place), in the order of the slots
-    dirty    a score that does not count may be other than zero, or its value may be: it takes a mask, and a level,
-             before the softmax and another one after it
+    masks    of each of these columns the pairs (I, a, b) that count, where its keys and values are encrypted for this
+             block alone, zero where a query does not attend to them; None: the ciphertexts that all blocks share
     """
 
     queries: np.ndarray
     columns: list[int]
     rows: Rows
-    dirty: bool
+    masks: list[np.ndarray | None]
 
     @property
     def kind(self) -> Kind:
-        """(columns, full rows, their common count, dirty)."""
-        return len(self.columns), self.rows.valid is None, self.rows.uniform, self.dirty
+        """(columns, full rows, their common count, columns with masks of their own)."""
+        return len(self.columns), self.rows.valid is None, self.rows.uniform, self.masked
+
+    @property
+    def masked(self) -> int:
+        """Columns whose keys and values are encrypted for this block alone."""
+        return sum(mask is not None for mask in self.masks)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,21 @@ class AttentionTask:
         return None if self.valid is None else ~np.any(self.valid, 1)
 
     @cached_property
+    def shared(self) -> set[int]:
+        """Columns of keys and values whose ciphertexts serve several blocks, or one of them whole."""
+        return {c for block in self.blocks for c, mask in zip(block.columns, block.masks, strict=True) if mask is None}
+
+    @property
+    def encodings(self) -> int:
+        """Columns of keys, and of values, that are encrypted in all."""
+        return len(self.shared) + sum(block.masked for block in self.blocks)
+
+    @property
+    def held(self) -> int:
+        """The most columns of keys, and of values, that are kept at once."""
+        return len(self.shared) + max(block.masked for block in self.blocks)
+
+    @cached_property
     def blocks(self) -> list[Block]:
         return [self._block(number) for number in range(self.tile.blocks(self.heads.shape[2]))]
 
@@ -77,15 +97,23 @@ class AttentionTask:
         index = (self.chosen[:, None] * queries + chosen).reshape(-1)
         every = list(range(tile.columns(self.keys)))
         if self.valid is None:
-            columns, valid, dirty = every, None, False
+            columns, valid = every, None
+            masks: list[np.ndarray | None] = [None] * len(every)
         else:
             assert self.zeroed is not None
             own = self.valid[:, chosen]  # (I, a, keys)
             columns = [c for c in every if own[..., c * tile.b : (c + 1) * tile.b].any()] or every[:1]
             places = np.concatenate([np.arange(c * tile.b, (c + 1) * tile.b) for c in columns])
             valid = own[..., places].reshape(len(index), -1)
-            dirty = bool((~own[..., places] & ~self.zeroed[:, None, places]).any())
+            masks = [self._mask(own, c) for c in columns]
             valid = None if valid.all() else valid
         width = len(columns) * tile.b
         counts = np.full(len(index), float(width)) if valid is None else np.maximum(valid.sum(1), 1).astype(np.float64)
-        return Block(chosen, columns, Rows((batch, heads, queries, width), index, valid, counts), dirty)
+        return Block(chosen, columns, Rows((batch, heads, queries, width), index, valid, counts), masks)
+
+    def _mask(self, own: np.ndarray, column: int) -> np.ndarray | None:
+        """(I, a, b) of a column, from (I, a, keys); None where its keys without a query are all that does not count."""
+        assert self.zeroed is not None
+        place = slice(column * self.tile.b, (column + 1) * self.tile.b)
+        mask = own[..., place]
+        return mask if bool((~mask & ~self.zeroed[:, None, place]).any()) else None

@@ -27,6 +27,7 @@ class AttentionCost:
     input_level  at which queries and keys are encrypted: the levels, or the engine's where the circuit bootstraps
     value_level  at which values are encrypted: what the weights have left;  polynomials: of an output
     ops, by_level   operations by kind, and by (detail, level): see cgf.he.engines.count
+    held         columns of keys, and of values, that are kept at once
     encrypted    ciphertexts by level;  circuits: the softmax's circuit for each kind of block
     """
 
@@ -39,6 +40,7 @@ class AttentionCost:
     polynomials: int
     ops: dict[str, int]
     by_level: dict[tuple[str, int], int]
+    held: int
     encrypted: dict[int, int]
     decrypted: int
     rotations: frozenset[int]
@@ -165,9 +167,9 @@ class _DryRun:
         self.engine.by_level["prepare", level] += cts
 
     def cost(self) -> AttentionCost:
-        """Of all blocks, and of the keys and values, which are prepared once."""
+        """Of all blocks, and of the keys and values, which are prepared once, or once for a block of their own."""
         engine, tile = self.engine, self.task.tile
-        blocks, columns = tile.blocks(self.task.heads.shape[2]), tile.columns(self.task.keys)
+        blocks, columns = tile.blocks(self.task.heads.shape[2]), self.task.encodings
         self._prepared(columns * self.width, self.top)
         self._prepared(columns * self.value_width, self.weight_level)
         spare = 0 if engine.ops["boot"] else self.lowest  # levels that encryption leaves out
@@ -183,6 +185,7 @@ class _DryRun:
             polynomials=self.polynomials,
             ops={kind: n for kind, n in engine.ops.items() if n},
             by_level=dict(engine.by_level),
+            held=self.task.held,
             encrypted=dict(encrypted),
             decrypted=blocks * self.value_width,
             rotations=frozenset(engine.rotations),

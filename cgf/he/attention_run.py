@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +18,14 @@ from cgf.he.layer_record import LayerRecord
 from cgf.network.attention import DISTANCE, score_of
 from cgf.softmax.base import Softmax
 
-T = TypeVar("T")
+
+@dataclass(frozen=True)
+class _Column:
+    """Keys and values of b keys, prepared, a ciphertext a feature or pair; norm: |k|^2 where distances need it."""
+
+    keys: list[Ciphertext]
+    values: list[Ciphertext]
+    norm: Ciphertext | None
 
 
 def run(
@@ -27,9 +33,11 @@ def run(
 ) -> tuple[np.ndarray, LayerRecord]:
     """Outputs (I, Q, E) of the chosen instances, and what was seen.
 
-    1. The owner encrypts keys and values, feature by feature; the evaluator prepares them.
+    1. The owner encrypts keys and values, feature by feature, when a block first needs them; the evaluator prepares
+       them.
     2. For each block of queries: the owner encrypts it, the evaluator computes its outputs, the owner decrypts them. So
        the ciphertexts of one block alone are held beside those of keys and values.
+    3. Keys and values of which a block's queries attend to some alone are encrypted for that block, zero elsewhere.
     """
     work = _Run(needs, owner, evaluator, softmax, task)
     for block in task.blocks:
@@ -54,18 +62,32 @@ class _Run:
             gone = task.zeroed[:, : task.keys, None]
             key, value = np.where(gone, 0.0, key), np.where(gone, 0.0, value)
         self.outputs = np.zeros((*self.query.shape[:2], value.shape[2]))
-        self.keys = self._columns(key * self.scales.keys, needs.input_level)
-        self.values = self._columns(value, needs.value_level)
-        dot, relinearize = self.engine.dot, self.engine.relinearize
-        self.norms = [relinearize(dot(k, k)) for k in self.keys] if score == DISTANCE else []
-        self.lap("circuit")
+        key = key * self.scales.keys
+        self.key, self.value = (complex_pairs(x, 1.0) if task.pairs else x for x in (key, value))
+        self.shared: dict[int, _Column] = {}
 
-    def _columns(self, array: np.ndarray, level: int) -> list[list[Ciphertext]]:
-        """Of keys or values (I, K, D): of each column of keys a ciphertext a feature, or pair of features."""
-        tile = self.task.tile
-        array = complex_pairs(array, 1.0) if self.task.pairs else array
-        parts = (array[:, c * tile.b : (c + 1) * tile.b] for c in range(tile.columns(self.task.keys)))
-        return [[self._encrypt(tile.pack_keys(part[..., x]), level) for x in range(part.shape[-1])] for part in parts]
+    def _column(self, number: int, mask: np.ndarray | None) -> _Column:
+        """One column of keys and values, (I, b) of each feature or pair of features a ciphertext.
+
+        mask   as of Block.masks; without one the same for all blocks, and kept
+        """
+        if mask is None and number in self.shared:
+            return self.shared[number]
+        tile, engine = self.task.tile, self.engine
+        place = slice(number * tile.b, (number + 1) * tile.b)
+        keys, values = (
+            [self._encrypt(tile.pack_keys(part[..., x], mask), level) for x in range(part.shape[-1])]
+            for part, level in (
+                (self.key[:, place], self.needs.input_level),
+                (self.value[:, place], self.needs.value_level),
+            )
+        )
+        distant = score_of(self.softmax) == DISTANCE
+        column = _Column(keys, values, engine.relinearize(engine.dot(keys, keys)) if distant else None)
+        self.lap("circuit")
+        if mask is None:
+            self.shared[number] = column
+        return column
 
     def _encrypt(self, vector: np.ndarray, level: int) -> Ciphertext:
         """Encrypted by the owner, prepared by the evaluator; seconds of each go to its own."""
@@ -82,16 +104,17 @@ class _Run:
         query = self.query[:, block.queries] * self.scales.queries(circuit)
         query = complex_pairs(query, -1.0) if task.pairs else query
         packed = [task.tile.pack_queries(query[..., x]) for x in range(query.shape[-1])]
+        columns = [self._column(*which) for which in zip(block.columns, block.masks, strict=True)]
         meeting = Meeting(
             self.engine,
             block,
             task.tile,
             [self._encrypt(vector, self.needs.input_level) for vector in packed],
-            _chosen(self.keys, block.columns),
+            [column.keys for column in columns],
             task.pairs,
-            _chosen(self.norms, block.columns) if self.norms else (),
+            [column.norm for column in columns],
         )
-        answers = list(outputs_of(meeting, self.softmax, circuit, _chosen(self.values, block.columns)))
+        answers = list(outputs_of(meeting, self.softmax, circuit, [column.values for column in columns]))
         self.lowest = min(self.lowest, *map(self.engine.level, answers))
         self.lap("circuit")
         self._open(answers, block, circuit)
@@ -129,7 +152,3 @@ class _Run:
             layouts=Counter([str(self.task.tile)]),
             overflow=overflow,
         )
-
-
-def _chosen(items: Sequence[T], columns: list[int]) -> list[T]:
-    return [items[c] for c in columns]

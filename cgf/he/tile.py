@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,10 +65,15 @@ class Tile:
         one[: values.size] = values.reshape(-1)
         return np.tile(one, self.b)
 
-    def pack_keys(self, values: np.ndarray) -> np.ndarray:
-        """One feature of the keys of a column (I, up to b) -> (slots,), the same for the a queries; absent keys: 0."""
+    def pack_keys(self, values: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """One feature of the keys of a column (I, up to b) -> (slots,), the same for the a queries; absent keys: 0.
+
+        mask   (I, a, b) bool: 0 too where a query does not attend to a key
+        """
         parts = np.zeros((self.b, self.gap), dtype=values.dtype)
         parts[: values.shape[1], : self.instances * self.a] = np.repeat(values.T, self.a, axis=1)
+        if mask is not None:
+            parts[:, : self.instances * self.a] *= mask.transpose(2, 0, 1).reshape(self.b, -1)
         return parts.reshape(-1)
 
     def unpack(self, slots: np.ndarray) -> np.ndarray:
@@ -79,7 +85,7 @@ class Tile:
 class OpPrices:
     """Milliseconds of one thread, by which tiles are compared: desilofhe 2.0.0, 8,192 slots, levels 1 to 6.
 
-    What is encrypted pays its preparation too.
+    What is encrypted pays its preparation too. Outputs are switched and rotated at the last level.
     """
 
     encrypt_query: float = 14.0
@@ -88,6 +94,8 @@ class OpPrices:
     switch: float = 14.0
     rotate: float = 20.0
     chain: float = 19.0
+    output_switch: float = 6.5
+    output_rotate: float = 6.6
     decrypt: float = 12.0
     mask: float = 8.0
 
@@ -98,21 +106,47 @@ DEPTH = 3  # squarings of a core, for a comparison of tiles
 RING_FACTORS = {4096: 0.4, 8192: 1.0, 16384: 3.5, 32768: 13.0}
 
 
+class Met(NamedTuple):
+    """Blocks and columns of a tile.
+
+    pairs    of a block and a column, whose scores are computed;  masked: those of them with a mask of their own
+    shared   columns whose ciphertexts serve all other blocks;  most_masked: of one block
+    """
+
+    pairs: int
+    masked: int
+    shared: int
+    most_masked: int
+
+    @classmethod
+    def of(cls, tile: Tile, queries: int, keys: int, pattern: Pattern | None) -> Met:
+        if pattern is not None:
+            return pattern.met(tile)
+        return cls(tile.blocks(queries) * tile.columns(keys), 0, tile.columns(keys), 0)
+
+
 @dataclass(frozen=True)
 class Pattern:
-    """Which of Q x K pairs count: ``any`` in some instance, ``all`` in every one; None: all do."""
+    """Which of Q x K pairs count: ``any`` in some instance, ``all`` in every one that has the key at all.
+
+    A key that no query of an instance attends to is encrypted as zero once and for all, and needs no mask.
+    """
 
     any: np.ndarray
     all: np.ndarray
 
     @classmethod
     def of(cls, mask: np.ndarray | None) -> Pattern | None:
-        return None if mask is None else cls(np.any(mask, (0, 1)), np.all(mask, (0, 1)))
+        if mask is None:
+            return None
+        return cls(np.any(mask, (0, 1)), np.all(mask | ~np.any(mask, 2, keepdims=True), (0, 1)))
 
-    def met(self, tile: Tile) -> tuple[int, int]:
-        """(block, column) pairs that a tile computes, and how many of them need masks."""
+    def met(self, tile: Tile) -> Met:
+        """What a tile computes of it."""
         some, every = (self._blocked(array, tile, fill) for array, fill in ((self.any, False), (self.all, True)))
-        return int(some.any((1, 3)).sum()), int((some.any((1, 3)) & ~every.all((1, 3))).sum())
+        met, whole = some.any((1, 3)), every.all((1, 3))
+        own = (met & ~whole).sum(1)
+        return Met(int(met.sum()), int(own.sum()), int((met & whole).any(0).sum()), int(own.max()))
 
     @staticmethod
     def _blocked(array: np.ndarray, tile: Tile, fill: bool) -> np.ndarray:
@@ -130,25 +164,26 @@ def price(tile: Tile, queries: int, keys: int, features: int, pairs: bool, patte
     """
     blocks, columns = tile.blocks(queries), tile.columns(keys)
     width = -(-features // 2) if pairs else features
-    met, masked = (blocks * columns, 0) if pattern is None else pattern.met(tile)
+    met, masked, shared, _ = Met.of(tile, queries, keys, pattern)
     doublings = int(math.log2(tile.b))
     uneven = masked > 0 or columns * tile.b > keys  # rows of the masked circuit: public vectors in its statistics
     p = PRICES
-    encrypted = (blocks + columns) * width * p.encrypt_query + columns * width * p.encrypt_value
-    scores = met * (2 * width * p.product + (2 if pairs else 1) * p.switch + DEPTH * p.chain) + masked * 2 * p.mask
+    encrypted = blocks * width * p.encrypt_query + (shared + masked) * width * (p.encrypt_query + p.encrypt_value)
+    scores = met * (2 * width * p.product + (2 if pairs else 1) * p.switch + DEPTH * p.chain) + masked * p.mask
     statistics = blocks * (p.switch + 2 * doublings * p.rotate + (3 * p.mask if uneven else 0.0))
-    outputs = blocks * width * (p.decrypt + (p.switch + doublings * p.rotate if tile.b > 1 else 0.0))
+    outputs = blocks * width * (p.decrypt + (p.output_switch + doublings * p.output_rotate if tile.b > 1 else 0.0))
     return (encrypted + scores + statistics + outputs) * RING_FACTORS.get(tile.slots, 1.0)
 
 
-def memory_mib(tile: Tile, queries: int, keys: int, features: int, pairs: bool) -> float:
+def memory_mib(tile: Tile, keys: int, features: int, pairs: bool, held: int) -> float:
     """MiB of the ciphertexts that one set holds at once: keys, values and one block of queries with its scores.
 
+    held   columns of keys, and of values, that are kept
     A prepared ciphertext takes 32 bytes a slot and level; keys and queries have 3 + DEPTH levels, values one.
     """
     width, columns = -(-features // 2) if pairs else features, tile.columns(keys)
     level = 32 * tile.slots / 2**20
-    kept = columns * width * ((3 + DEPTH) + 2) + width * (3 + DEPTH)
+    kept = held * width * ((3 + DEPTH) + 2) + width * (3 + DEPTH)
     return level * (kept + columns * 2 * (2 + DEPTH))
 
 
@@ -166,21 +201,22 @@ def tiles(
     """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
 
     instances   in as many sets as they take;  most_mib: of the ciphertexts of one set; none where no tile keeps to it.
-    Full rows keep b to divisors of the keys, since absent keys cost a level, unless that takes more memory.
+    Full rows keep b to divisors of the keys, since absent keys cost a level, unless none of these keeps to the memory.
     """
-    found: list[tuple[float, Tile]] = []
-    for b in (1 << j for j in range(slots.bit_length())):
-        if b > 1 and b >= 2 * keys:
-            break
-        if pattern is None and keys % b and found:
-            continue
+
+    def of(b: int) -> list[tuple[float, Tile]]:
         options = []
         for a in range(1, min(queries, slots // b) + 1):
             one = min(instances, slots // (a * b))
             tile = Tile(one, slots, a, b)
-            if memory_mib(tile, queries, keys, features, pairs) <= most_mib:
+            met = Met.of(tile, queries, keys, pattern)
+            if memory_mib(tile, keys, features, pairs, met.shared + met.most_masked) <= most_mib:
                 options.append((price(tile, queries, keys, features, pairs, pattern) * -(-instances // one), tile))
-        if options:
-            found += [min(options, key=lambda option: option[0])]
-            found += [option for option in options if option[1].a == 1]
-    return sorted({tile: (cost, tile) for cost, tile in found}.values(), key=lambda option: option[0])
+        cheapest = [min(options, key=lambda option: option[0])] if options else []
+        return cheapest + [option for option in options if option[1].a == 1]
+
+    parts = [1 << j for j in range(slots.bit_length()) if j == 0 or 1 << j < 2 * keys]
+    whole = [b for b in parts if pattern is not None or keys % b == 0]
+    candidates = [option for b in whole for option in of(b)]
+    candidates = candidates or [option for b in parts if b not in whole for option in of(b)]
+    return sorted({tile: (cost, tile) for cost, tile in candidates}.values(), key=lambda option: option[0])

@@ -37,6 +37,6 @@ def predict_attention(needs: AttentionCost, heads: Heads, times: OpTimes) -> Pre
     keys = times.key_bytes("relinearize", top) * (2 if needs.pairs else 1)
     keys += len(needs.rotations) * times.key_bytes("rotate", top)
     features = max(heads.query.shape[3], heads.value.shape[3])
-    held = memory_mib(needs.tile, *heads.shape[2:], features, needs.pairs)
+    held = memory_mib(needs.tile, heads.shape[3], features, needs.pairs, needs.held)
     outputs = PRODUCT_COPIES * 48 * needs.tile.slots * max(1, last) * -(-features // (2 if needs.pairs else 1)) / 2**20
     return PredictedAttention(client / 1e3, server / 1e3, BASE_MIB + held + outputs + keys / 2**20)

@@ -21,19 +21,19 @@ def main(cfg: DictConfig) -> None:
 
     out = result_file(cfg.out)
     times = None if cfg.times is None else OpTimes.from_json(read_json(cfg.times))
-    softmax, make_owner, found = CGF(), build(cfg.he.owner), []
+    softmax, make_owner, measured_shapes = CGF(), build(cfg.he.owner), []
     softmax.exponential = fit.chain(float(cfg.domain[0]), float(cfg.domain[1]), cfg.k)
     for values in cfg.shapes:
         shape = Shape(*values)
         row = measured(shape, softmax, make_owner, cfg.memory_mib, times, cfg.seed)
-        found.append(row)
+        measured_shapes.append(row)
         print(
             f"{shape.samples} x {shape.heads} heads, {shape.tokens} tokens, {shape.features} features, {shape.rows}: "
             f"{row['layout']}, levels {row['levels']}, {row['client_s']:.1f} + {row['server_s']:.1f} s, "
             f"{row['us_per_entry']:.1f} us an entry, {row['peak_mib']:.0f} MiB, error {row['max_error']:.1e}",
             flush=True,
         )
-    result = {"kind": "attention_cost", "engine": cfg.he.engine, "k": cfg.k, "shapes": found}
+    result = {"kind": "attention_cost", "engine": cfg.he.engine, "k": cfg.k, "shapes": measured_shapes}
     write_json(out, {**result, "run": run_info(resolved(cfg), cfg.seed)})
     print(out)
 

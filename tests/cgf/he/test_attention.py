@@ -192,7 +192,7 @@ def test_every_tile_gives_the_same(a, b, mask):
     assert seen.levels == needs.levels and dict(seen.ops) == needs.ops
     if mask == "causal" and a == b == 1:
         assert needs.levels == 3 + CHAIN.levels and set(needs.circuits.values()) == {"folded"}
-    assert needs.levels <= 6 + CHAIN.levels
+    assert needs.levels <= 4 + CHAIN.levels  # masks ride on the encodings; rows of their own counts take one level more
 
 
 def test_a_vision_transformer_of_197_tokens():

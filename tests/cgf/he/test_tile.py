@@ -49,7 +49,7 @@ def test_full_rows_take_absent_keys_only_to_keep_to_the_memory():
     for _, tile in tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None):
         assert tile.b == 1
     best = tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=2000.0)[0][1]
-    assert best.b > 1 and memory_mib(best, 197, 197, 64, True) <= 2000.0
+    assert best.b > 1 and memory_mib(best, 197, 64, True, best.columns(197)) <= 2000.0
 
 
 def test_no_tile_is_listed_that_takes_more_memory():
@@ -58,14 +58,16 @@ def test_no_tile_is_listed_that_takes_more_memory():
 
 def test_causal_rows_meet_half_of_the_keys_and_need_no_mask_one_query_at_a_time():
     pattern = Pattern.of(np.tril(np.ones((8, 8), dtype=bool))[None, None])
-    assert pattern.met(Tile(4, 64)) == (36, 0)
-    assert pattern.met(Tile(4, 64, 4, 2)) == (6, 4)  # (block, column): 2 and 4 are met, two of each are cut
-    assert pattern.met(Tile(4, 64, 8)) == (8, 7)
+    assert pattern.met(Tile(4, 64)) == (36, 0, 8, 0)
+    assert pattern.met(Tile(4, 64, 4, 2)) == (6, 4, 2, 2)  # (block, column): 2 and 4 are met, two of each are cut
+    assert pattern.met(Tile(4, 64, 8)) == (8, 7, 1, 7)
     assert price(Tile(4, 64), 8, 8, 4, True, pattern) < price(Tile(4, 64), 8, 8, 4, True)
 
 
-def test_instances_of_different_masks_need_masks():
+def test_instances_of_different_masks_need_masks_unless_a_key_is_missing_altogether():
     mask = np.ones((2, 1, 4, 4), dtype=bool)
     mask[1, :, :, 3] = False
-    assert Pattern.of(mask).met(Tile(2, 64)) == (16, 4)
+    assert Pattern.of(mask).met(Tile(2, 64)) == (16, 0, 4, 0)
+    mask[1, :, 3, 3] = True
+    assert Pattern.of(mask).met(Tile(2, 64)) == (16, 3, 4, 1)
     assert Pattern.of(None) is None
