@@ -170,6 +170,7 @@ def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
 
 def built(group: str) -> dict[str, Any]:
     """What every choice of a group makes, by the choice's name: the objects of configs/<group>/*.yaml."""
+    # mypy: a file of configs is a mapping
     return {path.stem: build(OmegaConf.load(path)) for path in sorted((CONFIGS / group).glob("*.yaml"))}  # type: ignore[arg-type]
 
 

@@ -54,8 +54,8 @@ def examples(config_name: str) -> list[str]:
 def groups(config_name: str) -> dict[str, str]:
     """The groups that an entry point chooses from, each with its default; 'null' for none."""
     text = (CONFIGS / f"{config_name}.yaml").read_text(encoding="utf-8")
-    found = (DEFAULT.match(line) for line in text.splitlines())
-    return {match["group"]: match["choice"] for match in found if match and (CONFIGS / match["group"]).is_dir()}
+    matches = (DEFAULT.match(line) for line in text.splitlines())
+    return {match["group"]: match["choice"] for match in matches if match and (CONFIGS / match["group"]).is_dir()}
 
 
 def choices(group: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ def locked(path: Path, refusal: str) -> Iterator[IO[str]]:
             if _is_at(file, path):
                 path.unlink()  # before it is let go of: whoever opened it meanwhile sees that it is gone
             file.close()
-        _held.discard(file)  # type: ignore[arg-type]
+        _held.discard(file)  # type: ignore[arg-type]  # None where it was not taken: nothing is discarded
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()

@@ -125,6 +125,7 @@ def timm_weights(graph: dict[str, np.ndarray], model: nn.Module, depth: int) -> 
         "patch_embed.proj.bias": take(f"{first}patch_embeddings.projection.bias"),
     }
     place = torch.cat([take(f"{stem}Concat_6"), take(f"{stem}Reshape_1")], dim=1)  # class token, then the grid
+    # mypy: timm leaves the types of the grid open
     weights["pos_embed"] = resample_abs_pos_embed(place, list(model.patch_embed.grid_size))  # type: ignore
     for i in range(depth):
         layer, block = f"backbone.encoder.layer.{i}.", f"blocks.{i}."

@@ -59,7 +59,7 @@ def host(
 
 def _write(model: nn.Module, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    model.config.save_pretrained(folder)  # type: ignore[union-attr, operator]
+    model.config.save_pretrained(folder)  # type: ignore[union-attr, operator]  # a transformers model has it
 
 
 def load(name: str, where: str, num_classes: int, class_names: Sequence[str] | None = None) -> Host:
@@ -113,8 +113,8 @@ def image_input(config: Any, where: str) -> ImageInput:
         raise UserError(f"{path} resizes by Pillow's filter {resample!r}, and known are {sorted(INTERPOLATIONS)}")
     return ImageInput(
         (channels, height, width),
-        tuple(map(float, mean)),  # type: ignore[arg-type]
-        tuple(map(float, std)),  # type: ignore[arg-type]
+        tuple(map(float, mean)),  # type: ignore[arg-type]  # as many as channels, checked above
+        tuple(map(float, std)),  # type: ignore[arg-type]  # as above
         INTERPOLATIONS[resample],
         _crop(stated, (height, width), path),
     )

@@ -77,6 +77,7 @@ class Host:
         if self.inputs.tokenizer is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
+        # mypy: a model with a tokenizer is transformers'
         self.model.config.save_pretrained(folder)  # type: ignore[union-attr, operator]
         self.inputs.tokenizer.save_pretrained(folder)
 

@@ -36,6 +36,7 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
         )
     replaced = {name for name, _ in attentions}
     for name, module in model.named_modules():
+        # mypy: cache forgets what a class is
         if name not in replaced and _computes_softmax(type(module)):  # type: ignore[arg-type]
             raise UserError(
                 f"{type(model).__name__} has a softmax that cannot be replaced and would stay exact: "
@@ -141,5 +142,5 @@ def configured_layers(model: nn.Module) -> int | None:
     config = getattr(model, "config", None)
     layers = getattr(config, "num_hidden_layers", None)
     if layers is None and hasattr(model, "blocks"):
-        layers = len(list(model.blocks.children()))  # type: ignore[union-attr]
+        layers = len(list(model.blocks.children()))  # type: ignore[union-attr]  # timm's blocks are modules
     return layers

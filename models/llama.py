@@ -27,11 +27,11 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     ids, mask = batch["input_ids"], batch["attention_mask"]
     if bool((mask[:, 1:] > mask[:, :-1]).any()):
         raise UserError("a LLaMA host needs right padding, and the batch is padded on the left")
-    hidden = model.base_model(  # type: ignore[operator]
+    hidden = model.base_model(  # type: ignore[operator]  # transformers has it
         input_ids=ids, attention_mask=mask, use_cache=False
     ).last_hidden_state
     last = mask.sum(1) - 1
-    return model.score(hidden[torch.arange(len(ids), device=ids.device), last])  # type: ignore[operator]
+    return model.score(hidden[torch.arange(len(ids), device=ids.device), last])  # type: ignore[operator]  # as above
 
 
 def set_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -109,6 +109,7 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
     Names are compared without case, and with '_', '-' and ' ' alike. UserError where the order differs and the head
     does not end in one linear layer.
     """
+    # mypy: a transformers model has it
     labels: dict[int, str] = {int(i): name for i, name in model.config.id2label.items()}  # type: ignore
     if len(labels) != len(class_names) or all(name == f"LABEL_{i}" for i, name in labels.items()):
         return len(labels) == len(class_names)
@@ -123,8 +124,8 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
         return False
     if theirs != wanted:
         _permute(model, [theirs.index(name) for name in wanted], where)
-        model.config.id2label = dict(enumerate(class_names))  # type: ignore
-        model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore
+        model.config.id2label = dict(enumerate(class_names))  # type: ignore  # as above
+        model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore  # as above
     return True
 
 
@@ -135,7 +136,7 @@ def _plain(name: str) -> str:
 def _permute(model: nn.Module, order: list[int], where: str) -> None:
     import torch
 
-    base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]
+    base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]  # as above
     beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
     last = [m for m in beside if m.out_features == len(order)]
     if len(last) != 1:

@@ -130,6 +130,7 @@ def _batch(host: Host) -> dict[str, Tensor]:
     if host.inputs.image is not None:
         return {"pixel_values": torch.randn(1, *host.inputs.image.size, generator=draw)}
     pad = host.inputs.tokenizer.pad_token_id
+    # mypy: a model with a tokenizer has them
     count = host.model.get_input_embeddings().num_embeddings  # type: ignore[operator]
     known = torch.tensor([i for i in range(count) if i != pad])
     ids = known[torch.randint(len(known), (4, LENGTH), generator=draw)]

@@ -89,13 +89,13 @@ def installed(model: nn.Module) -> list[Slot]:
 
 def heads(module: nn.Module) -> int:
     """Rows of weights that the attention has for each query."""
-    return int(module.num_heads)  # type: ignore[arg-type]
+    return int(module.num_heads)  # type: ignore[arg-type]  # timm's attention, a Tensor for nn.Module's __getattr__
 
 
 def queries(model: nn.Module) -> list[tuple[nn.Linear, slice]]:
     """Of each replaced attention the linear layer that projects queries, and its rows that do, head after head."""
     swapped = [m for m in model.modules() if isinstance(m, SwappedAttention)]
-    return [(m.qkv, slice(0, m.attn_dim)) for m in swapped]  # type: ignore[misc]
+    return [(m.qkv, slice(0, m.attn_dim)) for m in swapped]  # type: ignore[misc]  # SwappedAttention's layer, as above
 
 
 def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:

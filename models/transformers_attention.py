@@ -151,6 +151,7 @@ def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
         (name, m)
         for name, m in model.named_modules()
         if hasattr(getattr(m, "config", None), "model_type")
+        # mypy: cache forgets what a class is
         and ((hasattr(m, "is_causal") and hasattr(m, "scaling")) or _calls_interface(type(m)))  # type: ignore[arg-type]
     ]
 
@@ -172,6 +173,7 @@ def installed(model: nn.Module) -> list[Slot]:
 def heads(module: nn.Module) -> int:
     """Rows of weights that the attention has for each query: its query heads."""
     own = getattr(module, "num_attention_heads", None)
+    # mypy: asked for when it was found
     stated = module.config.num_attention_heads if own is None else own  # type: ignore[union-attr]
     if not isinstance(stated, int):
         raise UserError(f"{type(module).__name__} does not say how many heads it has: its configuration lists {stated}")
@@ -207,8 +209,9 @@ def switch_on(model: nn.Module) -> None:
             object.__setattr__(part, "save_pretrained", _refuse_to_save)
     if hasattr(model, SAVER):
         object.__setattr__(model, "save_pretrained", getattr(model, SAVER))
+    # mypy: a transformers model has it
     object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
-    model.set_attn_implementation(NAME)  # type: ignore[operator]
+    model.set_attn_implementation(NAME)  # type: ignore[operator]  # as above
 
 
 def restore(model: nn.Module) -> int:
@@ -218,7 +221,7 @@ def restore(model: nn.Module) -> int:
         object.__delattr__(module, SLOT)
     before = getattr(model, BEFORE, None)
     if before is not None:
-        model.set_attn_implementation(before)  # type: ignore[operator]
+        model.set_attn_implementation(before)  # type: ignore[operator]  # as above
         object.__delattr__(model, BEFORE)
         for part in (m for m in model.modules() if "save_pretrained" in vars(m)):
             object.__delattr__(part, "save_pretrained")

@@ -81,7 +81,7 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
     return ImageInput(
         size,
         tuple(config["mean"][:channels]),
-        tuple(config["std"][:channels]),  # type: ignore[arg-type]
+        tuple(config["std"][:channels]),  # type: ignore[arg-type]  # three numbers, or one for grey images
         config["interpolation"],
         crop,
     )

@@ -7,10 +7,14 @@ be run on several machines: rows and choices of the result file stay as long as 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+
+if TYPE_CHECKING:  # loaded when the command runs
+    from cgf.study.study import Study
 
 
 @entry("range")
@@ -37,7 +41,7 @@ def main(cfg: DictConfig) -> None:
         gather(config, study, folder)
 
 
-def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def gather(config: dict[str, Any], study: Study, folder: Path) -> None:
     """Puts what this study has into the result file, beside the other studies there, and prints its table."""
     from cgf.report.blocks import of_means
     from cgf.results import run_info, write_json
@@ -54,7 +58,7 @@ def gather(config: dict, study, folder: Path) -> None:  # type: ignore[no-untype
         print(f"{folder} holds no evaluation yet")
 
 
-def before(config: dict) -> tuple[Path, dict]:  # type: ignore[type-arg]
+def before(config: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The result file and the studies that it has."""
     from cgf.results import read_json
     from cgf.target import result_file

@@ -35,7 +35,7 @@ class _Texts(TextTask):
     paired: bool
 
     @property
-    def _source(self) -> Source:  # type: ignore[override]
+    def _source(self) -> Source:  # type: ignore[override]  # narrower than the base's
         return self.source
 
     def read_local(self, root: Path) -> Source:
@@ -174,16 +174,16 @@ class HubTask(Task):
                 )
             return dict(self.splits)
         names = {ours: next((n for n in usual if n in have), None) for ours, usual in SPLITS.items()}
-        found = {ours: name for ours, name in names.items() if name is not None}
-        if "train" not in found:
+        ours_to_theirs = {ours: name for ours, name in names.items() if name is not None}
+        if "train" not in ours_to_theirs:
             raise UserError(
                 f"{self.name} needs a split train or task.splits={{train: NAME}}, and it has {', '.join(have)}"
             )
-        if "test" in found and self._unlabelled(found["test"]):
-            del found["test"]
-        if "test" not in found and "val" in found:
-            found = {"train": found["train"], "test": found["val"]}
-        return found
+        if "test" in ours_to_theirs and self._unlabelled(ours_to_theirs["test"]):
+            del ours_to_theirs["test"]
+        if "test" not in ours_to_theirs and "val" in ours_to_theirs:
+            ours_to_theirs = {"train": ours_to_theirs["train"], "test": ours_to_theirs["val"]}
+        return ours_to_theirs
 
     def _unlabelled(self, split: str) -> bool:
         return all(value in (-1, None) for value in self._loaded[0][split][self._columns[1]])

@@ -38,6 +38,7 @@ class RangePenalty:
             self.bound = list(self.bound)
         bounds = self.bound if isinstance(self.bound, list) else [self.bound]
         numbers = finite(self.weight, self.high, self.worst, *bounds) and bool(bounds)
+        # mypy: finite has just said that they are numbers
         if not numbers or self.weight < 0 or min(bounds) <= 0 or self.worst < 0:  # type: ignore[type-var, operator]
             raise UserError(
                 "the penalty needs finite numbers, weight >= 0, bound > 0 (or a list of such, one a layer) "
@@ -48,7 +49,7 @@ class RangePenalty:
     def bounds(self, layers: int) -> list[float]:
         """B of each layer; UserError where a list has another length."""
         if not isinstance(self.bound, list):
-            return [float(self.bound)] * layers  # type: ignore[arg-type]
+            return [float(self.bound)] * layers  # type: ignore[arg-type]  # no list, so one number
         if len(self.bound) != layers:
             raise UserError(
                 f"penalty.bound needs one number, or one a layer ({layers} for this model), and has {len(self.bound)}"

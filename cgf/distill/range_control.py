@@ -119,6 +119,7 @@ class RangeControl:
             parts["row_sum_penalty"] = share * self.rows.weight * torch.stack(terms["row_sum_penalty"]).mean()
         if seen:
             self._last = {**{k: float(v.detach()) for k, v in parts.items()}, **_summary(seen)}
+        # mypy: a sum of tensors, whose start 0 is an int
         return sum(parts.values()) if parts else None  # type: ignore[return-value]
 
     def report(self) -> dict[str, float]:

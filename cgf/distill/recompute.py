@@ -26,6 +26,7 @@ def save_memory(host: Host, softmaxes: Sequence[Softmax]) -> None:
     options = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), Recomputation(softmaxes))}
     blocks = getattr(host.model, "blocks", None)
     if hasattr(host.model, "activation_checkpointing_enable"):
+        # mypy: asked for in the line before
         host.model.activation_checkpointing_enable(activation_checkpointing_kwargs=options)  # type: ignore[operator]
     elif isinstance(blocks, nn.Module):
         for block in blocks.children():

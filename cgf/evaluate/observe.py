@@ -120,6 +120,7 @@ class ExponentMonitor:
         self._count(softmax, y, valid, guard)
         sums = weights.sum(-1).flatten()
         if real is not None:  # what comes of a padding token goes nowhere
+            # mypy: a mask comes with its queries
             entries, sums = y[valid.expand(y.shape) & real[..., None]], sums[real.flatten()]  # type: ignore[union-attr]
         self.entries += entries.numel()
         self.low, self.high = min(self.low, float(entries.min())), max(self.high, float(entries.max()))
@@ -179,6 +180,7 @@ class PolynomialReading(Around):
         """The softmax's reading (B, H, Q, K) of its scores."""
         weights = self.softmax.reading(scores, valid)
         if self.softmax.observers:
+            # mypy: observers belong to softmaxes with an argument
             y = self.softmax.argument(TensorRows.of(scores, valid)).data  # type: ignore[attr-defined]
             for observer in self.softmax.observers:
                 observer(self.softmax, y, weights, valid)

@@ -83,8 +83,9 @@ def plan_attention(
             seconds, sets = predict_attention(needs, heads, times), -(-heads.instances // needs.tile.instances)
             own = sums.setdefault((heads.shape[3], str(needs.tile), needs.levels), Counter())
             share = {"batches": 1.0, "samples": float(len(batch))} if layer is probes[batch[-1]][0] else {}
+            # mypy: a Counter adds any numbers, and is typed for whole ones
             own.update({**share, "client_s": sets * seconds.client_s, "server_s": sets * seconds.server_s})  # type: ignore[arg-type]
-            own["mib"] = max(own["mib"], seconds.mib)  # type: ignore[assignment]
+            own["mib"] = max(own["mib"], seconds.mib)  # type: ignore[assignment]  # as above
     return [
         PlannedSets(
             tokens, layout, levels, int(s["batches"]), int(s["samples"]), s["client_s"], s["server_s"], s["mib"]

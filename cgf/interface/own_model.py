@@ -126,6 +126,7 @@ def _moved(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _image_classes(model: nn.Module) -> int:
     config = getattr(model, "config", None)
+    # mypy: timm's number, a Tensor for nn.Module's __getattr__
     return int(model.num_classes if config is None else config.num_labels)  # type: ignore[arg-type]
 
 

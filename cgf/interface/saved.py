@@ -31,6 +31,7 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: A
     if not slots or any(slot.describe() != slots[0].describe() for slot in slots):
         raise UserError("softmaxes that differ by layer cannot be saved by save_pretrained")
     check_listed(slots[0])
+    # mypy: a transformers model, whose class has it
     type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
     if not options.get("is_main_process", True):
         return

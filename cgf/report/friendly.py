@@ -47,12 +47,12 @@ def show(result: dict, folder: str | os.PathLike, heads: bool) -> None:
 
 def rows(result: dict, heads: bool) -> list[list[str]]:
     """Cells of the table, in the order of COLUMNS: each layer, then its heads where wanted."""
-    found = []
+    cells = []
     for layer in result["layers"]:
-        found.append([str(layer["layer"]), "all", *_cells(layer)])
+        cells.append([str(layer["layer"]), "all", *_cells(layer)])
         if heads:
-            found.extend([str(layer["layer"]), str(head["head"]), *_cells(head)] for head in layer["heads"])
-    return found
+            cells.extend([str(layer["layer"]), str(head["head"]), *_cells(head)] for head in layer["heads"])
+    return cells
 
 
 def _cells(row: dict) -> list[str]:

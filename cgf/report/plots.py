@@ -48,12 +48,12 @@ def _series(curves: dict[str, list[dict]], key: str) -> dict[str, dict[float, fl
 
     A resumed run logs again the steps since its last checkpoint; the later line is the one that counts.
     """
-    found = {}
+    series = {}
     for name, lines in curves.items():
         points = {line["step"]: line[key] for line in lines if is_number(line.get("step")) and is_number(line.get(key))}
         if points:
-            found[name] = points
-    return found
+            series[name] = points
+    return series
 
 
 def accuracy_bars(results: list[dict]) -> bytes | None:

@@ -156,15 +156,15 @@ def _rate(result: dict) -> float | None:
 
 def circuit_rows(results: list[dict]) -> list[dict]:
     """What each encrypted evaluation cost: ring, levels read off and counted, operations by kind, seconds."""
-    found = []
+    table = []
     for result in (result for result in results if result.get("kind") == CKKS):
         row = {"result": result.get("_path"), "engine": engine_name(result)}
         names = ("ring_slots", "levels", "levels_counted", "mean_error", "beyond_guard", "entries")
         row |= {name.replace("_", " "): result.get(name) for name in names}
         row |= {f"{name} (count)": count for name, count in _dict(result.get("ops")).items()}
         row |= {f"{name} (s)": time for name, time in _dict(result.get("seconds")).items()}
-        found.append(row)
-    return found
+        table.append(row)
+    return table
 
 
 def layer_rows(results: list[dict]) -> list[dict]:

@@ -52,7 +52,7 @@ class LoopCGF(CGF):
         raise NotImplementedError
 
     # a property over the base's field: a trained chain's fit is measured anew, in seconds, only when one asks for it
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # a property in the place of a field
     def exponential(self) -> Exponential | None:
         """What an evaluation applies: the softmax's own, unless another was put in its place since."""
         if self._moved:

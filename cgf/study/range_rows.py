@@ -164,14 +164,18 @@ def gathered(
     """
     first, known = folder / f"seed-{decides}", choices(study, kept, decides)
     every = [Seed(study, s, folder / f"seed-{s}", None if s == decides else first, known=known) for s in seeds]
-    found = [row for seed in every for row in rows(seed)]
-    have = {(row["run"], row["seed"]) for row in found}
-    found += [row for row in _entries(kept, "rows") if (row["run"], row["seed"]) not in have and _current(study, row)]
+    records = [row for seed in every for row in rows(seed)]
+    have = {(row["run"], row["seed"]) for row in records}
+    records += [row for row in _entries(kept, "rows") if (row["run"], row["seed"]) not in have and _current(study, row)]
     place = {run.name: i for i, run in enumerate(study.runs)}
-    found.sort(key=lambda row: (row["seed"], place[row["run"]]))  # stable: as trained comes before its polynomial
+    records.sort(key=lambda row: (row["seed"], place[row["run"]]))  # stable: as trained comes before its polynomial
     tried = trials(Seed(study, decides, first))
     old = [t for t in _entries(kept, "trials") if t["run"] in known and t["run"] not in {t["run"] for t in tried}]
-    return {"rows": found, "means": means(found, {*seeds, *(row["seed"] for row in found)}), "trials": tried + old}
+    return {
+        "rows": records,
+        "means": means(records, {*seeds, *(row["seed"] for row in records)}),
+        "trials": tried + old,
+    }
 
 
 def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[str, int]:

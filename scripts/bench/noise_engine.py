@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
     if len(words) != 2 or words[0] not in ENGINES:
         raise UserError(f"noise_engine.py takes an engine ({', '.join(ENGINES)}) and a file, and {words} was given")
     package, owner = ENGINES[words[0]]
-    measured = measure(owner, **SETTINGS)  # type: ignore[arg-type]
+    measured = measure(owner, **SETTINGS)  # type: ignore[arg-type]  # numbers and names of SETTINGS, by name
     name = f"{package} {importlib.metadata.version(package)}"
     write_json(Path(words[1]), {"engine": name, **measured, "run": run_info({"engine": words[0], **SETTINGS}, 42)})
     print(f"{name}: {words[1]}")

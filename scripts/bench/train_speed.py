@@ -62,6 +62,7 @@ def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: 
     from cgf.memory import keep_freed_memory
 
     keep_freed_memory(2**30)  # as train.py does
+    # mypy: a file of configs is a mapping
     softmax = None if name == "fused" else build(OmegaConf.load(CONFIGS / "softmax" / f"{name}.yaml"))  # type: ignore
     return steps(softmax, shape, batch, count, precision)
 

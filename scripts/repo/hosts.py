@@ -130,9 +130,10 @@ def cases() -> dict[tuple[str, str, str], Callable[[], nn.Module]]:
     """Every model that is tried, by library, name and remark."""
     made: dict[tuple[str, str, str], Callable[[], nn.Module]] = {}
     for name, ending, remark, small in TRANSFORMERS:
+        # mypy: mypy cannot infer a lambda with defaults
         made["transformers", name, remark] = lambda n=name, e=ending, s=small: transformer(n, e, s)  # type: ignore[misc]
     for name, small in TIMM:
-        made["timm", name, ""] = lambda n=name, s=small: timm_model(n, s)  # type: ignore[misc]
+        made["timm", name, ""] = lambda n=name, s=small: timm_model(n, s)  # type: ignore[misc]  # as above
     return made
 
 

@@ -83,10 +83,10 @@ def settings() -> tuple[str, int]:
         "",
         "## Commands",
     ]
-    found: list[shown.Key] = []
+    every: list[shown.Key] = []
     for name in entry_points():
         keys = told(shown.keys(CONFIGS / f"{name}.yaml"))
-        found += keys
+        every += keys
         lines += ["", f"### {name}"]
         if examples := shown.examples(name):
             lines += ["```", *examples, "```"]
@@ -106,10 +106,10 @@ def settings() -> tuple[str, int]:
         lines += [f"| {code(choice)} | {cell(said)} |" for choice, said in choices.items()]
         for choice in choices:
             keys = keys_of(group, choice)
-            found += keys
+            every += keys
             if keys:
                 lines += ["", f"Keys of `{group}={choice}`:", *table(keys)]
-    return "\n".join(lines) + "\n", sum(not key.comment for key in found)
+    return "\n".join(lines) + "\n", sum(not key.comment for key in every)
 
 
 def anchor(group: str) -> str:
