@@ -32,6 +32,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.data.told import told
     from cgf.distill.losses import DistillationLoss
     from cgf.distill.matching import Matching
+    from cgf.distill.parts import Replacing
     from cgf.distill.range_control import RangeControl
     from cgf.distill.recompute import save_memory
     from cgf.distill.run_folder import RunFolder
@@ -42,6 +43,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.trainer import Trainer
     from cgf.errors import UserError
     from cgf.memory import keep_freed_memory
+    from cgf.models.replace import parts_of
     from cgf.softmax.load import check_listed
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
@@ -49,6 +51,7 @@ def train(cfg: DictConfig, name: str) -> None:
     loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
     penalty, matching = RangeControl(**config["penalty"]), Matching(cfg.distill.hidden, cfg.distill.attention)
     task, softmax = build(cfg.task), build(cfg.softmax)
+    replacing = Replacing(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
     check_listed(softmax)
     config["task"] |= task.kept()
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
@@ -58,9 +61,11 @@ def train(cfg: DictConfig, name: str) -> None:
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
-    host, softmaxes, state = start(make_host, cfg.ckpt, task, softmax, tuning=config["tune"], run=run, prepare=prepare)
+    host, softmaxes, state = start(
+        make_host, cfg.ckpt, task, softmax, tuning=config["tune"], run=run, prepare=prepare, replacing=replacing
+    )
     if settings.checkpointing:
-        save_memory(host, softmaxes)
+        save_memory(host, [*softmaxes, *parts_of(host.model).all])
     teacher = teacher_of(config["distill"]["teacher"], cfg.ckpt, host, make_host, build)
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     collate = task.collate(host.inputs)

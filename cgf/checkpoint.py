@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cgf.checkpoint_files import check_run, described_softmax
+from cgf.checkpoint_files import DescribedParts, check_parts, check_run, described_parts, described_softmax
 from cgf.errors import UserError, disk_is_full
 from cgf.named import short
 from cgf.results import plain_json, read_json, write_json
@@ -28,7 +29,7 @@ __all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "read", "resol
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint folder. run is what run.json says; softmax and layers describe what was installed.
+    """A complete checkpoint folder. run is what run.json says; softmax, layers and parts describe what was installed.
 
     files has the hashes of the folder's files as they were saved, by name; None where it was saved before there were
     any.
@@ -39,6 +40,7 @@ class Checkpoint:
     softmax: Softmax
     layers: int
     files: dict[str, str] | None = None
+    parts: DescribedParts = field(default_factory=DescribedParts)
 
     @cached_property
     def model_hash(self) -> str:
@@ -160,7 +162,9 @@ def read(path: str | Path) -> Checkpoint:
     files, run = hashes(told, folder), content_of(told)
     softmax, layers = described_softmax(described, folder / SOFTMAX)
     check_run(run, softmax, folder / RUN)
-    return Checkpoint(folder, run, softmax, layers, files)
+    parts = described_parts(folder)
+    check_parts(run, parts, folder / RUN)
+    return Checkpoint(folder, run, softmax, layers, files, parts)
 
 
 def save(
@@ -170,11 +174,14 @@ def save(
     run: dict[str, Any],
     surroundings: Any = None,
     state: TrainingState | None = None,
+    *,
+    parts: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a checkpoint under a temporary name and renames it; run.json comes last, with the hashes of the rest.
 
     host          the model's state dict, host's own keys
     surroundings  function that writes the host's configuration and tokenizer into a folder
+    parts         what stands at norms and activations, by 'norm' and 'activation'; their tensors are in host
 
     UserError where the disk has no room for it.
     """
@@ -187,6 +194,8 @@ def save(
             tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
         save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / MODEL)
         write_json(draft / SOFTMAX, _described(softmaxes))
+        for kind, described in (parts or {}).items():
+            write_json(draft / f"{kind}.json", described)
         if surroundings is not None:
             surroundings(draft / HOST)
         if state is not None:

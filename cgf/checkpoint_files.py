@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cgf.activation.base import ActivationVariant, ExactActivations
+from cgf.activation.load import ACTIVATION, activations_from_json
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.verified import verified
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import plain, short
+from cgf.norm.base import ExactNorms, NormVariant
+from cgf.norm.load import NORM, norms_from_json
+from cgf.replacement import check_features
+from cgf.results import read_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import TARGETS, softmax_from_json
 
 MOST_LAYERS, MOST_CLASSES = 1024, 2**16
 MOST_SQUARINGS, MOST_COEFFICIENTS = 64, 1024  # of an exponential
+MOST_PLACES = 2**14
+
+
+@dataclass(frozen=True)
+class DescribedParts:
+    """What norm.json and activation.json say: the variants, and the features of every place by its name."""
+
+    norm: NormVariant = field(default_factory=ExactNorms)
+    activation: ActivationVariant = field(default_factory=ExactActivations)
+    norms: dict[str, int] = field(default_factory=dict)
+    activations: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is replaced."""
+        return bool(self.norms or self.activations)
+
+
+def described_parts(folder: Path) -> DescribedParts:
+    """The norms and activations of a checkpoint; without a file they are the host's own. UserError for a bad file."""
+    norm, norms = _part(folder / NORM)
+    activation, activations = _part(folder / ACTIVATION)
+    return DescribedParts(
+        ExactNorms() if norm is None else norms_from_json(norm, NORM),
+        ExactActivations() if activation is None else activations_from_json(activation, ACTIVATION),
+        norms,
+        activations,
+    )
+
+
+def _part(path: Path) -> tuple[dict[str, Any] | None, dict[str, int]]:
+    """(the variant's node, features by place); (None, none) where there is no such file."""
+    if not path.is_file():
+        return None, {}
+    data = read_json(path)
+    plain(data, str(path))
+    listed = data.get("places") if isinstance(data, dict) else None
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_PLACES:
+        raise UserError(f"{path} needs a list of 1 to {MOST_PLACES} places: it is not a checkpoint of this project")
+    places: dict[str, int] = {}
+    for place in listed:
+        name = place.get("name") if isinstance(place, dict) else None
+        if not isinstance(name, str) or set(place) != {"name", "features"} or name in places:
+            raise UserError(f"{path} needs places with a name of their own and features, and has {short(place)}")
+        places[name] = check_features(place["features"], str(path))
+    return {key: value for key, value in data.items() if key != "places"}, places
 
 
 def described_softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, int]:
@@ -70,6 +123,20 @@ def check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
             f"{path} was trained with the softmax {short(_params(trained))}, and softmax.json has "
             f"{short(softmax.to_json())}: one of them was changed"
         )
+
+
+def check_parts(run: dict[str, Any], parts: DescribedParts, path: Path) -> None:
+    """UserError where the configuration in run.json names other norms or activations than their files do."""
+    config = run["config"] if isinstance(run["config"], dict) else {}
+    for kind, variant in (("norm", parts.norm), ("activation", parts.activation)):
+        node = config.get(kind)
+        target = node.get("_target_") if isinstance(node, dict) else None
+        cls = type(variant)
+        if isinstance(target, str) and target != f"{cls.__module__}.{cls.__qualname__}":
+            raise UserError(
+                f"{path} was trained with {kind} {short(target)}, and {kind}.json says '{variant.name}': one of them "
+                "was changed"
+            )
 
 
 def _params(node: dict[str, Any]) -> dict[str, Any]:

@@ -243,7 +243,9 @@ def run_name(cfg: DictConfig) -> str:
     hydra_cfg = HydraConfig.get()
     choices, groups = hydra_cfg.runtime.choices, ("model", "task", "softmax", "distill", "tune")
     parts = [str(choices[g]) for g in groups if str(choices[g]) not in ("none", "full")]
-    known = {*groups, "resume", "overwrite", "outputs", "data.root", "experiment", "ckpt"}
+    own = ("norm", "activation")  # named where they are replaced
+    parts += [str(choices[g]) for g in own if str(choices.get(g, "exact")) != "exact"]
+    known = {*groups, *own, "resume", "overwrite", "outputs", "data.root", "experiment", "ckpt"}
     for text in hydra_cfg.overrides.task:
         key, _, value = text.partition("=")
         if key.lstrip("+") not in known:

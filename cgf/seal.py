@@ -16,6 +16,7 @@ from cgf.named import short
 
 SCHEMA = 2
 MODEL, SOFTMAX, RUN, HOST = "model.safetensors", "softmax.json", "run.json", "host"
+PARTS = ("norm.json", "activation.json")  # where norms or activations are replaced
 KEYS = ("schema", "files", "seal")  # what run.json says of the folder, beside its content
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".gguf", ".npz", ".npy", ".h5", ".onnx")
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -43,7 +44,7 @@ def json_hash(data: Any) -> str:
 def small_files(folder: Path) -> list[str]:
     """What a checkpoint's results depend on beside the weights and run.json: names relative to the folder, sorted."""
     host = [p.relative_to(folder).as_posix() for p in (folder / HOST).rglob("*") if not p.is_dir()]
-    return sorted([SOFTMAX, *host])
+    return sorted([SOFTMAX, *(name for name in PARTS if (folder / name).is_file()), *host])
 
 
 def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from cgf.models import bert, llama
 from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
 from cgf.models.host import Host
 from cgf.models.install import install_copies
+from cgf.models.replace import replace
 from cgf.softmax.base import Softmax
 
 TEXT = {"llama": llama, "bert": bert}
@@ -33,8 +34,8 @@ def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Hos
     if not to_train:
         checkpoint.check_measured(layers)
     with torch.device("meta"):  # names and shapes alone: nothing is allocated for a model of another size
-        check_weights(make(), tensors, checkpoint)
-    model = make()
+        check_weights(_with_parts(make(), checkpoint), tensors, checkpoint)
+    model = _with_parts(make(), checkpoint)
     model.load_state_dict(tensors)
     host = around(model)  # which is measured with its weights
     softmaxes = install_copies(host.model, checkpoint.softmax)
@@ -45,6 +46,17 @@ def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Hos
     for softmax, kept in zip(softmaxes, layers, strict=True):
         softmax.load_tensors(kept)
     return host, softmaxes
+
+
+def _with_parts(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
+    """The model with the norms and activations that the checkpoint was trained with, before their tensors come."""
+    parts = checkpoint.parts
+    if parts.any:
+        try:
+            replace(model, parts.norm, parts.activation, parts.norms, parts.activations)
+        except UserError as error:
+            raise UserError(f"checkpoint {checkpoint.path} does not fit its model: {error}") from None
+    return model
 
 
 def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoint) -> None:

@@ -7,7 +7,7 @@ so that rounding does not add up over layers. The weights, the modes and the ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -61,18 +61,21 @@ class Stand(Softmax):
         return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
 
 
-class SoftmaxWatch(TorchDispatchMode):
-    """Notes the module in which a softmax or a fused attention runs, by name."""
+class OperationWatch(TorchDispatchMode):
+    """Notes the module in which an operation runs whose name holds one of ``operations``; but: names left out."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, operations: Sequence[str], but: Sequence[str] = ()) -> None:
         super().__init__()
+        self.operations = operations
+        self.but = {f"{type(model.get_submodule(name)).__name__} at {name}" for name in but}
         self.names = {id(m): f"{type(m).__name__} at {name}" for name, m in model.named_modules() if name}
         self.within: list[str] = []
         self.places: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(part in func.name() for part in EXACT):
-            self.places.append(self.within[-1] if self.within else "the model itself")
+        where = self.within[-1] if self.within else "the model itself"
+        if self.but.isdisjoint(self.within) and any(part in func.name() for part in self.operations):
+            self.places.append(where)
         return func(*args, **(kwargs or {}))
 
     @contextmanager
@@ -95,14 +98,14 @@ class SoftmaxWatch(TorchDispatchMode):
 
 
 def _check(host: Host, wanted: bool | None) -> None:
-    batch = _batch(host)
-    with torch.random.fork_rng(devices=[]), _evaluating(host.model), torch.no_grad():
+    batch = probe_batch(host)
+    with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
         names = [name for name, _ in attention_modules(host.model)]
         given: dict[str, Any] = {}
         with _hooked(host.model, names, lambda name, output: given.update({name: output})):
             logits = host.forward(host.model, batch)
         with installed(host.model, lambda _: Stand()) as stands:
-            unreplaced = SoftmaxWatch(host.model)
+            unreplaced = OperationWatch(host.model, EXACT)
             mask = batch.get("attention_mask")
             same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
             with same, unreplaced.watching():
@@ -113,17 +116,17 @@ def _check(host: Host, wanted: bool | None) -> None:
             raise UserError(f"{type(host.model).__name__} {what}, and cgf.models.{which}.load reads such models")
         if unreplaced.places:
             raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.places[0]}")
-        if _distance(logits, after) > TOLERANCE:
+        if distance(logits, after) > TOLERANCE:
             raise UserError(
                 "with every softmax replaced by an exact one its logits are others than before (by "
-                f"{_distance(logits, after):.1e} of the largest)"
+                f"{distance(logits, after):.1e} of the largest)"
             )
         if "input_ids" in batch:
             _own_head(host, batch, logits)
             _looks({name: _first(output) for name, output in given.items()}, logits, host.causal)
 
 
-def _batch(host: Host) -> dict[str, Tensor]:
+def probe_batch(host: Host) -> dict[str, Tensor]:
     """One image of random pixels; or four texts: one, it with a later token changed, and two that begin as it does and
     are padded, the second with other tokens where there is padding."""
     draw = torch.Generator().manual_seed(0)
@@ -160,10 +163,10 @@ def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Any], Any])
 def _same(name: str, before: Any, after: Any, mask: Tensor | None) -> Any:
     """The output of an attention in the untouched model, for what follows; UserError if it is another than now."""
     own, other = (_real(_first(output), mask) for output in (before, after))
-    if _distance(own, other) > TOLERANCE:
+    if distance(own, other) > TOLERANCE:
         raise UserError(
             f"with its softmax replaced by an exact one, {name} gives other numbers than before (by "
-            f"{_distance(own, other):.1e} of the largest): it does more with its scores than a softmax"
+            f"{distance(own, other):.1e} of the largest): it does more with its scores than a softmax"
         )
     return before
 
@@ -172,7 +175,7 @@ def _own_head(host: Host, batch: dict[str, Tensor], logits: Tensor) -> None:
     """A text's logits are those of the model's own classifier, on texts without padding."""
     if "input_ids" in batch:
         own = host.model(**{key: value[:2] for key, value in batch.items()}).logits
-        if _distance(own, logits[:2]) > LEAK:
+        if distance(own, logits[:2]) > LEAK:
             raise UserError(
                 f"its logits are not those of {type(host.model).__name__}: it has another head than is read here"
             )
@@ -207,11 +210,11 @@ def _looks(outputs: dict[str, Tensor], logits: Tensor, causal: bool) -> None:
     for name, output in outputs.items():
         if output.dim() != 3:  # texts without their padding in one row: the logits tell
             continue
-        if _distance(output[2, :REAL], output[3, :REAL]) > LEAK:
+        if distance(output[2, :REAL], output[3, :REAL]) > LEAK:
             raise UserError(f"what stands at padding changes what {name} gives at real tokens")
-        if causal and _distance(output[0, :CHANGED], output[1, :CHANGED]) > LEAK:
+        if causal and distance(output[0, :CHANGED], output[1, :CHANGED]) > LEAK:
             raise UserError(f"{name} is causal by its mask, and a later token changes what it gives at earlier ones")
-    if _distance(logits[2], logits[3]) > LEAK:
+    if distance(logits[2], logits[3]) > LEAK:
         raise UserError("what stands at padding changes its logits")
 
 
@@ -224,14 +227,14 @@ def _real(output: Tensor, mask: Tensor | None) -> Tensor:
     return output[mask.bool()] if mask is not None and output.shape[:2] == mask.shape else output
 
 
-def _distance(own: Tensor, other: Tensor) -> float:
+def distance(own: Tensor, other: Tensor) -> float:
     """The largest difference, of the largest number; infinite where something is no number."""
     distance = float((own - other).abs().max() / own.abs().max().clamp_min(torch.finfo(own.dtype).tiny))
     return distance if distance == distance else float("inf")
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode; every module's own mode comes back."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -31,12 +31,24 @@ ALLOWED = {
     "cgf.published": set(),
     "cgf.operations": set(),
     "cgf.results": {"cgf.target", "cgf.provenance"},
+    "cgf.replacement": {"cgf.named"},
+    "cgf.norm": {"cgf.checks", "cgf.replacement"},
+    "cgf.activation": {"cgf.checks", "cgf.replacement"},
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
     "cgf.network": {"cgf.softmax"},
     "cgf.seal": {"cgf.named"},
     "cgf.training_state": {"cgf.named", "cgf.results"},
-    "cgf.checkpoint_files": {"cgf.softmax", "cgf.approx", "cgf.named", "cgf.former"},
+    "cgf.checkpoint_files": {
+        "cgf.activation",
+        "cgf.approx",
+        "cgf.former",
+        "cgf.named",
+        "cgf.norm",
+        "cgf.replacement",
+        "cgf.results",
+        "cgf.softmax",
+    },
     "cgf.checkpoint": {
         "cgf.checkpoint_files",
         "cgf.softmax",
@@ -49,7 +61,17 @@ ALLOWED = {
     "cgf.plan": {"cgf.network", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former"},
     "cgf.config": {"cgf.data", "cgf.help"},
-    "cgf.models": {"cgf.hub", "cgf.softmax", "cgf.data", "cgf.checkpoint", "cgf.named", "cgf.results"},
+    "cgf.models": {
+        "cgf.activation",
+        "cgf.checkpoint",
+        "cgf.data",
+        "cgf.hub",
+        "cgf.named",
+        "cgf.norm",
+        "cgf.replacement",
+        "cgf.results",
+        "cgf.softmax",
+    },
     "cgf.evaluate": {
         "cgf.approx",
         "cgf.data",
@@ -65,6 +87,10 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.distill": {
+        "cgf.activation",
+        "cgf.checks",
+        "cgf.norm",
+        "cgf.replacement",
         "cgf.evaluate",
         "cgf.models",
         "cgf.softmax",
@@ -103,7 +129,16 @@ ALLOWED = {
         "cgf.softmax",
     },
 }
-FORMULAS = ("cgf.softmax", "cgf.approx", "cgf.network", "cgf.he", "cgf.plan", "cgf.data")  # import no model
+FORMULAS = (
+    "cgf.softmax",
+    "cgf.norm",
+    "cgf.activation",
+    "cgf.approx",
+    "cgf.network",
+    "cgf.he",
+    "cgf.plan",
+    "cgf.data",
+)  # import no model
 
 
 def name_of(path):

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cgf.distill.inputs import InputPenalty
 from cgf.distill.penalty import RangePenalty, finite
 from cgf.distill.row_sum import RowSumPenalty, row_sums
 from cgf.errors import UserError
+from cgf.replacement import Replacement
 from cgf.softmax.base import Softmax
 
 
@@ -22,6 +24,7 @@ class RangeControl:
 
     weight, bound, high, worst   see RangePenalty
     row_sum                      weight, low, high of RowSumPenalty
+    inputs                       weight, worst of InputPenalty, on what goes into replaced norms and activations
     ramp                         share of the steps in which both weights rise linearly to their value; 0: constant
     measuring                    set before a forward pass: ``report`` then tells its range and row sums
 
@@ -33,6 +36,7 @@ class RangeControl:
     high: float = 1.0
     worst: float = 0.02
     row_sum: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     ramp: float = 0.0
     measuring: bool = field(default=False, init=False)
     _terms: dict[str, list[Tensor]] = field(default_factory=dict, init=False, repr=False)
@@ -45,6 +49,10 @@ class RangeControl:
         if not isinstance(self.row_sum, Mapping) or set(self.row_sum) - set(known):
             raise UserError(f"penalty.row_sum takes {', '.join(known)}, and has {self.row_sum}")
         self.rows = RowSumPenalty(**self.row_sum)
+        known = [f.name for f in fields(InputPenalty)]
+        if not isinstance(self.inputs, Mapping) or set(self.inputs) - set(known):
+            raise UserError(f"penalty.inputs takes {', '.join(known)}, and has {self.inputs}")
+        self.into_parts = InputPenalty(**self.inputs)
         if not finite(self.ramp) or not 0 <= self.ramp <= 1:
             raise UserError(f"penalty.ramp must be a share of the steps from 0 to 1, and {self.ramp!r} was given")
 
@@ -64,6 +72,15 @@ class RangeControl:
                     "penalty.row_sum.weight needs a softmax whose rows can be observed (one with an "
                     f"exponent), and '{softmax.name}' is none"
                 )
+
+    def watch_parts(self, parts: Sequence[Replacement]) -> None:
+        """Listens to replaced norms and activations, where penalty.inputs has a weight."""
+        if self.into_parts.weight:
+            for part in parts:
+                part.observers.append(self._observe_input)
+
+    def _observe_input(self, _: Replacement, values: Tensor, interval: tuple[float, float]) -> None:
+        self._terms.setdefault("input_penalty", []).append(self.into_parts.term(values, interval))
 
     def _observe(self, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not softmax.training:
@@ -117,6 +134,8 @@ class RangeControl:
             parts["range_penalty"] = share * self.range.weight * torch.stack(terms["range_penalty"]).sum()
         if "row_sum_penalty" in terms:
             parts["row_sum_penalty"] = share * self.rows.weight * torch.stack(terms["row_sum_penalty"]).mean()
+        if "input_penalty" in terms:
+            parts["input_penalty"] = share * self.into_parts.weight * torch.stack(terms["input_penalty"]).sum()
         if seen:
             self._last = {**{k: float(v.detach()) for k, v in parts.items()}, **_summary(seen)}
         # mypy: a sum of tensors, whose start 0 is an int
@@ -125,7 +144,7 @@ class RangeControl:
     def report(self) -> dict[str, float]:
         """Numbers of the last measured pass that was taken, by name; empty where nothing was seen.
 
-        range_penalty, row_sum_penalty   what each added to the loss, ramp included; absent where off
+        range_penalty, row_sum_penalty, input_penalty   what each added to the loss, ramp included; absent where off
         range_min, range_max             of y over all layers' valid entries
         range_outside                    share of entries outside [-bound, high], each layer by its own bound
         row_sum_min, row_sum_max         over the rows that have a valid entry

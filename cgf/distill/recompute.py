@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
 from cgf.errors import UserError
 from cgf.models.host import Host
-from cgf.softmax.base import Softmax
 
 
-def save_memory(host: Host, softmaxes: Sequence[Softmax]) -> None:
+class Repeated(Protocol):
+    """What is told that it is computed once more."""
+
+    again: bool
+
+
+def save_memory(host: Host, softmaxes: Sequence[Repeated]) -> None:
     """Has the host keep only each layer's input for the backward pass: less memory for about a third more time.
 
-    softmaxes are those installed in it: in the second computation they are marked (``again``), so that nothing is
-    measured or penalised twice and gradients are those of a pass without checkpointing. UserError for a host
-    without layers that can be computed again.
+    softmaxes are those installed in it, and the norms and activations replaced: in the second computation they are
+    marked (``again``), so that nothing is measured or penalised twice and gradients are those of a pass without
+    checkpointing. UserError for a host without layers that can be computed again.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -50,7 +55,7 @@ def _twice(block: Any, forward: Callable[..., Any], again: Callable[..., Any]) -
 class Recomputation:
     """A second computation of a layer: while it lasts the softmaxes know it."""
 
-    def __init__(self, softmaxes: Sequence[Softmax]) -> None:
+    def __init__(self, softmaxes: Sequence[Repeated]) -> None:
         self.softmaxes = softmaxes
 
     def __enter__(self) -> None:

@@ -14,6 +14,7 @@ from cgf.checkpoint import TrainingState, complete_checkpoints, save
 from cgf.errors import UserError
 from cgf.former import current_names
 from cgf.lock import locked
+from cgf.models.replace import parts_of
 from cgf.results import read_json, read_lines, run_info, write_text
 from cgf.softmax.base import Softmax
 
@@ -21,7 +22,13 @@ from cgf.softmax.base import Softmax
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
 OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
 # what was done before there was a setting for it
-AS_BEFORE = {"train.accumulate": 1, "train.length_pool": 50, "tune.head": True}
+AS_BEFORE: dict[str, Any] = {
+    "train.accumulate": 1,
+    "train.length_pool": 50,
+    "tune.head": True,
+    "norm": {"_target_": "cgf.norm.base.ExactNorms"},
+    "activation": {"_target_": "cgf.activation.base.ExactActivations"},
+}
 
 
 # what a run writes into its folder
@@ -141,7 +148,8 @@ class RunFolder:
 
         def write(folder: Path, progress: dict[str, Any], state: TrainingState) -> Path:
             run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
-            return save(folder, host.state(), softmaxes, run, host.write_surroundings, state)
+            parts = parts_of(host.model).described()
+            return save(folder, host.state(), softmaxes, run, host.write_surroundings, state, parts=parts)
 
         return write
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,7 @@ class Settings:
     grad_norm: float = 1.0
     label_smoothing: float = 0.0
     staged: float = 0.0
+    order: Sequence[str] = ("softmax", "norm", "activation")
     patience: int | None = None
     save_every: int | None = None
     log_every: int = 20

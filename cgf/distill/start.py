@@ -11,6 +11,7 @@ import torch
 
 from cgf.checkpoint import Checkpoint, TrainingState, read
 from cgf.data.task import Task
+from cgf.distill.parts import Replacing
 from cgf.distill.run_folder import RunFolder
 from cgf.distill.tune import tune
 from cgf.errors import UserError
@@ -36,12 +37,14 @@ def start(
     tuning: dict[str, Any],
     run: RunFolder,
     prepare: Callable[[Host], object] | None = None,
+    replacing: Replacing | None = None,
 ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 
     The student starts from ``ckpt`` where one is given, else from make_host(), the model's own weights; a
     run that goes on takes the weights of its newest checkpoint. prepare: changes a student's first weights, once
-    its softmaxes are in place. Raises UserError where ckpt does not fit the task.
+    its softmaxes are in place; replacing: the norms and activations that are put in then. Raises UserError where ckpt
+    does not fit the task.
     """
     if run.newest is not None and tuning.get("mode") != "lora":
         host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
@@ -52,6 +55,7 @@ def start(
             take_over_constants(softmaxes, read(ckpt))
         if prepare is not None:
             prepare(host)
+        (replacing or Replacing()).put(host, task)
     tune(host, **tuning)
     if run.newest is None:
         return host, softmaxes, None

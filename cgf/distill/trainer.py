@@ -19,6 +19,7 @@ from cgf.distill.curriculum import Curriculum
 from cgf.distill.journal import Journal
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
+from cgf.distill.parts import after_step, kept_tensors, pool
 from cgf.distill.processes import Processes
 from cgf.distill.progress import Progress, prune, write_best
 from cgf.distill.range_control import RangeControl, together
@@ -27,6 +28,7 @@ from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
 from cgf.models.host import Host
 from cgf.models.install import install
+from cgf.models.replace import parts_of
 from cgf.named import arguments
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
@@ -66,11 +68,12 @@ class Trainer:
 
     def __post_init__(self) -> None:
         constants = [p for softmax in self.softmaxes for p in softmax.parameters()]
+        self.parts = parts_of(self.host.model)
         self.processes = Processes(
             self.settings.batch_size,
             self.seed,
             self.settings.mixed_precision(),
-            sometimes=bool(constants and self.settings.staged),
+            sometimes=bool((constants or self.parts.activations) and self.settings.staged),
             wandb=self.tracker.get("name") == "wandb",
         )
         self.accelerator = self.processes.accelerator
@@ -78,8 +81,9 @@ class Trainer:
         self.journal = Journal(self.accelerator, self.folder, self.tracker)
         self.progress = Progress()
         self.penalty.watch(self.softmaxes)
-        self.curriculum = Curriculum(self.settings.staged)
-        slots = self.curriculum.watch(self.softmaxes)
+        self.penalty.watch_parts(self.parts.all)
+        self.curriculum = Curriculum(self.settings.staged, self.settings.order)
+        slots = self.curriculum.watch(self.softmaxes, [*self.parts.norms.values()], [*self.parts.activations.values()])
         if self.settings.staged:
             install(self.host.model, slots.__getitem__)
         optimizer = adamw(self.host.model, constants, self.settings, self.accelerator.device)
@@ -149,6 +153,7 @@ class Trainer:
             constants = self.accelerator.unwrap_model(self.classifier).constants
             clip(self.accelerator, self.host.model, constants, self.settings.grad_norm)
         self.optimizer.step()
+        after_step(self.parts.all)
         self.optimizer.zero_grad()
         return loss, extra
 
@@ -176,6 +181,7 @@ class Trainer:
         shares, losses, extras, reports, measured = (list(column) for column in zip(*parts, strict=True))
         self._report = together(reports, shares)
         if len(parts) > 1:
+            pool(self.parts.all, self.processes.gather, share)
             for softmax, values in zip(self.softmaxes, zip(*measured, strict=True), strict=True):
                 softmax.pool(list(values), shares)
         whole = sum(s * one for s, one in zip(shares, losses, strict=True))
@@ -242,7 +248,7 @@ class Trainer:
         trainable: dict[str, Tensor] = {
             n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()
         }
-        partial = trainable if any("lora_" in n for n in trainable) else None
+        partial = {**trainable, **kept_tensors(self.parts)} if any("lora_" in n for n in trainable) else None
         state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
 

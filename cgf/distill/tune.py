@@ -12,6 +12,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_blocks
+from cgf.models.replace import parts_of
 
 if TYPE_CHECKING:  # seconds to load, for adapters alone
     from peft import LoraConfig
@@ -65,6 +66,8 @@ def tune(
             )
         for name, parameter in host.model.named_parameters():
             parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
+    for parameter in parts_of(host.model).parameters():  # replaced norms and activations are new, whatever is tuned
+        parameter.requires_grad_(True)
     trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
     if not trained:
         raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")

@@ -1,0 +1,1 @@
+"""Norms that stand where a host's LayerNorm or RMSNorm stood, so that a ciphertext can pay for them."""
