@@ -6,6 +6,8 @@ No Hydra, no torch: the yaml files are read as text, since a parser would drop t
 from __future__ import annotations
 
 import difflib
+import fnmatch
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -17,6 +19,9 @@ KEY = re.compile(
     r"^(?P<indent> *)(?P<name>[\w-]+):(?P<value>(?: (?:\"[^\"]*\"|'[^']*'|[^#\"'])*)?)(?:#\s?(?P<comment>.*))?$"
 )
 DEFAULT = re.compile(r"^  - (?:optional )?(?P<group>[a-z]+): (?P<choice>[\w]+)")
+OVERRIDE = re.compile(r"^  - override /(?P<group>[a-z]+): (?P<choice>[\w]+)")
+NOTE = re.compile(r"^#   (?P<names>[\w.*]+): (?P<said>.+)$")  # in a header: what keys of many runs say
+GLOBAL = "# @package _global_"  # Hydra's line of a choice whose keys are the entry point's own
 WIDTH, NAMES, HIDDEN = 118, 24, ("defaults", "hydra")
 
 
@@ -86,6 +91,37 @@ def keys(path: Path, prefix: str = "") -> list[Key]:
     return result
 
 
+def notes(path: Path) -> dict[str, str]:
+    """What the header of a yaml file says of keys that stand in it many times: by a pattern of their names."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = (NOTE.match(line) for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    return {match["names"]: match["said"] for match in found if match}
+
+
+def explained(path: Path, prefix: str = "") -> list[Key]:
+    """``keys`` with a comment where another place has it.
+
+    A key without one takes the header's note of its name. A choice whose keys are the entry point's own then takes the
+    comment of the same key of that entry point, its notes, or the comment of the group's choice that it overrides.
+    """
+    text = path.read_text(encoding="utf-8")
+    there, said = keys(path, prefix), notes(path)
+    if GLOBAL in text.splitlines():
+        there = keys(path)
+        entry = next(f for f in sorted(CONFIGS.glob("*.yaml")) if path.parent.name in groups(f.stem))
+        said |= notes(entry)
+        said |= {key.name: key.comment for key in keys(entry) if key.comment}
+        for match in filter(None, map(OVERRIDE.match, text.splitlines())):
+            choice = CONFIGS / match["group"] / f"{match['choice']}.yaml"
+            said |= {key.name: key.comment for key in keys(choice, match["group"]) if key.comment}
+    start = len(prefix) + 1 if prefix and GLOBAL not in text else 0
+
+    def comment(key: Key) -> str:
+        return key.comment or next((s for n, s in said.items() if fnmatch.fnmatchcase(key.name[start:], n)), "")
+
+    return [Key(key.name, key.value, comment(key)) for key in there]
+
+
 def chosen(config_name: str, overrides: Iterable[str]) -> dict[str, str]:
     """The choice of every group: the defaults, and what the command line says."""
     there = groups(config_name)
@@ -126,10 +162,10 @@ def text(config_name: str, about: str, program: str, overrides: Sequence[str]) -
         lines += ["", f"{group}=CHOICE   ({'none' if default == 'null' else default} without it)"]
         lines += _columns((name, said) for name, said in choices(group).items())
     lines += ["", "keys, with what they are without you saying so:"]
-    lines += _keys(keys(CONFIGS / f"{config_name}.yaml"))
+    lines += _keys(explained(CONFIGS / f"{config_name}.yaml"))
     for group, choice in chosen(config_name, overrides).items():
         if group in named and (path := CONFIGS / group / f"{choice}.yaml").is_file():
-            lines += ["", f"keys of {group}={choice}:", *_keys(keys(path, group))]
+            lines += ["", f"keys of {group}={choice}:", *_keys(explained(path, group))]
     if there:
         first = next(iter(there))
         lines += ["", f"the keys of a choice: {program} {first}={next(iter(choices(first)))} --help"]

@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 PAGES = ROOT / "docs" / "reference"
 MADE = "<!-- made by scripts/repo/reference.py -->"
-GLOBAL = "# @package _global_"  # Hydra's line of a choice whose keys are the entry point's own
 LONGEST = 88  # of a signature on one line
 
 
@@ -68,8 +67,7 @@ def group_names() -> list[str]:
 def keys_of(group: str, choice: str) -> list[shown.Key]:
     """The keys of a choice under the names that a command line gives them."""
     path = CONFIGS / group / f"{choice}.yaml"
-    own = GLOBAL in path.read_text(encoding="utf-8").splitlines()
-    return told(shown.keys(path, "" if own else group.replace("/", ".")))
+    return told(shown.explained(path, group.replace("/", ".")))
 
 
 def settings() -> tuple[str, int]:
@@ -85,7 +83,7 @@ def settings() -> tuple[str, int]:
     ]
     every: list[shown.Key] = []
     for name in entry_points():
-        keys = told(shown.keys(CONFIGS / f"{name}.yaml"))
+        keys = told(shown.explained(CONFIGS / f"{name}.yaml"))
         every += keys
         lines += ["", f"### {name}"]
         if examples := shown.examples(name):
@@ -202,8 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is stale")
     check = parser.parse_args(arguments).check
     made, silent = pages()
-    print(f"{silent} keys have no comment")
-    stale = False
+    stale = silent > 0
+    if silent:
+        print(f"error: {silent} keys of configs/ have no comment", file=sys.stderr)
     for name, new in made.items():
         path = PAGES / name
         if path.is_file() and path.read_text(encoding="utf-8") == new:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cgf.help import CONFIGS, choices, chosen, examples, groups, header, keys, known, nearest, one_line, text
+from cgf.help import CONFIGS, choices, chosen, examples, explained, groups, header, keys, known, nearest, one_line, text
 
 ROOT = Path(__file__).parents[2]
 MAIN = ("train", "eval_plain", "eval_he", "plan", "friendly", "merge_shards")
@@ -54,6 +54,35 @@ def test_keys_have_their_names_values_and_comments(tmp_path):
         ("train.deep.low", "0.5", "first second"),
     ]
     assert one_line(path) == "What it is." and header(path) == ["What it is."]
+
+
+def test_every_key_of_every_file_is_explained():
+    """By its own comment, by a note of the header for keys that stand there many times, or where it is set first."""
+    silent = []
+    for path in sorted(CONFIGS.rglob("*.yaml")):
+        if path.name == "paper.yaml":  # rows of tables, which are no keys
+            continue
+        group = ".".join(path.relative_to(CONFIGS).parts[:-1])
+        shown = explained(path, group)
+        names = [key.name for key in shown]
+        silent += [
+            f"{path.name}: {key.name}"
+            for key in shown
+            if not key.comment and (key.value or not any(name.startswith(f"{key.name}.") for name in names))
+        ]
+    assert not silent
+
+
+def test_a_key_without_a_comment_takes_the_one_of_another_place(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text("# What it is.\n#   runs.*.after: the run before\nruns:\n  a:\n    after: b\n    other: c\n")
+    said = {key.name: key.comment for key in explained(path)}
+    assert said["runs.a.after"] == "the run before" and said["runs.a.other"] == ""
+    said = {key.name: key.comment for key in explained(CONFIGS / "experiment" / "llama_lora.yaml", "experiment")}
+    assert said["train.lr"] == "learning rate of AdamW at its peak" and said["tune.rank"] == "of the adapters"
+    said = {key.name: key.comment for key in explained(CONFIGS / "host" / "minilm.yaml", "host")}
+    assert said["runs.lora.options"] == "overrides of train.py"
+    assert said["runs.lora_tempered"].startswith("queries of the base model")  # its own
 
 
 @pytest.mark.parametrize("name", MAIN)

@@ -18,7 +18,13 @@ def flat(node, prefix=""):
 
 def test_both_pages_are_as_they_would_be_made_now(capsys):
     assert reference.main(["--check"]) == 0, "python scripts/repo/reference.py"
-    assert re.fullmatch(r"\d+ keys have no comment\n", capsys.readouterr().out)
+    assert "have no comment" not in capsys.readouterr().err
+
+
+def test_a_key_without_a_comment_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(reference.shown, "notes", lambda path: {})
+    assert reference.main(["--check"]) == 1
+    assert re.search(r"error: \d{2,} keys of configs/ have no comment", capsys.readouterr().err)
 
 
 def test_a_stale_page_is_refused_and_written_anew(tmp_path, monkeypatch, capsys):
