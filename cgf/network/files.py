@@ -1,0 +1,175 @@
+"""A network, and what prepares its features, as files: one JSON of facts, one safetensors of arrays, both checked.
+
+No file names code: a layer's kind is looked up in a fixed table, and its numbers are checked by the layer itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from cgf.approx.exponential_json import exponential_from_json
+from cgf.errors import UserError
+from cgf.named import plain, short
+from cgf.network.inputs import Inputs, Patches, Table
+from cgf.network.layers import Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
+from cgf.results import read_json, write_json
+
+SCHEMA = 1
+NETWORK, INPUTS = "network", "inputs"  # names of the files, without their ends
+ARRAYS: dict[str, tuple[type, tuple[str, ...]]] = {  # kinds whose fields are arrays alone
+    "linear": (Linear, ("weight", "bias")),
+    "affine": (Affine, ("scale", "shift")),
+    "positions": (Positions, ("values",)),
+    "square": (Square, ("coefficients",)),
+}
+PROJECTIONS = ("query", "key", "value")
+DEEPEST = 4  # sums within sums
+Json = dict[str, Any]
+
+
+def save_network(folder: str | Path, network: Network) -> None:
+    """Writes network.json and network.safetensors into a folder, which is made."""
+    arrays: dict[str, np.ndarray] = {}
+    layers = [_described(layer, f"layers.{i}", arrays) for i, layer in enumerate(network.layers)]
+    facts = {"name": network.name, "features": network.features, "tokens": list(network.tokens)}
+    _write(folder, NETWORK, {**facts, "classes": list(network.classes), "layers": layers}, arrays)
+
+
+def load_network(folder: str | Path) -> Network:
+    """The network of a folder. UserError, with the file's name, for whatever is not one."""
+    facts, arrays = _read(folder, NETWORK)
+    where = f"{Path(folder) / NETWORK}.json"
+    _keys(facts, ("kind", "schema", "name", "features", "tokens", "classes", "layers"), where)
+    layers, classes, tokens = facts["layers"], facts["classes"], facts["tokens"]
+    whole = isinstance(facts["features"], int) and isinstance(tokens, list) and len(tokens) == 2
+    if not whole or not all(isinstance(n, int) and not isinstance(n, bool) for n in (facts["features"], *tokens)):
+        raise UserError(f"{where} needs whole numbers for 'features' and two for 'tokens'")
+    if not isinstance(facts["name"], str) or not isinstance(classes, list) or not isinstance(layers, list):
+        raise UserError(f"{where} needs a text for 'name', and lists of 'classes' and 'layers'")
+    if not all(isinstance(name, str) for name in classes):
+        raise UserError(f"{where} needs texts for 'classes'")
+    made = tuple(_layer(layer, f"layers.{i}", arrays, where) for i, layer in enumerate(layers))
+    if arrays:
+        raise UserError(f"{where} has no layer for '{next(iter(arrays))}' of its arrays")
+    return Network(facts["name"], facts["features"], (tokens[0], tokens[1]), made, tuple(classes))
+
+
+def save_inputs(folder: str | Path, inputs: Inputs) -> None:
+    """Writes inputs.json, and inputs.safetensors with the table where there is one."""
+    if isinstance(inputs, Patches):
+        _write(folder, INPUTS, {"inputs": "patches", **vars(inputs)}, {})
+    else:
+        _write(folder, INPUTS, {"inputs": "table"}, {"rows": inputs.rows})
+
+
+def load_inputs(folder: str | Path) -> Inputs:
+    """What prepares a network's features. UserError, with the file's name, for whatever is not that."""
+    facts, arrays = _read(folder, INPUTS)
+    where = f"{Path(folder) / INPUTS}.json"
+    if facts.get("inputs") == "table":
+        _keys(facts, ("kind", "schema", "inputs"), where)
+        return Table(_taken(arrays, "rows", where))
+    sizes = [field.name for field in fields(Patches)]
+    _keys(facts, ("kind", "schema", "inputs", *sizes), where)
+    if facts["inputs"] != "patches" or not all(type(facts[name]) is int for name in sizes):
+        raise UserError(f"{where} needs 'inputs' patches or table, and whole numbers for {', '.join(sizes)}")
+    return Patches(**{name: facts[name] for name in sizes})
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+def _described(layer: Layer, name: str, arrays: dict[str, np.ndarray]) -> Json:
+    """A layer as plain values; its arrays go into ``arrays`` under its name."""
+    if isinstance(layer, Residual):
+        inner = [_described(one, f"{name}.{i}", arrays) for i, one in enumerate(layer.layers)]
+        return {"layer": "residual", "layers": inner}
+    if isinstance(layer, Pool):
+        return {"layer": "pool", "pool": layer.kind}
+    if isinstance(layer, SelfAttention):
+        for part in PROJECTIONS:
+            _described(getattr(layer, part), f"{name}.{part}", arrays)
+        facts = {"heads": layer.heads, "scaling": layer.scaling, "exponential": layer.exponential.to_json()}
+        return {"layer": "attention", **facts}
+    kind = next(kind for kind, (made, _) in ARRAYS.items() if isinstance(layer, made))
+    arrays.update({f"{name}.{key}": getattr(layer, key) for key in ARRAYS[kind][1]})
+    return {"layer": kind}
+
+
+def _layer(data: Any, name: str, arrays: dict[str, np.ndarray], where: str, depth: int = 0) -> Layer:
+    """The layer of ``_described``; its arrays are taken out of ``arrays``."""
+    kind = data.get("layer") if isinstance(data, dict) else None
+    if kind == "residual" and isinstance(data.get("layers"), list) and depth < DEEPEST:
+        _keys(data, ("layer", "layers"), f"{where}, {name}")
+        inner = [_layer(one, f"{name}.{i}", arrays, where, depth + 1) for i, one in enumerate(data["layers"])]
+        return Residual(tuple(inner))
+    if kind == "pool":
+        _keys(data, ("layer", "pool"), f"{where}, {name}")
+        return Pool(data["pool"])
+    if kind == "attention":
+        return _attention(data, name, arrays, where)
+    if not isinstance(kind, str) or kind not in ARRAYS:
+        known = ", ".join((*ARRAYS, "attention", "pool", "residual"))
+        raise UserError(f"{where} needs a layer of {known} at {name}, and has {short(data)}")
+    _keys(data, ("layer",), f"{where}, {name}")
+    make: Callable[..., Layer] = ARRAYS[kind][0]
+    return make(*(_taken(arrays, f"{name}.{key}", where) for key in ARRAYS[kind][1]))
+
+
+def _attention(data: Json, name: str, arrays: dict[str, np.ndarray], where: str) -> SelfAttention:
+    _keys(data, ("layer", "heads", "scaling", "exponential"), f"{where}, {name}")
+    heads, scaling = data["heads"], data["scaling"]
+    if type(heads) is not int or not isinstance(scaling, int | float) or isinstance(scaling, bool):
+        raise UserError(f"{where} needs a whole number of heads and a number for the scaling at {name}")
+    query, key, value = (
+        Linear(*(_taken(arrays, f"{name}.{part}.{key}", where) for key in ("weight", "bias"))) for part in PROJECTIONS
+    )
+    return SelfAttention(query, key, value, heads, float(scaling), exponential_from_json(data["exponential"]))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _write(folder: str | Path, name: str, facts: Json, arrays: Mapping[str, np.ndarray]) -> None:
+    """Arrays first, the JSON last: a folder without it holds nothing."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if arrays:
+        save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, folder / f"{name}.safetensors")
+    write_json(folder / f"{name}.json", {"kind": name, "schema": SCHEMA, **facts})
+
+
+def _read(folder: str | Path, name: str) -> tuple[Json, dict[str, np.ndarray]]:
+    path = Path(folder) / f"{name}.json"
+    facts = read_json(path)
+    plain(facts, str(path))
+    if not isinstance(facts, dict) or facts.get("kind") != name or facts.get("schema") != SCHEMA:
+        raise UserError(f"{path} needs kind '{name}' and schema {SCHEMA}, and is {short(facts)}")
+    arrays = path.with_suffix(".safetensors")
+    if not arrays.is_file():
+        return facts, {}
+    try:
+        return facts, load_file(arrays)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"{arrays} cannot be read: {error}") from None
+
+
+def _keys(data: Json, keys: tuple[str, ...], where: str) -> None:
+    """UserError for a key that is missing or not known."""
+    if missing := [key for key in keys if key not in data]:
+        raise UserError(f"{where} needs '{missing[0]}', and it is not given")
+    if unknown := sorted(set(data) - set(keys)):
+        raise UserError(f"{where} has no setting '{unknown[0]}': there are {', '.join(keys)}")
+
+
+def _taken(arrays: dict[str, np.ndarray], key: str, where: str) -> np.ndarray:
+    if key not in arrays:
+        raise UserError(f"{where} needs the array '{key}' beside it, and it is not there")
+    return arrays.pop(key)

@@ -1,0 +1,248 @@
+"""The algebra that saves levels: a network as few maps of ciphertexts, everything affine folded into their matrices.
+
+The state of a network is never formed on the way. It is kept as an affine form of *sources*: the prepared features, the
+outputs of each attention, the squares of each activation. So norms, scales, positions and biases fold into matrices and
+constants, and matrices that follow one another (the last of an MLP and the next queries', an attention's output and
+the MLP's first) are one matrix over the list of sources. Levels: 6 + k a block of an attention (k: its exponential's)
+and a square, 1 for the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.network.layers import MEAN, Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
+from cgf.network.layers import Square as SquareLayer
+
+INPUT = "x"
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A value (samples, tokens, width) as an affine form of sources: the sum of matrix @ source, and a constant.
+
+    terms     source -> (width, features of the source);  constant: (tokens, width), or (1, width) behind a pooling
+    pool      'mean': the value is the mean over tokens of that; 'first': its first token; None: each token's own
+    """
+
+    terms: dict[str, np.ndarray]
+    constant: np.ndarray
+    pool: str | None = None
+
+    @property
+    def width(self) -> int:
+        """Features of the value."""
+        return int(self.constant.shape[1])
+
+    @property
+    def features(self) -> int:
+        """Features of all sources together: the products of one of the value's features."""
+        return sum(matrix.shape[1] for matrix in self.terms.values())
+
+    @property
+    def same(self) -> bool:
+        """Whether all tokens have one constant."""
+        return bool((self.constant == self.constant[:1]).all())
+
+    def mapped(self, weight: np.ndarray, bias: np.ndarray) -> Form:
+        """weight @ value + bias."""
+        return replace(
+            self,
+            terms={name: weight @ matrix for name, matrix in self.terms.items()},
+            constant=self.constant @ weight.T + bias,
+        )
+
+    def scaled(self, scale: np.ndarray, shift: np.ndarray) -> Form:
+        """scale value + shift, feature by feature."""
+        return replace(
+            self,
+            terms={name: scale[:, None] * matrix for name, matrix in self.terms.items()},
+            constant=self.constant * scale + shift,
+        )
+
+    def times(self, factor: float) -> Form:
+        """factor value."""
+        return self.scaled(np.full(self.width, factor), np.zeros(self.width))
+
+    def rows(self, chosen: slice) -> Form:
+        """Some of the value's features."""
+        terms = {name: matrix[chosen] for name, matrix in self.terms.items()}
+        return replace(self, terms=terms, constant=self.constant[:, chosen])
+
+    def plus(self, other: Form) -> Form:
+        """The sum of two values of as many features."""
+        assert self.pool == other.pool
+        terms = dict(self.terms)
+        for name, matrix in other.terms.items():
+            terms[name] = terms[name] + matrix if name in terms else matrix
+        return replace(self, terms=terms, constant=self.constant + other.constant)
+
+    def pooled(self, kind: str) -> Form:
+        """One token of all; the constant is pooled at once."""
+        constant = self.constant.mean(0, keepdims=True) if kind == MEAN else self.constant[:1]
+        return replace(self, constant=constant, pool=kind)
+
+    @classmethod
+    def of(cls, source: str, width: int, tokens: int) -> Form:
+        """A source itself."""
+        return cls({source: np.eye(width)}, np.zeros((tokens, width)))
+
+
+@dataclass(frozen=True, eq=False)
+class Attend:
+    """Source ``name``: the outputs of an attention, (heads x width of a value) features.
+
+    query, key, value  affine forms;  layer: its heads, scaling and exponential
+    stream    the state beside it as a source of its own, formed late and at a low level where that takes fewer products
+              later; None: the state stays a form.  block: number of the attention, from 1
+    """
+
+    name: str
+    block: int
+    layer: SelfAttention
+    query: Form
+    key: Form
+    value: Form
+    stream: tuple[str, Form] | None = None
+
+    def of_head(self, head: int) -> tuple[Form, Form, Form]:
+        """Queries, keys and values of one head."""
+        parts = []
+        for form in (self.query, self.key, self.value):
+            size = form.width // self.layer.heads
+            parts.append(form.rows(slice(head * size, (head + 1) * size)))
+        return parts[0], parts[1], parts[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Source ``name``: the squares of a form's features."""
+
+    name: str
+    block: int
+    form: Form
+
+
+Step = Attend | Squares
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Steps, each of which makes a source of those before, and the form of the logits (classes features).
+
+    features: of each source;  tokens: of a sample
+    """
+
+    name: str
+    tokens: int
+    steps: tuple[Step, ...]
+    logits: Form
+    features: dict[str, int] = field(default_factory=dict)
+
+    def last_use(self) -> dict[str, int]:
+        """Source -> index of the last step that reads it; the logits are the step behind the last."""
+        last: dict[str, int] = {}
+        for index, step in enumerate(self.steps):
+            forms = [step.form] if isinstance(step, Squares) else [step.query, step.key, step.value]
+            if isinstance(step, Attend) and step.stream is not None:
+                forms.append(step.stream[1])
+            last.update({name: index for form in forms for name in form.terms})
+        last.update(dict.fromkeys(self.logits.terms, len(self.steps)))
+        return last
+
+    def depth(self) -> int:
+        """Levels by the count of the circuits' steps: the longest way from the features to the logits.
+
+        A map 1, an attention 3 and its exponential's, a square 1. A dry run counts them anew, off the circuit itself.
+        """
+        level = {INPUT: 0}
+        for step in self.steps:
+            if isinstance(step, Squares):
+                level[step.name] = _deepest(step.form, level) + 2
+                continue
+            score = max(_deepest(step.query, level), _deepest(step.key, level)) + 2
+            core = max(step.layer.of_head(head).levels for head in range(step.layer.heads))
+            level[step.name] = max(score + 1 + core, _deepest(step.value, level) + 1) + 1
+            if step.stream is not None:
+                level[step.stream[0]] = _deepest(step.stream[1], level) + 1
+        return _deepest(self.logits, level) + 1
+
+
+def _deepest(form: Form, level: dict[str, int]) -> int:
+    return max(level[name] for name in form.terms)
+
+
+def program_of(network: Network, tokens: int, streams: bool = True) -> Program:
+    """The program of samples of so many tokens. UserError for a count that the network does not take.
+
+    streams: the state becomes a source of its own beside an attention where its sources have more features than it.
+    """
+    walk = _Walk(network.check_tokens(tokens), streams)
+    state = walk.through(network.layers, walk.source(INPUT, network.features))
+    return Program(network.name, tokens, tuple(walk.steps), state, walk.features)
+
+
+class _Walk:
+    """From layer to layer with the state as a form; makes a step where a layer is more than affine."""
+
+    def __init__(self, tokens: int, streams: bool) -> None:
+        self.tokens, self.streams, self.blocks = tokens, streams, 0
+        self.steps: list[Step] = []
+        self.features: dict[str, int] = {}
+
+    def source(self, name: str, width: int, pool: str | None = None) -> Form:
+        """A new source, as the state that it is; behind a pooling of one token."""
+        self.features[name] = width
+        return Form.of(name, width, self.tokens if pool is None else 1)
+
+    def through(self, layers: Sequence[Layer], state: Form, outer: Form | None = None) -> Form:
+        """The state behind the layers; outer: the state that a sum around them adds, which may become a stream."""
+        for layer in layers:
+            if isinstance(layer, Linear):
+                state = state.mapped(layer.weight, layer.bias)
+            elif isinstance(layer, Affine):
+                state = state.scaled(layer.scale, layer.shift)
+            elif isinstance(layer, Positions):
+                state = replace(state, constant=state.constant + layer.values[: self.tokens])
+            elif isinstance(layer, Pool):
+                state = state.pooled(layer.kind)
+            elif isinstance(layer, SquareLayer):
+                state = self._squares(layer, state)
+            elif isinstance(layer, SelfAttention):
+                state = self._attend(layer, state, outer)
+            elif isinstance(layer, Residual):
+                state = self._sum(layer, state)
+            else:
+                raise UserError(f"a network has no layer {type(layer).__name__}")
+        return state
+
+    def _sum(self, layer: Residual, state: Form) -> Form:
+        before = len(self.steps)
+        inner = self.through(layer.layers, state, state)
+        for step in self.steps[before:]:
+            if isinstance(step, Attend) and step.stream is not None:  # the state is a source now
+                state = Form.of(step.stream[0], state.width, self.tokens)
+        return state.plus(inner)
+
+    def _attend(self, layer: SelfAttention, state: Form, outer: Form | None) -> Form:
+        self.blocks += 1
+        stream = None
+        if self.streams and outer is not None and outer.features > outer.width:
+            stream = (f"h{self.blocks}", outer)
+            self.features[stream[0]] = outer.width
+        query, key, value = (state.mapped(one.weight, one.bias) for one in (layer.query, layer.key, layer.value))
+        self.steps.append(Attend(f"o{self.blocks}", self.blocks, layer, query, key, value, stream))
+        return self.source(f"o{self.blocks}", value.width)
+
+    def _squares(self, layer: SquareLayer, state: Form) -> Form:
+        """a u^2 + b u + c = sign(a) u'^2 + c - b^2 / 4a with u' = sqrt|a| (u + b / 2a): u' squared takes the level."""
+        c, b, a = layer.coefficients
+        root = np.sqrt(np.abs(a))
+        completed = state.scaled(root, root * b / (2 * a))
+        name = f"s{sum(isinstance(step, Squares) for step in self.steps) + 1}"
+        self.steps.append(Squares(name, self.blocks, completed))
+        return self.source(name, len(a), state.pool).scaled(np.sign(a), c - b * b / (4 * a))

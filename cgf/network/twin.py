@@ -1,0 +1,95 @@
+"""A network's program on arrays in the clear, in float64: what ciphertexts are held against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.network.layers import MEAN
+from cgf.network.program import INPUT, Attend, Form, Program
+
+
+@dataclass
+class Ranges:
+    """What a run in the clear saw: (least, most) exponent y and largest |score| of each attention, largest |u| squared.
+
+    What lies beyond the fit of an exponential is counted where it has one: entries outside its guard, by attention.
+    """
+
+    exponents: dict[str, tuple[float, float]] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    squared: dict[str, float] = field(default_factory=dict)
+    beyond: dict[str, int] = field(default_factory=dict)
+
+    def exponent(self, name: str, scores: np.ndarray, y: np.ndarray) -> None:
+        """Takes an attention's scores and exponents in."""
+        low, high = self.exponents.get(name, (math.inf, -math.inf))
+        self.exponents[name] = min(low, float(y.min())), max(high, float(y.max()))
+        self.scores[name] = max(self.scores.get(name, 0.0), float(np.abs(scores).max()))
+
+
+def twin(program: Program, features: np.ndarray, ranges: Ranges | None = None) -> np.ndarray:
+    """Logits (samples, classes) of prepared features (samples, tokens, features), by the program's own matrices.
+
+    Error: that of float64. UserError for features of another shape, or that are not finite.
+    """
+    check_features(program, features)
+    sources = {INPUT: np.asarray(features, dtype=np.float64)}
+    for step in program.steps:
+        if isinstance(step, Attend):
+            if step.stream is not None:
+                sources[step.stream[0]] = value_of(step.stream[1], sources)
+            sources[step.name] = _attend(step, sources, ranges)
+        else:
+            u = value_of(step.form, sources)
+            if ranges is not None:
+                ranges.squared[step.name] = max(ranges.squared.get(step.name, 0.0), float(np.abs(u).max()))
+            sources[step.name] = u * u
+    logits: np.ndarray = value_of(program.logits, sources)[:, 0]
+    return logits
+
+
+def check_features(program: Program, features: np.ndarray) -> None:
+    """UserError for prepared features of another shape than (samples, tokens, features), or that are not finite."""
+    expected = program.tokens, program.features[INPUT]
+    if features.ndim != 3 or features.shape[1:] != expected or not len(features):
+        raise UserError(
+            f"network '{program.name}' takes features of samples, {expected[0]} tokens and {expected[1]} features, and "
+            f"was given {features.shape}"
+        )
+    if not np.isfinite(features).all():
+        raise UserError(f"network '{program.name}' takes finite features, and was given NaN or infinity")
+
+
+def value_of(form: Form, sources: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The value (samples, tokens, width) of a form, or (samples, 1, width) of a pooled one."""
+    parts = []
+    for name, matrix in form.terms.items():
+        source = sources[name]
+        if form.pool is not None:
+            source = source.mean(1, keepdims=True) if form.pool == MEAN else source[:, :1]
+        parts.append(source @ matrix.T)
+    value: np.ndarray = np.sum(parts, axis=0) + form.constant
+    return value
+
+
+def _attend(step: Attend, sources: Mapping[str, np.ndarray], ranges: Ranges | None) -> np.ndarray:
+    """CGF-softmax by the exponential in place: y = x - mean - variance / 2 - ln n, over all n tokens."""
+    outputs = []
+    for head in range(step.layer.heads):
+        query, key, value = (value_of(form, sources) for form in step.of_head(head))
+        scores = step.layer.scaling * query @ key.swapaxes(1, 2)
+        centred = scores - scores.mean(-1, keepdims=True)
+        y = centred - (centred * centred).mean(-1, keepdims=True) / 2 - math.log(scores.shape[-1])
+        exponential = step.layer.of_head(head)
+        if ranges is not None:
+            ranges.exponent(step.name, scores, y)
+            if exponential.fit is not None:
+                low, high = exponential.fit.guard
+                ranges.beyond[step.name] = ranges.beyond.get(step.name, 0) + int(((y < low) | (y > high)).sum())
+        outputs.append(exponential(y) @ value)
+    return np.concatenate(outputs, axis=-1)

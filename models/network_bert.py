@@ -1,0 +1,61 @@
+"""transformers' BERT with a classification head as a network: norms behind the sums, a pooler of the first token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cgf.approx.exponential import Exponential
+from cgf.errors import UserError
+from cgf.models.host import Host
+from cgf.models.network import activation, classes_of, exponentials_of, linear, norm, numbers
+from cgf.network.inputs import Table
+from cgf.network.layers import FIRST, Layer, Network, Pool, Positions, Residual, SelfAttention
+
+
+def network_of(host: Host) -> tuple[Network, Table]:
+    """The network of a BertForSequenceClassification on texts of one segment, and its table of word embeddings.
+
+    The tanh of its pooler must be a trained square, as every activation. UserError for parts that are not handled, by
+    name: see cgf.models.network.network_of.
+    """
+    from transformers import BertForSequenceClassification
+
+    model: Any = host.model
+    if type(model) is not BertForSequenceClassification:
+        raise UserError(
+            f"he.scope=network reads transformers' BertForSequenceClassification, and model '{host.name}' is "
+            f"{type(model).__name__}"
+        )
+    bert: Any = model.bert
+    words = Table(numbers(bert.embeddings.word_embeddings.weight))
+    places = numbers(bert.embeddings.position_embeddings.weight)
+    layers: list[Layer] = [Positions(places + numbers(bert.embeddings.token_type_embeddings.weight)[0])]
+    layers += norm(bert.embeddings.LayerNorm, "bert.embeddings.LayerNorm")
+    for index, (layer, exponential) in enumerate(zip(bert.encoder.layer, exponentials_of(host), strict=True)):
+        layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
+    pooler: list[Layer] = [
+        linear(bert.pooler.dense, "bert.pooler.dense"),
+        activation(bert.pooler.activation, "bert.pooler.activation"),
+    ]
+    layers += [Pool(FIRST), *pooler, linear(model.classifier, "classifier")]
+    return Network(host.name, words.features, (2, len(places)), tuple(layers), classes_of(host)), words
+
+
+def _layer(layer: Any, where: str, exponential: Exponential) -> list[Layer]:
+    own, out, mlp = layer.attention.self, layer.attention.output, layer.intermediate
+    parts = [linear(getattr(own, name), f"{where}.attention.self.{name}") for name in ("query", "key", "value")]
+    attend = SelfAttention(parts[0], parts[1], parts[2], int(own.num_attention_heads), float(own.scaling), exponential)
+    first = Residual((attend, linear(out.dense, f"{where}.attention.output.dense")))
+    second = Residual(
+        (
+            linear(mlp.dense, f"{where}.intermediate.dense"),
+            activation(mlp.intermediate_act_fn, f"{where}.intermediate.intermediate_act_fn"),
+            linear(layer.output.dense, f"{where}.output.dense"),
+        )
+    )
+    return [
+        first,
+        *norm(out.LayerNorm, f"{where}.attention.output.LayerNorm"),
+        second,
+        *norm(layer.output.LayerNorm, f"{where}.output.LayerNorm"),
+    ]

@@ -1,0 +1,203 @@
+"""The algebra of a network: its program in float64 against the torch model that it was made of, and its files."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the models in the clear are tensors")
+from friendly_hosts import bert, vit  # noqa: E402
+
+from cgf.errors import UserError  # noqa: E402
+from cgf.models.network import network_of  # noqa: E402
+from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
+from cgf.network.layers import Linear, Network, Pool, Residual, Square  # noqa: E402
+from cgf.network.program import Attend, program_of  # noqa: E402
+from cgf.network.twin import Ranges, twin  # noqa: E402
+
+EXACT = 1e-9
+
+
+def both(host, prepared, batch, tokens, streams=True):
+    """Logits of the program and of the torch model, both in float64."""
+    network, _ = network_of(host)
+    with torch.inference_mode():
+        expected = host.logits(batch).numpy()
+    got = twin(program_of(network, tokens, streams), prepared)
+    assert np.abs(expected).max() > 0.1  # the model does something
+    return got, expected
+
+
+def images(host, count=5):
+    size = host.inputs.image.size
+    return torch.from_numpy(np.random.default_rng(1).uniform(-1, 1, (count, *size)))
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_vit_of_random_weights(depth, streams):
+    host = vit(depth)
+    pixels = images(host)
+    _, patches = network_of(host)
+    got, expected = both(host, patches.prepared(pixels.numpy()), {"pixel_values": pixels}, 16, streams)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("options", [
+    {"class_token": True, "global_pool": "token"},
+    {"class_token": True, "global_pool": "token", "reg_tokens": 2, "no_embed_class": True},
+    {"qkv_bias": False, "init_values": 0.3},
+    {"in_chans": 3, "fc_norm": True},
+])  # fmt: skip
+def test_what_else_a_vit_may_have(options):
+    host = vit(2, **options)
+    pixels = images(host)
+    network, patches = network_of(host)
+    got, expected = both(host, patches.prepared(pixels.numpy()), {"pixel_values": pixels}, network.tokens[0])
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tokens", [5, 8])
+def test_a_bert_of_random_weights(depth, tokens):
+    """Norms behind the sums, and a square behind the pooling."""
+    host = bert(depth)
+    ids = np.random.default_rng(2).integers(0, 30, (4, tokens))
+    _, table = network_of(host)
+    batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.ones(4, tokens, dtype=torch.long)}
+    got, expected = both(host, table.prepared(ids), batch, tokens)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+def test_levels_are_six_and_the_squarings_a_block_and_one():
+    for depth, k in ((1, 3), (2, 2), (3, 4)):
+        network, _ = network_of(vit(depth, k=k))
+        assert program_of(network, 16).depth() == depth * (6 + k) + 1
+        assert program_of(network, 16, streams=False).depth() == depth * (6 + k) + 1
+    assert program_of(network_of(bert(2, k=2))[0], 6).depth() == 2 * (6 + 2) + 3  # the pooler's map and square too
+
+
+def test_a_state_of_many_sources_becomes_one_of_its_own_where_that_is_fewer():
+    network, _ = network_of(vit(2))
+    first, _, second, squares = program_of(network, 16).steps
+    assert isinstance(first, Attend) and first.stream is None  # 4 pixels are fewer than 16 features
+    assert second.stream is not None and second.stream[1].features == 4 + 16 + 32
+    assert squares.form.features == 16 + 16  # the state, and the second attention's outputs
+    alone = program_of(network, 16, streams=False)
+    assert alone.steps[3].form.features == 4 + 16 + 32 + 16
+
+
+def test_a_completed_square_keeps_the_sign_of_its_factor():
+    coefficients = np.array([[0.3, -1.0], [0.7, 2.0], [-0.5, 0.25]])
+    layers = (Linear(np.eye(2), np.zeros(2)), Square(coefficients), Pool("mean"))
+    program = program_of(Network("n", 2, (2, 2), layers, ("a", "b")), 2)
+    u = np.random.default_rng(0).normal(size=(3, 2, 2))
+    c, b, a = coefficients
+    np.testing.assert_allclose(twin(program, u), (a * u * u + b * u + c).mean(1), rtol=0, atol=1e-14)
+
+
+def test_ranges_of_a_run_in_the_clear():
+    host = vit(2)
+    network, patches = network_of(host)
+    ranges = Ranges()
+    twin(program_of(network, 16), patches.prepared(images(host).numpy()), ranges)
+    assert set(ranges.exponents) == {"o1", "o2"} and set(ranges.squared) == {"s1", "s2"}
+    low, high = ranges.exponents["o1"]
+    assert low < -np.log(16) < high < 3 and ranges.beyond == {"o1": 0, "o2": 0}
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda m: setattr(m.blocks[0], "norm1", torch.nn.LayerNorm(16)), "LayerNorm at blocks.0.norm1 stays exact"),
+    (lambda m: setattr(m.blocks[1].mlp, "act", torch.nn.GELU()), "GELU at blocks.1.mlp.act is none"),
+    (lambda m: setattr(m.blocks[1].attn, "q_norm", torch.nn.LayerNorm(8)), "blocks.1.attn.q_norm is one"),
+    (lambda m: setattr(m, "global_pool", "max"), "not by 'max'"),
+])  # fmt: skip
+def test_a_vit_that_does_not_stay_encrypted_is_refused_by_name(change, message):
+    host = vit(2)
+    change(host.model)
+    with pytest.raises(UserError, match=message):
+        network_of(host)
+
+
+def test_other_softmaxes_are_refused_by_name():
+    from cgf.softmax.cgf import CGF
+    from cgf.softmax.published.gaussian import GaussianKernel
+
+    with pytest.raises(UserError, match="layer 0 has none: approx=plan"):
+        network_of(vit(1, softmax=CGF()))
+    with pytest.raises(UserError, match="knows CGF-softmax of two cumulants alone"):
+        network_of(vit(1, softmax=CGF(order=3)))
+    with pytest.raises(UserError, match="knows CGF-softmax of two cumulants alone"):
+        network_of(vit(1, softmax=GaussianKernel()))
+    with pytest.raises(UserError, match="keeps its exact softmax"):
+        network_of(vit(1, softmax=None))
+
+
+def test_a_mean_beside_a_class_token_is_refused():
+    with pytest.raises(UserError, match="leaves its class token out"):
+        network_of(vit(1, class_token=True, global_pool="avg"))
+
+
+def test_a_network_that_does_not_fit_itself_is_refused():
+    with pytest.raises(UserError, match="takes 3 features, and is given 2"):
+        Network("n", 2, (2, 2), (Linear(np.eye(3), np.zeros(3)), Pool("mean")), ("a",) * 3)
+    with pytest.raises(UserError, match="needs one pooling, outside of sums, and has 0"):
+        Network("n", 2, (2, 2), (Linear(np.eye(2), np.zeros(2)),), ("a", "b"))
+    with pytest.raises(UserError, match="linear maps and squares alone behind its pooling"):
+        Network("n", 2, (2, 2), (Pool("first"), Residual((Linear(np.eye(2), np.zeros(2)),))), ("a", "b"))
+    with pytest.raises(UserError, match="takes samples of 16 to 16 tokens, and 8 were given"):
+        program_of(network_of(vit(1))[0], 8)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_network_comes_back_from_its_files_bit_for_bit(tmp_path):
+    for host in (vit(2), bert(1)):
+        network, inputs = network_of(host)
+        save_network(tmp_path, network)
+        save_inputs(tmp_path, inputs)
+        again, prepares = load_network(tmp_path), load_inputs(tmp_path)
+        features = np.random.default_rng(0).normal(size=(2, 16, network.features))
+        np.testing.assert_array_equal(twin(program_of(again, 16), features), twin(program_of(network, 16), features))
+        assert (again.name, again.tokens, again.classes) == (network.name, network.tokens, network.classes)
+        assert type(prepares) is type(inputs)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda d: d.update(schema=2), "schema 1"),
+    (lambda d: d.update(more=1), "no setting 'more'"),
+    (lambda d: d.pop("classes"), "needs 'classes'"),
+    (lambda d: d["layers"].append({"layer": "os.system"}), "needs a layer of linear, affine"),
+    (lambda d: d["layers"].insert(0, {"layer": "linear"}), "needs the array 'layers.1.weight'"),
+    (lambda d: d["layers"].pop(0), "takes|has no layer|needs the array"),
+    (lambda d: d.update(tokens=[16]), "whole numbers for 'features' and two for 'tokens'"),
+    (lambda d: next(x for x in d["layers"] if x["layer"] == "pool").update(pool="max"), "mean, first"),
+    (lambda d: d["layers"][2]["layers"][1].update(heads="2"), "whole number of heads"),
+    (lambda d: d["layers"][2]["layers"][1].update(exponential={"method": "os"}), "method must be one of"),
+])  # fmt: skip
+def test_a_changed_file_is_refused(tmp_path, change, message):
+    save_network(tmp_path, network_of(vit(1))[0])
+    data = json.loads((tmp_path / "network.json").read_text())
+    change(data)
+    (tmp_path / "network.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match=message):
+        load_network(tmp_path)
+
+
+def test_damaged_arrays_are_refused(tmp_path):
+    save_network(tmp_path, network_of(vit(1))[0])
+    (tmp_path / "network.safetensors").write_bytes(b"\x00" * 40)
+    with pytest.raises(UserError, match="cannot be read"):
+        load_network(tmp_path)
+
+
+def test_the_random_hosts_leave_no_number_at_its_first_value():
+    """Else the comparisons above would not see what is folded."""
+    for host in (vit(1), bert(1)):
+        values = [p.detach() for p in host.model.parameters()] + list(host.model.buffers())
+        floats = [v for v in values if v.is_floating_point()]
+        assert all(float(v.std()) > 0.01 and float(v.abs().min()) > 0 for v in floats)
