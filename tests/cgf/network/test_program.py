@@ -199,5 +199,5 @@ def test_the_random_hosts_leave_no_number_at_its_first_value():
     """Else the comparisons above would not see what is folded."""
     for host in (vit(1), bert(1)):
         values = [p.detach() for p in host.model.parameters()] + list(host.model.buffers())
-        floats = [v for v in values if v.is_floating_point()]
+        floats = [v for v in values if v.is_floating_point() and v.dim()]  # a number alone is a bound of training
         assert all(float(v.std()) > 0.01 and float(v.abs().min()) > 0 for v in floats)
