@@ -15,9 +15,9 @@ from cgf.he import attention_run
 from cgf.he.attention_blocks import AttentionTask
 from cgf.he.attention_needs import needs_of
 from cgf.he.engines.engine import Owner, complex_slots, rings_of
-from cgf.memory import keep_freed_memory, peak_mib
+from cgf.memory import keep_freed_memory, peak_mib, resident_mib
 from cgf.network.attention import Heads
-from cgf.plan.attention_cost import predict_attention
+from cgf.plan.attention_cost import PredictedAttention, predict_attention
 from cgf.plan.op_times import OpTimes
 from cgf.softmax.base import Softmax
 
@@ -64,6 +64,7 @@ def _measured(
         softmax, heads, every, rings=rings_of(make_owner), pairs=complex_slots(make_owner), most_mib=most_mib
     )
     chosen = every[: needs.tile.instances]
+    before = resident_mib()
     predicted = None if times is None else predict_attention(needs, heads, times)
     started = time.perf_counter()
     owner = make_owner(max_level=needs.max_level)
@@ -96,8 +97,13 @@ def _measured(
         "largest": float(np.abs(outputs).max()),
         "ops": dict(seen.ops),
         "threads": int(os.environ.get("OMP_NUM_THREADS", 0)) or None,
-        **({} if predicted is None else {"predicted": {**asdict(predicted), "total_s": predicted.total_s}}),
+        **({} if predicted is None else {"predicted": _told(predicted, before)}),
     }
+
+
+def _told(predicted: PredictedAttention, before: float) -> dict[str, float]:
+    """With what the process held before, as the measured peak has it."""
+    return {**asdict(predicted), "mib": predicted.mib + before, "total_s": predicted.total_s}
 
 
 def _clear(softmax: Softmax, heads: Heads, chosen: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import Owner
 from cgf.he.session import Session
 from cgf.he.workers import whole_workers
+from cgf.memory import resident_mib
 from cgf.plan.attention_cost import predict_attention
 from cgf.plan.op_times import OpTimes
 from cgf.results import read_json, run_info, write_json
@@ -37,7 +38,7 @@ UNUSED = (
 class PlannedSets:
     """All sets of ciphertexts of one layout: how many batches, samples, and what they take in all layers together.
 
-    client_s, server_s  seconds of one thread;  mib: the most that a process holds
+    client_s, server_s  seconds of one thread;  mib: the most that a process holds beside what it held before
     """
 
     tokens: int
@@ -115,7 +116,7 @@ def plan_whole(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any
         opened.put_in_place({"method": "plan"})
     indices = opened.samples(config["samples"], config["seed"])
     sets = plan_attention(opened, DesiloOwner, times, indices, most_mib)
-    plan = content(sets, config["split"], len(indices), workers)
+    plan = content(sets, config["split"], len(indices), workers, resident_mib())
     path = opened.checkpoint.path / FILE
     write_json(path, {**plan, "run": run_info(config, config["seed"])})
     total = f"{plan['wall_s']:.0f} s by {workers} workers, {plan['mib']:.0f} MiB each, {plan['levels']} levels"
@@ -135,8 +136,8 @@ def one_thread(path: str) -> OpTimes:
     return times
 
 
-def content(sets: list[PlannedSets], split: str, samples: int, workers: int) -> dict[str, Any]:
-    """What attention_plan.json says, run info apart."""
+def content(sets: list[PlannedSets], split: str, samples: int, workers: int, held: float) -> dict[str, Any]:
+    """What attention_plan.json says, run info apart; held: MiB that a process has before it encrypts, as this one."""
     client, server = sum(s.client_s for s in sets), sum(s.server_s for s in sets)
     return {
         "kind": "attention_plan",
@@ -147,6 +148,6 @@ def content(sets: list[PlannedSets], split: str, samples: int, workers: int) -> 
         "server_s": server,
         "wall_s": (client + server) / workers,
         "workers": workers,
-        "mib": max(s.mib for s in sets),
+        "mib": held + max(s.mib for s in sets),
         "sets": [vars(s) for s in sets],
     }

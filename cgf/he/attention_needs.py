@@ -94,17 +94,32 @@ def needs_of(
 def options(
     heads: Heads, instances: int, rings: tuple[Ring, ...], pairs: bool, most_mib: float
 ) -> list[tuple[float, Ring, Tile]]:
-    """(price, ring, tile) for so many instances, the cheapest first; whether the levels suffice is not asked."""
+    """(price, ring, tile) for so many instances, the cheapest first; whether the levels suffice is not asked.
+
+    Layouts with absent keys come last: they take a level more than full rows need, and are for lack of memory.
+    """
     pattern, features = Pattern.of(heads.mask), max(heads.query.shape[3], heads.value.shape[3])
     queries, keys = heads.shape[2:]
-    priced = [
-        (cost, ring, tile)
-        for ring in rings
-        for cost, tile in tiles(
-            instances, queries, keys, features, slots=ring.slots, pairs=pairs, pattern=pattern, most_mib=most_mib
-        )
-    ]
-    return sorted(priced, key=lambda option: option[0])
+
+    def priced(absent: bool) -> list[tuple[float, Ring, Tile]]:
+        every = [
+            (cost, ring, tile)
+            for ring in rings
+            for cost, tile in tiles(
+                instances,
+                queries,
+                keys,
+                features,
+                slots=ring.slots,
+                pairs=pairs,
+                pattern=pattern,
+                most_mib=most_mib,
+                absent=absent,
+            )
+        ]
+        return sorted(every, key=lambda option: option[0])
+
+    return [*priced(False), *priced(True)]
 
 
 def dry_run(

@@ -102,6 +102,8 @@ class OpPrices:
 
 PRICES = OpPrices()
 DEPTH = 3  # squarings of a core, for a comparison of tiles
+# bytes a slot of ciphertexts in memory, desilofhe 2.0.0: of 6 to 7 levels, of about 4, and of 1, which is their least
+KEY, SCORE, VALUE = 224, 192, 128
 # what an operation costs in a ring, in multiples of 8,192 slots: relinearizations and products, halfway down
 RING_FACTORS = {4096: 0.4, 8192: 1.0, 16384: 3.5, 32768: 13.0}
 
@@ -179,12 +181,11 @@ def memory_mib(tile: Tile, keys: int, features: int, pairs: bool, held: int) -> 
     """MiB of the ciphertexts that one set holds at once: keys, values and one block of queries with its scores.
 
     held   columns of keys, and of values, that are kept
-    A prepared ciphertext takes 32 bytes a slot and level; keys and queries have 3 + DEPTH levels, values one.
+    Prepared keys and queries take KEY bytes a slot, values and prepared weights VALUE, scores SCORE.
     """
     width, columns = -(-features // 2) if pairs else features, tile.columns(keys)
-    level = 32 * tile.slots / 2**20
-    kept = held * width * ((3 + DEPTH) + 2) + width * (3 + DEPTH)
-    return level * (kept + columns * 2 * (2 + DEPTH))
+    kept = held * width * (KEY + VALUE) + width * KEY + columns * (2 * SCORE + VALUE)
+    return kept * tile.slots / 2**20
 
 
 def tiles(
@@ -197,11 +198,12 @@ def tiles(
     pairs: bool,
     pattern: Pattern | None,
     most_mib: float = math.inf,
+    absent: bool = False,
 ) -> list[tuple[float, Tile]]:
     """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
 
     instances   in as many sets as they take;  most_mib: of the ciphertexts of one set; none where no tile keeps to it.
-    Full rows keep b to divisors of the keys, since absent keys cost a level, unless none of these keeps to the memory.
+    absent      full rows keep b to divisors of the keys, since absent keys cost a level; True: to all other b
     """
 
     def of(b: int) -> list[tuple[float, Tile]]:
@@ -217,6 +219,5 @@ def tiles(
 
     parts = [1 << j for j in range(slots.bit_length()) if j == 0 or 1 << j < 2 * keys]
     whole = [b for b in parts if pattern is not None or keys % b == 0]
-    candidates = [option for b in whole for option in of(b)]
-    candidates = candidates or [option for b in parts if b not in whole for option in of(b)]
+    candidates = [option for b in parts if (b in whole) != absent for option in of(b)]
     return sorted({tile: (cost, tile) for cost, tile in candidates}.values(), key=lambda option: option[0])

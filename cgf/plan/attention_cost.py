@@ -9,14 +9,18 @@ from cgf.he.tile import memory_mib
 from cgf.network.attention import Heads
 from cgf.plan.op_times import OpTimes
 
-# two assumptions, not held against runs yet (docs/whole-attention.md, limits)
-BASE_MIB = 330.0  # of a process with the libraries loaded and the arrays of a layer
-PRODUCT_COPIES = 2.0  # of a block's outputs, three polynomials each, before the owner has decrypted them
+PRODUCT = 192  # bytes a slot of an output of three polynomials
+ARRAYS = (
+    8  # of a layer in float64: queries, keys and values as they come, those of the set, its outputs, one in between
+)
 
 
 @dataclass(frozen=True)
 class PredictedAttention:
-    """Seconds of one thread and MiB of the process that works, for one set of ciphertexts."""
+    """Seconds of one thread and MiB of the process that works, for one set of ciphertexts.
+
+    mib   beyond what the process holds before
+    """
 
     client_s: float
     server_s: float
@@ -38,5 +42,6 @@ def predict_attention(needs: AttentionCost, heads: Heads, times: OpTimes) -> Pre
     keys += len(needs.rotations) * times.key_bytes("rotate", top)
     features = max(heads.query.shape[3], heads.value.shape[3])
     held = memory_mib(needs.tile, heads.shape[3], features, needs.pairs, needs.held)
-    outputs = PRODUCT_COPIES * 48 * needs.tile.slots * max(1, last) * -(-features // (2 if needs.pairs else 1)) / 2**20
-    return PredictedAttention(client / 1e3, server / 1e3, BASE_MIB + held + outputs + keys / 2**20)
+    outputs = PRODUCT * needs.tile.slots * -(-features // (2 if needs.pairs else 1)) / 2**20
+    arrays = ARRAYS * 8 * needs.tile.instances * max(heads.shape[2:]) * features / 2**20
+    return PredictedAttention(client / 1e3, server / 1e3, held + outputs + arrays + keys / 2**20)

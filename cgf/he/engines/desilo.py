@@ -42,7 +42,8 @@ def _installed() -> tuple[str, str]:
     return "", ""
 
 
-def _library(version: str = VERSION) -> Module:
+def vendor(version: str = VERSION) -> Module:
+    """The package. UserError where it is missing, does not load, or is of another version."""
     try:
         import desilofhe
     except ModuleNotFoundError:
@@ -79,7 +80,7 @@ def build_engine(
         options["thread_count"] = threads or len(os.sched_getaffinity(0))
     if mode == "gpu":
         options["device_id"] = device_id
-    library = _library()
+    library = vendor()
     if mode == "gpu" and (wheel := _installed()[0]) not in GPU_WHEELS:
         raise UserError(
             f"he.owner.mode=gpu needs a GPU wheel, {' or '.join(GPU_WHEELS[:2])}=={VERSION}, in place of "
@@ -204,7 +205,7 @@ class Desilo1Owner(DesiloOwner):
 
     def __init__(self, max_level: int) -> None:
         ring_for(max_level, self.rings)
-        self._make_keys(_library("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
+        self._make_keys(vendor("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
 
 
 class DesiloEngine(CheckedEngine):

@@ -48,7 +48,8 @@ def test_instances_fill_the_slots_first():
 def test_full_rows_take_absent_keys_only_to_keep_to_the_memory():
     for _, tile in tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None):
         assert tile.b == 1
-    best = tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=2000.0)[0][1]
+    assert tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=2000.0) == []
+    best = tiles(30, 197, 197, 64, slots=8192, pairs=True, pattern=None, most_mib=2000.0, absent=True)[0][1]
     assert best.b > 1 and memory_mib(best, 197, 64, True, best.columns(197)) <= 2000.0
 
 
