@@ -78,6 +78,7 @@ ALLOWED = {
         "cgf.approx",
         "cgf.data",
         "cgf.checks",
+        "cgf.memory",
         "cgf.models",
         "cgf.plan",
         "cgf.he",
