@@ -86,9 +86,12 @@ class Packed:
             return self._entries(cts, dirty=True)
         if self.is_row and not other.is_row:
             return other._sum(self, operation)  # only reached for add: sub turned round above
-        seconds = other.cts * len(self.cts) if other.is_row else other.cts
-        cts = tuple(operation(a, b) for a, b in zip(self.cts, seconds, strict=True))
+        cts = tuple(operation(a, b) for a, b in zip(self.cts, self._beside(other), strict=True))
         return self._entries(cts, dirty=self.dirty or other.dirty or (other.is_row and not self.is_row))
+
+    def _beside(self, other: Packed) -> tuple[Ciphertext, ...]:
+        """Of another value the ciphertext that goes with each of these: a row's with all."""
+        return other.cts * len(self.cts) if other.is_row else other.cts
 
     def add_vector(self, vectors: list[np.ndarray]) -> Packed:
         """Sum with public vectors, one a ciphertext."""
@@ -111,8 +114,7 @@ class Packed:
             if self.is_row and not other.is_row:
                 return other * self
             a, b = self.relinearized(), other.relinearized()
-            seconds = b.cts * len(a.cts) if b.is_row else b.cts
-            cts = tuple(self.engine.mul(x, y) for x, y in zip(a.cts, seconds, strict=True))
+            cts = tuple(self.engine.mul(x, y) for x, y in zip(a.cts, a._beside(b), strict=True))
             return replace(self, cts=cts, dirty=a.dirty and b.dirty if not b.is_row else a.dirty)
         number = other if isinstance(other, int) else float(other)
         if number == 1:

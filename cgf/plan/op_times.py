@@ -33,9 +33,11 @@ KINDS = (
     "prepare",
     "prepared",
     "conjugate",
+    "mac",
+    "lower",
 )
-TAKES_A_LEVEL = ("pmult_float", "pmult_vector", "square", "cmult", "prepared")
-PREPARED = 8  # pairs of products in a timed dot; a product's time is its share, addition included
+TAKES_A_LEVEL = ("pmult_float", "pmult_vector", "square", "cmult", "prepared", "mac")
+PREPARED = 8  # pairs in a timed dot or combination; a product's time is its share, addition included
 LEAST = 3  # timings of an operation, however long it takes
 
 
@@ -146,7 +148,7 @@ def measure(
     for level in levels:
         for kind, (operands, operation) in _trials(owner, engine, values, level).items():
             ms[kind][level] = _median_ms(operands, operation, repeats, budget_s) / (
-                2 * PREPARED if kind == "prepared" else 1
+                2 * PREPARED if kind in ("prepared", "mac") else 1
             )
     return Size(owner.slots, key_bytes, ms)
 
@@ -174,10 +176,13 @@ def _trials(owner: Owner, engine: Engine, values: np.ndarray, level: int) -> dic
     trials["prepare"] = ((a,), engine.prepare)
     if level > 0:
         trials["prepared"] = ((left * PREPARED, right * PREPARED), engine.dot)
+        low = [engine.lower(ct, level) for ct in (a, b)]
+        trials["mac"] = ((low * PREPARED, [0.3, -0.7] * PREPARED), engine.combine)
     if owner.pairs:
         trials["conjugate"] = ((a,), engine.conjugate)
     if level < owner.max_level:
         higher = owner.encrypt(values, level + 1)
+        trials["lower"] = ((higher, level), engine.lower)
         trials["add_levels"] = ((higher, a), engine.add)
         trials["relinearize"] = ((engine.square(higher),), engine.relinearize)
     return {kind: trial for kind, trial in trials.items() if level > 0 or kind not in TAKES_A_LEVEL}

@@ -95,5 +95,5 @@ class Checking(Wrapper):
 def _side(operand: Operand, side: str) -> Operand:
     """What one of the two engines takes: its own ciphertexts of pairs, alone or in a list, else the same."""
     if isinstance(operand, list | tuple):
-        return [getattr(pair, side) for pair in operand]
+        return [_side(item, side) for item in operand]
     return getattr(operand, side) if isinstance(operand, Pair) else operand

@@ -23,7 +23,10 @@ KIND = {
     "conjugate": "conjugate",
     "prepare": "prepare",
     "dot": "cmult",
+    "lower": "lower",
+    "combine": "pmult",
 }
+SUMS = {"dot": "prepared", "combine": "mac"}  # operations on lists, and the detail that each pair of theirs counts as
 
 
 class Counting(Wrapper):
@@ -34,8 +37,9 @@ class Counting(Wrapper):
     imult        products with an integer, or with i (no level)
     cmult        products of ciphertexts, squares included, before relinearization
     boot         bootstraps; one for two ciphertexts that are refreshed together
-    prepare      operands of ``dot`` brought into their form, conjugate: conjugations; both only where there are any.
-                 A dot of m pairs counts as m cmult and m - 1 add
+    prepare      operands of ``dot`` brought into their form, conjugate: conjugations, lower: ciphertexts brought to a
+                 lower level; all only where there are any. A dot of m pairs counts as m cmult and m - 1 add, a
+                 combination of m ciphertexts as m pmult and m - 1 add
     by_level     operations by (``detail``, level of the lowest operand), for a prediction of seconds
     """
 
@@ -61,12 +65,14 @@ class Counting(Wrapper):
             self.rotations.add(operands[1] % self.slots)
         kind = KIND.get(name) or _kind_of_product(operands[1])
         operation = getattr(self.engine, name)
-        pairs = len(operands[0]) if name == "dot" else 1
-        cts = [*operands[0], *operands[1]] if name == "dot" else [x for x in operands if not is_public(x)]
-        levels = [self.engine.level(x) for x in cts]
-        if name == "dot":
-            self.by_level["prepared", min(levels)] += pairs
+        pairs = len(operands[0]) if name in SUMS else 1
+        listed = [x for operand in operands for x in (operand if isinstance(operand, list) else [operand])]
+        levels = [self.engine.level(x) for x in listed if not is_public(x)]
+        if name in SUMS:
+            self.by_level[SUMS[name], min(levels)] += pairs
             self.ops["add"] += pairs - 1
+        elif name == "lower":
+            self.by_level[name, operands[1]] += 1
         else:
             self.by_level[detail(kind, operands, levels), min(levels)] += 1
         start = time.perf_counter()
@@ -98,7 +104,8 @@ def _kind_of_product(b: Operand) -> str:
 def detail(kind: str, operands: tuple[Operand, ...], levels: list[int]) -> str:
     """The kind, and where it costs another time than the rest of it: which operands.
 
-    prepared           a cmult within a dot, its addition included
+    prepared, mac      a cmult within a dot, a pmult within a combination, its addition included
+    lower              at the level that it goes down to
     *_float, *_vector  with a public number or vector (which is encoded first)
     add_levels         of ciphertexts at different levels: one of them comes down first
     square             a cmult of one operand

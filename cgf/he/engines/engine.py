@@ -113,6 +113,7 @@ class Engine(Protocol):
     rotate(ct, step) moves slot i + step to slot i, cyclically, and step may be negative.
     times_i multiplies by the imaginary unit and takes no level, where slots are complex (``pairs``).
     prepare gives the same values in the form that multiplies fastest; what is prepared goes into ``dot`` alone.
+    lower gives the same values at a lower level, in the form that public numbers multiply fastest, for ``combine``.
     """
 
     slots: int
@@ -155,6 +156,12 @@ class Engine(Protocol):
 
     def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
         """The sum over i of a[i] b[i], of prepared operands: three polynomials, one level below the lowest."""
+
+    def lower(self, a: Ciphertext, level: int) -> Ciphertext:
+        """The same values at a level of at most their own, in two polynomials."""
+
+    def combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
+        """The sum over i of weights[i] cts[i]: two polynomials, one level below the lowest."""
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         """The same values at level ``refreshed``, two ciphertexts a bootstrap; slots in [-1, 1], two polynomials."""

@@ -27,6 +27,7 @@ from cgf.he.engines.sim import OneSlot, SimCiphertext
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
 SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}
 TRANSFER = 0.05
+NOT_RUN = ("prepare", "dot", "conjugate", "lower", "combine")
 T = TypeVar("T")
 Slots = np.ndarray | tuple[np.ndarray, np.ndarray]  # (slots,), or real and imaginary parts
 
@@ -78,7 +79,7 @@ class LanesEngine(Wrapper):
         if operation == "bootstrap":
             need_bootstrap(self.refreshed)
             raise AssertionError("lanes have no bootstrap keys")
-        if operation in ("prepare", "dot", "conjugate"):
+        if operation in NOT_RUN:
             raise UserError(f"lanes do not run {operation}: whole attention needs he=desilo, with he.workers for cores")
         shadows = [x.shadow if isinstance(x, DeferredOperation) else x for x in operands]
         shadow = getattr(self._shadow, operation)(*shadows)

@@ -207,6 +207,19 @@ class OpenFHEEngine(CheckedEngine):
             total = self._context.EvalAdd(total, self._context.EvalMultNoRelin(x, y))
         return self._context.Rescale(total)
 
+    def _lower(self, a: Ct, level: int) -> Ct:
+        drop = self.level(a) - level
+        return self._context.LevelReduce(a, None, drop) if drop else a
+
+    def _combine(self, cts: Sequence[Ct], weights: Sequence[float]) -> Ct:
+        """Rescaled once, at the level of the lowest."""
+        level = min(map(self.level, cts))
+        terms = [self._context.EvalMult(self._lower(ct, level), float(w)) for ct, w in zip(cts, weights, strict=True)]
+        total = terms[0]
+        for term in terms[1:]:
+            total = self._context.EvalAdd(total, term)
+        return self._context.Rescale(total)
+
     def _relinearize(self, a: Ct) -> Ct:
         return self._context.KeySwitch(a, self._relinearization)
 

@@ -73,7 +73,7 @@ class CheckedEngine:
     """An Engine whose operations are checked here, and then done by the bare ones that a subclass gives.
 
     A subclass gives ``level``, ``polynomials`` and the bare operations _add, _sub, _mul, _square, _relinearize,
-    _rotate and _dot. It gives _prepare where another form of a ciphertext multiplies faster, _times_i and _conjugate
+    _rotate, _dot, _lower and _combine. It gives _prepare where another form of a ciphertext multiplies faster, _times_i and _conjugate
     where its slots are complex (``pairs``), and _bootstrap where it can refresh (``refreshed``). A bare operation finds
     polynomials, levels and rotation keys in order. What a library alone asks for, such as the size of a public number,
     is checked there.
@@ -149,6 +149,21 @@ class CheckedEngine:
             need_level(self.level(ct), self.max_level)
         return self._dot(a, b)
 
+    def lower(self, a: Ciphertext, level: int) -> Ciphertext:
+        need_polynomials(self.polynomials(a), 2, "a lower level")
+        if not 0 <= level <= self.level(a):
+            raise UserError(f"a ciphertext of level {self.level(a)} goes down to 0 at most, and {level} was asked")
+        return self._lower(a, level)
+
+    def combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
+        if len(cts) != len(weights) or not cts:
+            raise UserError(f"a sum needs as many weights as ciphertexts, and has {len(weights)} and {len(cts)}")
+        need_size(np.asarray(weights, dtype=np.float64), sys.float_info.max, "a sum")
+        for ct in cts:
+            need_polynomials(self.polynomials(ct), 2, "a product")
+            need_level(self.level(ct), self.max_level)
+        return self._combine(cts, weights)
+
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         need_bootstrap(self.refreshed)
         for ct in cts:  # before the first of them took a minute
@@ -185,6 +200,12 @@ class CheckedEngine:
         return a
 
     def _dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
+        raise NotImplementedError
+
+    def _lower(self, a: Ciphertext, level: int) -> Ciphertext:
+        raise NotImplementedError
+
+    def _combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
         raise NotImplementedError
 
     def _bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
@@ -255,6 +276,12 @@ class Wrapper:
 
     def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
         return self._apply("dot", list(a), list(b))
+
+    def lower(self, a: Ciphertext, level: int) -> Ciphertext:
+        return self._apply("lower", a, level)
+
+    def combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
+        return self._apply("combine", list(cts), [float(weight) for weight in weights])
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
         fresh: list[Ciphertext] = self._apply("bootstrap", cts)

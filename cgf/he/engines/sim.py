@@ -111,6 +111,15 @@ class SimEngine(CheckedEngine):
             total = total + x.values * y.values
         return self._result(total, min(ct.level for ct in (*a, *b)) - 1, 3)
 
+    def _lower(self, a: SimCiphertext, level: int) -> SimCiphertext:
+        return SimCiphertext(a.values, level)
+
+    def _combine(self, cts: Sequence[SimCiphertext], weights: Sequence[float]) -> SimCiphertext:
+        total = cts[0].values * weights[0]
+        for ct, weight in zip(cts[1:], weights[1:], strict=True):
+            total = total + ct.values * weight
+        return self._result(total, min(map(self.level, cts)) - 1, 2)
+
     def _bootstrap(self, cts: Sequence[SimCiphertext]) -> list[SimCiphertext]:
         assert self.refreshed is not None
         for ct in cts:

@@ -267,6 +267,74 @@ def test_sums_of_products_are_checked(party):
         e.dot([x], prepared(party, party.y, level=0))
 
 
+def has_combinations(party):
+    """Lanes say that they do not run them."""
+    if not party.name.startswith("lanes"):
+        return True
+    with pytest.raises(UserError, match="lanes do not run lower: whole attention needs he=desilo"):
+        party.engine.lower(fresh(party)[0], 1)
+    with pytest.raises(UserError, match="lanes do not run combine"):
+        party.engine.combine([fresh(party)[0]], [0.5])
+    return False
+
+
+def test_a_lower_level_keeps_the_values(party):
+    """Of what is fresh, what is a product, and what was lowered before; the operand stays as it was."""
+    if not has_combinations(party):
+        return
+    e, (a, b) = party.engine, fresh(party)
+    product = e.relinearize(e.mul(a, b))
+    for ct, value in ((a, party.x), (product, party.x * party.y), (e.lower(b, 2), party.y)):
+        for level in (e.level(ct), 1, 0):
+            holds(party, e.lower(ct, level), value, level)
+    holds(party, a, party.x, party.top)
+
+
+def test_combinations(party):
+    """Sums of products with numbers, of other levels and twice of one operand, and what follows them."""
+    if not has_combinations(party):
+        return
+    e, (a, b) = party.engine, fresh(party)
+    x, y = e.lower(a, party.top), e.lower(b, party.top)
+    weights = [0.3, -1.7, 2.0, 1e-3]
+    total, value = e.combine([x, y, x, y], weights), 2.3 * party.x - 1.699 * party.y
+    holds(party, total, value, party.top - 1)
+    holds(party, e.combine([x], [-0.25]), -0.25 * party.x, party.top - 1)
+    holds(party, e.combine([e.lower(x, 1), y], [1.0, 0.5]), party.x + 0.5 * party.y, 0)
+    holds(party, x, party.x, party.top)
+    # what a network does with them: constants, rotations, integers, squares, and the next combination
+    more = e.add(e.mul(e.rotate(total, 1), 3), party.y)
+    holds(party, more, 3 * np.roll(value, -1) + party.y, party.top - 1)
+    squared = e.lower(e.relinearize(e.square(e.add(total, 0.5))), 1)
+    np.testing.assert_allclose(
+        party.owner.decrypt(e.combine([squared, e.lower(y, 1)], [0.1, 1.0])),
+        0.1 * (value + 0.5) ** 2 + party.y,
+        rtol=0,
+        atol=10 * TOLERANCE,
+    )
+
+
+def test_combinations_are_checked(party):
+    if not has_combinations(party):
+        return
+    e, (a, b) = party.engine, fresh(party)
+    with pytest.raises(UserError, match="as many weights as ciphertexts, and has 1 and 2"):
+        e.combine([a, b], [0.5])
+    with pytest.raises(UserError, match="as many weights as ciphertexts, and has 0 and 0"):
+        e.combine([], [])
+    with pytest.raises(UserError, match="finite numbers, and the largest is nan"):
+        e.combine([a], [np.nan])
+    with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+        e.combine([e.square(a)], [0.5])
+    with pytest.raises(UserError, match="2 polynomials, and this one has 3"):
+        e.lower(e.square(a), 0)
+    with pytest.raises(OutOfLevels, match=rf"none of {party.top} left"):
+        e.combine([e.lower(a, 0)], [0.5])
+    for level in (party.top + 1, -1):
+        with pytest.raises(UserError, match=f"level {party.top} goes down to 0 at most, and {level} was asked"):
+            e.lower(a, level)
+
+
 def test_complex_slots(party):
     """Two real numbers a slot: (a - ib)(c + id) has ac + bd for its real part, which the conjugate leaves alone."""
     z = party.x + 1j * party.y
