@@ -73,10 +73,10 @@ class CheckedEngine:
     """An Engine whose operations are checked here, and then done by the bare ones that a subclass gives.
 
     A subclass gives ``level``, ``polynomials`` and the bare operations _add, _sub, _mul, _square, _relinearize,
-    _rotate, _dot, _lower and _combine. It gives _prepare where another form of a ciphertext multiplies faster, _times_i and _conjugate
-    where its slots are complex (``pairs``), and _bootstrap where it can refresh (``refreshed``). A bare operation finds
-    polynomials, levels and rotation keys in order. What a library alone asks for, such as the size of a public number,
-    is checked there.
+    _rotate, _dot, _lower and _combine. It gives _prepare where another form of a ciphertext multiplies faster, _times_i
+    and _conjugate where its slots are complex (``pairs``), and _bootstrap where it can refresh (``refreshed``). A bare
+    operation finds polynomials, levels and rotation keys in order. What a library alone asks for, such as the size of
+    a public number, is checked there.
 
     rotations  the steps (modulo slots) whose keys it holds; None: all
     conjugates whether it holds the conjugation key

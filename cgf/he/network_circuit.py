@@ -1,0 +1,229 @@
+"""A whole network on ciphertexts: named stages from encrypted features to encrypted logits, nothing decrypted between.
+
+A stage takes the ciphertexts that are there and gives those that are needed further on, as lists by name: between two
+stages they can be written to files, and gone on with by another process. Ciphertexts that no later stage reads are
+dropped as soon as the last reader is done. Levels: ``cgf.network.program``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.network_heads import Head
+from cgf.he.network_layout import Steps, TokenLayout, mean_turns
+from cgf.he.network_maps import Maps, State
+from cgf.network.layers import MEAN
+from cgf.network.program import INPUT, Attend, Form, Program, Squares
+from cgf.network.twin import check_features
+
+LOGITS = "logits"
+SWITCH = 50  # combinations of one ciphertext that take as long as a rotation (results/bench/op_times_one_thread.json)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the circuit: ``run`` takes an engine and ciphertexts by name, which it may empty, and gives them on."""
+
+    name: str
+    run: Callable[[Engine, State], State]
+
+
+def turned_name(turn: int) -> str:
+    """The name of the features turned by so many tokens."""
+    return INPUT if turn == 0 else f"{INPUT}@{turn}"
+
+
+@dataclass(frozen=True)
+class NetworkCircuit:
+    """The circuit of a program in a layout.
+
+    sent_turned  whoever encrypts sends the features in every turn that the first attention needs: where the ring has no
+                 level more than the circuit, since a rotation at the top level loses one
+    """
+
+    program: Program
+    layout: TokenLayout
+    sent_turned: bool = False
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Baby and giant steps of every attention."""
+        return Steps.of(self.layout.tokens)
+
+    @cached_property
+    def turns_inputs(self) -> bool:
+        """Whether the first attention's operands are maps of turned features, and not turned maps of features.
+
+        Fewer key switches where features are few; every turn takes maps of its own.
+        """
+        if not self.program.steps or not isinstance(first := self.program.steps[0], Attend):
+            return False
+        if self.sent_turned:
+            return True
+        size, (giants, babies) = self.program.features[INPUT], (self.steps.giants - 1, self.steps.baby - 1)
+        rotated = first.query.width * giants + (first.key.width + first.value.width) * babies
+        return size * (len(self.input_turns) - 1) + size * rotated / SWITCH < rotated
+
+    @property
+    def input_turns(self) -> list[int]:
+        """Turns of the features that the first attention needs, 0 first."""
+        return sorted({*self.steps.key_turns, *self.steps.query_turns}, key=lambda turn: (turn != 0, turn))
+
+    @property
+    def sent(self) -> list[tuple[str, int]]:
+        """(name, turn) of what is encrypted: a ciphertext a feature for each."""
+        turns = self.input_turns if self.sent_turned else [0]
+        return [(turned_name(turn), turn) for turn in turns]
+
+    @cached_property
+    def rotations(self) -> frozenset[int]:
+        """Steps of the keys that the circuit needs."""
+        turns: set[int] = set()
+        if any(isinstance(step, Attend) for step in self.program.steps):
+            turns |= self.steps.turns()
+        forms = [self.program.logits, *(step.form for step in self.program.steps if isinstance(step, Squares))]
+        if any(form.pool == MEAN for form in forms):
+            turns |= set(mean_turns(self.layout.tokens))
+        return frozenset(turn * self.layout.samples % self.layout.slots for turn in turns)
+
+    def packed(self, features: np.ndarray) -> dict[str, list[np.ndarray]]:
+        """What is encrypted of samples (B, tokens, features), B at most the layout's: slots by name and feature."""
+        check_features(self.program, features)
+        columns = np.moveaxis(features, 2, 0)
+        return {name: [self.layout.pack(column, turn) for column in columns] for name, turn in self.sent}
+
+    def logits(self, slots: list[np.ndarray], samples: int) -> np.ndarray:
+        """(samples, classes) of the decrypted logits, a vector a class."""
+        return np.stack([self.layout.first(vector, samples) for vector in slots], axis=1)
+
+    # -- stages ------------------------------------------------------------------------------------
+
+    def stages(self) -> list[Stage]:
+        """All stages in order; the last leaves the logits alone."""
+        stages: list[Stage] = []
+        if self.turns_inputs and not self.sent_turned:
+            stages.append(Stage("turned features", self._turn))
+        for index, step in enumerate(self.program.steps):
+            if isinstance(step, Attend):
+                stages += self._attention(index, step)
+            else:
+                stages.append(Stage(f"block {step.block} {step.name}", partial(self._squares, index, step)))
+        return [*stages, Stage(LOGITS, self._logits)]
+
+    def _attention(self, index: int, step: Attend) -> Iterator[Stage]:
+        name, turned = f"block {step.block}", index == 0 and self.turns_inputs
+        if not turned:
+            yield Stage(f"{name} queries and keys", partial(self._project, step))
+            yield Stage(f"{name} values", partial(self._values, index, step))
+        for head in range(step.layer.heads):
+            yield Stage(f"{name} head {head + 1}", partial(self._turned_head if turned else self._head, step, head))
+        if turned:
+            yield Stage(f"{name} state", partial(self._state, index, step))
+
+    def _turn(self, engine: Engine, state: State) -> State:
+        maps = Maps(engine, self.layout)
+        for turn in self.input_turns:
+            state[turned_name(turn)] = [maps.turned(ct, turn) for ct in state[INPUT]]
+        return state
+
+    def _project(self, step: Attend, engine: Engine, state: State) -> State:
+        """Queries and keys of all heads, with their public factors; sources come down to the level of the lowest."""
+        maps = Maps(engine, self.layout)
+        names = list(dict.fromkeys([*step.query.terms, *step.key.terms]))
+        level = min(maps.level(form, state) for form in (step.query, step.key))
+        for name in names:
+            state[name] = maps.lowered(state[name], level)
+        for head in range(step.layer.heads):
+            facts, (query, key, _) = Head(step.layer, head, self.layout), step.of_head(head)
+            state[f"q{head}"] = list(maps.rows(query.times(facts.query_scale), state))
+            state[f"k{head}"] = list(maps.rows(key.times(facts.key_scale), state))
+        return state
+
+    def _values(self, index: int, step: Attend, engine: Engine, state: State) -> State:
+        """Values of all heads at the level of the weights, then the state; sources come down."""
+        maps = Maps(engine, self.layout)
+        for head in range(step.layer.heads):
+            facts, value = Head(step.layer, head, self.layout), step.of_head(head)[2]
+            level = facts.weights_level(min(map(engine.level, state[f"q{head}"]))) + 1
+            for name in value.terms:
+                state[name] = maps.lowered(state[name], min(level, *map(engine.level, state[name])))
+            state[f"v{head}"] = list(maps.rows(value.times(facts.value_scale), state))
+        return self._stream(index, step, min(map(engine.level, state["v0"])), maps, state)
+
+    def _state(self, index: int, step: Attend, engine: Engine, state: State) -> State:
+        """What is left of an attention of turned features: the state beside it, and the turned features go."""
+        return self._stream(index, step, min(map(engine.level, state[step.name])) + 1, Maps(engine, self.layout), state)
+
+    def _stream(self, index: int, step: Attend, level: int, maps: Maps, state: State) -> State:
+        """The state as a source of its own, where it is one, one below ``level``."""
+        if step.stream is not None:
+            name, form = step.stream
+            for source in form.terms:
+                state[source] = maps.lowered(state[source], min(level, *map(maps.engine.level, state[source])))
+            state[name] = list(maps.rows(form, state))
+        return self._without(state, index)
+
+    def _head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
+        """Outputs of a head whose queries, keys and values are there: they are turned, and gone then."""
+        maps, facts = Maps(engine, self.layout), Head(step.layer, head, self.layout)
+        query, key, value = (state.pop(f"{part}{head}") for part in "qkv")
+
+        def turned(cts: list[Ciphertext]) -> Callable[[int], Iterable[Ciphertext]]:
+            return lambda turn: (maps.turned(ct, turn) for ct in cts)
+
+        outputs = facts.outputs(engine, turned(query), turned(key), turned(value))
+        state[step.name] = [*state.get(step.name, []), *outputs]
+        return state
+
+    def _turned_head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
+        """Outputs of a head whose operands are maps of turned features, each made where it is needed."""
+        maps, facts = Maps(engine, self.layout), Head(step.layer, head, self.layout)
+        query, key, value = step.of_head(head)
+        top = min(engine.level(ct) for turn in self.input_turns for ct in state[turned_name(turn)])
+
+        def mapped(form: Form, level: int) -> Callable[[int], Iterable[Ciphertext]]:
+            def rows(turn: int) -> Iterable[Ciphertext]:
+                return maps.rows(form, {INPUT: maps.lowered(state[turned_name(turn)], level)}, turn)
+
+            return rows
+
+        low = facts.weights_level(top - 1) + 1
+        outputs = facts.outputs(
+            engine,
+            mapped(query.times(facts.query_scale), top),
+            mapped(key.times(facts.key_scale), top),
+            mapped(value.times(facts.value_scale), low),
+        )
+        state[step.name] = [*state.get(step.name, []), *outputs]
+        return state
+
+    def _squares(self, index: int, step: Squares, engine: Engine, state: State) -> State:
+        """A feature is mapped, squared and relinearized before the next, so that no map waits in memory."""
+        maps = self._lowest(step.form, engine, state)
+        state[step.name] = [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form, state)]
+        return self._without(state, index)
+
+    def _logits(self, engine: Engine, state: State) -> State:
+        maps = self._lowest(self.program.logits, engine, state)
+        return {LOGITS: list(maps.rows(self.program.logits, state))}
+
+    def _lowest(self, form: Form, engine: Engine, state: State) -> Maps:
+        """Sources of a form come down to the level of the lowest."""
+        maps = Maps(engine, self.layout)
+        level = maps.level(form, state)
+        for name in form.terms:
+            state[name] = maps.lowered(state[name], level)
+        return maps
+
+    def _without(self, state: State, index: int) -> State:
+        """The ciphertexts that steps behind this one read, and what is half done of it."""
+        gone = {name for name, last in self.program.last_use().items() if last <= index}
+        gone |= {turned_name(turn) for turn in self.input_turns} - {INPUT}
+        return {name: cts for name, cts in state.items() if name not in gone}
