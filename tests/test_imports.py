@@ -118,7 +118,7 @@ ALLOWED = {
         "cgf.published",
         "cgf.results",
     },
-    "cgf.report": {"cgf.checks", "cgf.former", "cgf.operations", "cgf.published", "cgf.results"},
+    "cgf.report": {"cgf.help", "cgf.checks", "cgf.former", "cgf.operations", "cgf.published", "cgf.results"},
     "cgf.interface": {
         "cgf.checkpoint_files",
         "cgf.checks",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import cgf.help as shown
+from cgf.report.settings_table import cell, code, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,21 +22,6 @@ MADE = "<!-- made by scripts/repo/reference.py -->"
 LONGEST = 88  # of a signature on one line
 
 
-def cell(text: str) -> str:
-    """Text that stays in its cell of a table, and is not read as HTML."""
-    return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-def code(text: str) -> str:
-    """Code in a cell; nothing for nothing."""
-    return "`" + text.replace("|", "\\|") + "`" if text else ""
-
-
-def value(text: str) -> str:
-    """A default; one that goes on in the lines after ends with an ellipsis."""
-    return f"{text} …" if text.count("[") > text.count("]") or text.count("{") > text.count("}") else text
-
-
 def told(keys: Iterable[shown.Key]) -> list[shown.Key]:
     """The keys without the headings above others that say nothing."""
     keys = list(keys)
@@ -43,12 +29,6 @@ def told(keys: Iterable[shown.Key]) -> list[shown.Key]:
     return [
         key for key in keys if key.value or key.comment or not any(name.startswith(f"{key.name}.") for name in names)
     ]
-
-
-def table(keys: Sequence[shown.Key]) -> list[str]:
-    """A row a key: name, default, comment."""
-    rows = [f"| {code(key.name)} | {code(value(key.value))} | {cell(key.comment)} |" for key in keys]
-    return ["", "| key | default | what it says |", "| --- | --- | --- |", *rows] if rows else []
 
 
 def entry_points() -> list[str]:
