@@ -1,15 +1,17 @@
 """Every script of examples/ runs, on sizes smaller than its own, and shows what it says."""
 
+import runpy
 from pathlib import Path
 
-from examples import bert, one_softmax, own_softmax, trainer, vit
+from examples import bert, csv_file, gpt2, llama, one_softmax, own_softmax, trainer, vit
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
 
 def test_every_example_is_run_here_and_is_short():
     assert {path.stem for path in FOLDER.iterdir() if path.suffix == ".py"} == {
-        module.__name__.rpartition(".")[2] for module in (bert, one_softmax, own_softmax, trainer, vit)
+        module.__name__.rpartition(".")[2]
+        for module in (bert, csv_file, gpt2, llama, one_softmax, own_softmax, trainer, vit)
     }
     assert all(len(path.read_text().splitlines()) < 60 for path in FOLDER.glob("*.py"))
 
@@ -27,6 +29,25 @@ def test_own_softmax():
 def test_bert():
     result = bert.run(hidden=16, layers=1, length=8, epochs=0, samples=4)
     assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+
+
+def test_gpt2(capsys):
+    result = gpt2.run(width=16, layers=1, length=8, epochs=0, samples=4)
+    assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+    assert "layer" in capsys.readouterr().out  # the friendliness report
+
+
+def test_llama():
+    result = llama.run(width=16, layers=1, length=8, epochs=0, samples=4)
+    assert result.samples == 4 and result.agreement == 1.0 and not result.red and not result.encrypted
+
+
+def test_csv_file(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "own.csv"
+    path.write_text("words,class\n" + "so good,yes\nso bad,no\n" * 20)
+    monkeypatch.setattr(csv_file.sys, "argv", ["csv_file.py", str(path), "words", "class"])
+    runpy.run_path(str(FOLDER / "csv_file.py"), run_name="__main__")
+    assert "accuracy 1.0000 on 12 samples" in capsys.readouterr().out
 
 
 def test_vit():
