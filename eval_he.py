@@ -23,11 +23,13 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_lines import SampleLog, made_by
     from cgf.evaluate.he_scope import checked_scope
     from cgf.evaluate.he_summary import summary
+    from cgf.evaluate.network_result import NetworkRun
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import NAMED, SPLIT_BY, digest_of, result_path
     from cgf.he.engines.engine import named
     from cgf.he.workers import owner_settings, whole_workers
     from cgf.report.encrypted import judged, tell
+    from cgf.report.network import tell_network
     from cgf.results import check_replaceable, run_info, write_json
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
@@ -54,13 +56,20 @@ def main(cfg: DictConfig) -> None:
     if not cfg.he.check:  # lines that were checked and lines that were not are no one's evaluation together
         del asked["he"]["check"]
     if scope == "softmax":
-        del asked["he"]["scope"], asked["he"]["memory_mib"]
+        del asked["he"]["scope"]
+    if scope != "attention":
+        del asked["he"]["memory_mib"]
     digest = digest_of(opened, plan, asked, indices)
-    check_replaceable(path, lambda there: there["kind"] == "eval_he" and there.get("digest") == digest)
+    kind = "eval_network" if scope == "network" else "eval_he"
+    check_replaceable(path, lambda there: there["kind"] == kind and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
-    finished = evaluated(cfg, opened, lines, indices, make_owner)
+    if scope == "network":
+        metrics = NetworkRun(cfg.he, make_owner, library, indices, lines).result(opened)
+    else:
+        metrics = summary(finished := evaluated(cfg, opened, lines, indices, make_owner), library.encrypts, scope)
+        metrics["by_class"] = by_class(opened.task.class_names, finished.predictions())
     result = {
-        "kind": "eval_he",
+        "kind": kind,
         **opened.names(plan),
         "engine": library.name,
         "circuit_asked": cfg.he.circuit,
@@ -68,7 +77,7 @@ def main(cfg: DictConfig) -> None:
         "agreement_asked": share,
         "split": cfg.split,
         "workers": workers,
-        **summary(finished, library.encrypts, scope),
+        **metrics,
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,
         "lines_sha256": lines.sha256(),
@@ -79,12 +88,10 @@ def main(cfg: DictConfig) -> None:
         result["checked"] = "every operation, against the simulator"
     if cfg.he.shard is not None:
         result |= {"shard": str(cfg.he.shard), "samples_of_all_shards": len(indices)}
-    pairs = [(row["label"], row["prediction"]) for row in finished.samples.values()]
-    result["by_class"] = by_class(opened.task.class_names, pairs)
     print(worded(result["by_class"]))
     whose = "plan" if plan else "polynomial"
     write_json(path, result := judged(result, whose))
-    tell(result, path, whose)
+    (tell_network if scope == "network" else tell)(result, path, whose)
 
 
 def evaluated(

@@ -19,6 +19,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_lines import SampleLog
     from cgf.evaluate.he_summary import merged
     from cgf.report.encrypted import judged, tell
+    from cgf.report.network import tell_network
     from cgf.results import check_replaceable, read_json, run_info, write_json
     from cgf.target import result_file
 
@@ -36,7 +37,7 @@ def main(cfg: DictConfig) -> None:
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
     check_replaceable(out, lambda there: there.get("digest") == result["digest"] and "shard" not in there)
     write_json(out, result)
-    tell(result, out, "polynomial")
+    (tell_network if result["kind"] == "eval_network" else tell)(result, out, "polynomial")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@ class FinishedSamples:
                 record.join(LayerRecord.from_json(row))
         return records
 
+    def predictions(self) -> list[tuple[int, int | None]]:
+        """(label, prediction) of every sample."""
+        return [(row["label"], row["prediction"]) for row in self.samples.values()]
+
     def share(self, key: str, other: str) -> float:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
         return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)

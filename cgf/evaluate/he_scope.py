@@ -18,17 +18,22 @@ SAYS = {
         "who sees that layer's outputs",
         "attention simulated, nothing encrypted",
     ),
+    "network": (
+        "whole network under CKKS: nothing is decrypted between input and logits",
+        "whole network simulated, nothing encrypted",
+    ),
 }
 
 
 def checked_scope(he: Any) -> str:
     """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
-    one_of("he.scope", he.scope, tuple(SLOTS))
+    one_of("he.scope", he.scope, tuple(SAYS))
     whole("he.memory_mib", he.memory_mib, 1)
-    if he.scope == "attention" and he.rows_at_once is not None:
+    if he.scope != "softmax" and he.rows_at_once is not None:
+        bounds = "he.memory_mib" if he.scope == "attention" else "he.workers"
         raise UserError(
-            f"he.rows_at_once is about he.scope=softmax, and {he.rows_at_once} was given with he.scope=attention: "
-            "he.memory_mib bounds its memory"
+            f"he.rows_at_once is about he.scope=softmax, and {he.rows_at_once} was given with he.scope={he.scope}: "
+            f"{bounds} bounds its memory"
         )
     return str(he.scope)
 

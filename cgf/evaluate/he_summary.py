@@ -10,6 +10,7 @@ from cgf.evaluate.by_class import by_class
 from cgf.evaluate.he_batches import parse_shard
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS, scope_of
+from cgf.evaluate.network_summary import network_summary
 from cgf.he.layer_record import LayerRecord
 
 
@@ -153,6 +154,7 @@ def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[
     own = ("shard", "samples_of_all_shards", "lines_sha256")
     first = {key: value for key, value in results[0].items() if key not in own}
     if "by_class" in first:  # the shards of earlier versions have none
-        pairs = [(row["label"], row["prediction"]) for row in whole.samples.values()]
-        first["by_class"] = by_class(list(first["by_class"]), pairs)
-    return {**first, **summary(whole, first.get("encrypted", True), scope_of(first)), "shards": count}
+        first["by_class"] = by_class(list(first["by_class"]), whole.predictions())
+    encrypts, scope = first.get("encrypted", True), scope_of(first)
+    own_summary = network_summary(whole, encrypts) if scope == "network" else summary(whole, encrypts, scope)
+    return {**first, **own_summary, "shards": count}

@@ -136,10 +136,8 @@ class NetworkCircuit:
     def _project(self, step: Attend, engine: Engine, state: State) -> State:
         """Queries and keys of all heads, with their public factors; sources come down to the level of the lowest."""
         maps = Maps(engine, self.layout)
-        names = list(dict.fromkeys([*step.query.terms, *step.key.terms]))
         level = min(maps.level(form, state) for form in (step.query, step.key))
-        for name in names:
-            state[name] = maps.lowered(state[name], level)
+        maps.bring(state, {**step.query.terms, **step.key.terms}, level)
         for head in range(step.layer.heads):
             facts, (query, key, _) = Head(step.layer, head, self.layout), step.of_head(head)
             state[f"q{head}"] = list(maps.rows(query.times(facts.query_scale), state))
@@ -152,8 +150,7 @@ class NetworkCircuit:
         for head in range(step.layer.heads):
             facts, value = Head(step.layer, head, self.layout), step.of_head(head)[2]
             level = facts.weights_level(min(map(engine.level, state[f"q{head}"]))) + 1
-            for name in value.terms:
-                state[name] = maps.lowered(state[name], min(level, *map(engine.level, state[name])))
+            maps.bring(state, value.terms, level)
             state[f"v{head}"] = list(maps.rows(value.times(facts.value_scale), state))
         return self._stream(index, step, min(map(engine.level, state["v0"])), maps, state)
 
@@ -165,8 +162,7 @@ class NetworkCircuit:
         """The state as a source of its own, where it is one, one below ``level``."""
         if step.stream is not None:
             name, form = step.stream
-            for source in form.terms:
-                state[source] = maps.lowered(state[source], min(level, *map(maps.engine.level, state[source])))
+            maps.bring(state, form.terms, level)
             state[name] = list(maps.rows(form, state))
         return self._without(state, index)
 
@@ -217,9 +213,7 @@ class NetworkCircuit:
     def _lowest(self, form: Form, engine: Engine, state: State) -> Maps:
         """Sources of a form come down to the level of the lowest."""
         maps = Maps(engine, self.layout)
-        level = maps.level(form, state)
-        for name in form.terms:
-            state[name] = maps.lowered(state[name], level)
+        maps.bring(state, form.terms, maps.level(form, state))
         return maps
 
     def _without(self, state: State, index: int) -> State:

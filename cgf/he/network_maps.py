@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,13 @@ class Maps:
     def lowered(self, cts: Sequence[Ciphertext], level: int) -> list[Ciphertext]:
         """The same at a level, ready for a form."""
         return [self.engine.lower(ct, level) for ct in cts]
+
+    def bring(self, state: State, names: Iterable[str], level: int) -> None:
+        """Sources come down to a level in their places, one after the other; those that are lower stay there."""
+        for name in names:
+            cts = state[name]
+            for place, ct in enumerate(cts):
+                cts[place] = self.engine.lower(ct, min(level, self.engine.level(ct)))
 
     def rows(self, form: Form, sources: Mapping[str, Sequence[Ciphertext]], turn: int = 0) -> Iterator[Ciphertext]:
         """The form's features, one after the other, of lowered sources that are turned already.

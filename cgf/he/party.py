@@ -31,9 +31,15 @@ from cgf.he.engines.engine import (
 from cgf.he.engines.sim import SimOwner
 from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord
+from cgf.he.network_needs import NetworkCost
+from cgf.he.network_needs import needs_of as network_needs_of
+from cgf.he.network_run import NetworkRecord
+from cgf.he.network_run import run as run_network
 from cgf.he.packed import Packed, Rows
 from cgf.memory import keep_freed_memory
 from cgf.network.attention import Heads
+from cgf.network.layers import Network
+from cgf.network.program import program_of
 from cgf.softmax.base import Softmax
 
 Work = Callable[[KeyHolder, Engine], tuple[np.ndarray, LayerRecord]]
@@ -73,6 +79,7 @@ class Party:
         self._rotations: dict[int, frozenset[int]] = {}
         self._attentions: dict[tuple[object, ...], AttentionCost] = {}
         self._needs: dict[tuple[object, ...], CircuitCost] = {}
+        self._networks: dict[tuple[Network, int], NetworkCost] = {}
         self._lock = threading.Lock()
 
     def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
@@ -165,6 +172,32 @@ class Party:
         return self._checked(
             softmax, needs, owner, evaluator, lambda o, e: attention_run.run(needs, o, e, softmax, task)
         )
+
+    def network_needs(self, network: Network, tokens: int) -> NetworkCost:
+        """What a network needs for samples of so many tokens, from a dry run that is remembered."""
+        with self._lock:
+            if (network, tokens) not in self._networks:
+                program = program_of(network, tokens)
+                self._networks[network, tokens] = network_needs_of(program, self.rings, self.max_level)
+            return self._networks[network, tokens]
+
+    def network(self, network: Network, features: np.ndarray) -> tuple[np.ndarray, NetworkRecord]:
+        """Logits (B, classes) of features (B, tokens, width) that fit one set of ciphertexts, and what was seen.
+
+        Keys are those of this count of tokens alone: another count has other rotations, and keys are large.
+        """
+        needs = self.network_needs(network, features.shape[1])
+        if not needs.rotations <= self._rotations.get(needs.max_level, needs.rotations):
+            self._owners.pop(needs.max_level, None)
+        self._rotations[needs.max_level] = needs.rotations
+        owner = self._owner(needs.max_level)
+        evaluator = owner.evaluator(needs.rotations)
+        if not self.check:
+            return run_network(needs, owner, evaluator, features)
+        reference = SimOwner(needs.max_level, rings=self.rings)
+        sides = (reference, reference.evaluator(needs.rotations)), (owner, evaluator)
+        both = Checking(*sides, TENFOLD * self.noise)
+        return run_network(needs, both, both, features)
 
     def _pair(self, softmax: Softmax, needs: CircuitCost) -> tuple[Owner, Engine]:
         """The owner of this size and its evaluator. UserError where they cannot run the circuit."""

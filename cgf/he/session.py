@@ -11,12 +11,14 @@ import numpy as np
 from cgf.he.dryrun import CircuitCost
 from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
+from cgf.he.network_run import NetworkRecord
 from cgf.he.packed import Rows, Shape
 from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.workers import Workers
 from cgf.memory import peak_mib
 from cgf.network.attention import Heads
+from cgf.network.layers import Network
 from cgf.softmax.base import Softmax
 
 
@@ -114,6 +116,12 @@ class Session:
         for _, seen in done:
             record.join(seen)
         return np.concatenate([outputs for outputs, _ in done]).reshape(*heads.shape[:3], heads.value.shape[3])
+
+    def network(self, network: Network, features: np.ndarray) -> tuple[np.ndarray, NetworkRecord]:
+        """Logits (B, classes) of features (B, tokens, width) that fit one set of ciphertexts, by whoever is free."""
+        return (
+            self.party.network(network, features) if self._workers is None else self._workers.network(network, features)
+        )
 
     def _sets(self, softmax: Softmax, heads: Heads, chosen: np.ndarray) -> list[tuple[Heads, np.ndarray]]:
         """Chosen instances in sets that each fit the layout planned for it: fewer of them may be planned another."""

@@ -10,19 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
+from cgf.he.network_run import NetworkRecord
 from cgf.he.packed import Rows
 from cgf.he.party import Party
 from cgf.memory import huge_pages, keep_freed_memory, peak_mib
 from cgf.network.attention import Heads
+from cgf.network.layers import Network
 from cgf.softmax.base import Softmax
 
 KEPT = 64  # softmaxes that a worker remembers: one a layer
+T = TypeVar("T")
 Weights = tuple[np.ndarray, LayerRecord]  # (R, N), or outputs (I, Q, E), and what was seen while they were computed
 
 
@@ -50,13 +53,17 @@ class Workers:
         """(outputs, record) of each task (Heads, chosen instances), in the order of the tasks."""
         return self._shared(_attend, softmax, tasks, [len(task[1]) for task in tasks])
 
+    def network(self, network: Network, features: np.ndarray) -> tuple[np.ndarray, NetworkRecord]:
+        """Logits and record of features (B, tokens, width) that fit one set of ciphertexts."""
+        return self._shared(_network, network, [(features,)], [1])[0]
+
     def _shared(
         self,
-        work: Callable[..., tuple[Weights, int, float]],
-        softmax: Softmax,
+        work: Callable[..., tuple[T, int, float]],
+        softmax: Softmax | Network,
         tasks: Sequence[tuple[object, ...]],
         sizes: list[int],
-    ) -> list[Weights]:
+    ) -> list[T]:
         """``work`` of each task by whichever worker is free, the largest tasks first."""
         packed = pickle.dumps(softmax)
         # the longest first, so that nobody waits long for the last
@@ -143,9 +150,9 @@ def _end_with_parent() -> None:
 
 
 @functools.lru_cache(KEPT)
-def _unpacked(softmax: bytes) -> Softmax:
-    unpacked: Softmax = pickle.loads(softmax)
-    return unpacked
+def _unpacked(packed: bytes) -> Any:
+    """What a task is about, the same object for the same bytes."""
+    return pickle.loads(packed)
 
 
 def _make(sizes: dict[int, frozenset[int]]) -> None:
@@ -158,3 +165,7 @@ def _evaluate(softmax: bytes, scores: np.ndarray, rows: Rows) -> tuple[Weights, 
 
 def _attend(softmax: bytes, heads: Heads, chosen: np.ndarray) -> tuple[Weights, int, float]:
     return _party.attend(_unpacked(softmax), heads, chosen), os.getpid(), peak_mib()
+
+
+def _network(network: bytes, features: np.ndarray) -> tuple[tuple[np.ndarray, NetworkRecord], int, float]:
+    return _party.network(_unpacked(network), features), os.getpid(), peak_mib()

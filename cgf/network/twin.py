@@ -17,13 +17,13 @@ from cgf.network.program import INPUT, Attend, Form, Program
 class Ranges:
     """What a run in the clear saw: (least, most) exponent y and largest |score| of each attention, largest |u| squared.
 
-    What lies beyond the fit of an exponential is counted where it has one: entries outside its guard, by attention.
+    beyond  entries of each (attention, head), both from 0, outside the guard of an exponential that states one
     """
 
     exponents: dict[str, tuple[float, float]] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     squared: dict[str, float] = field(default_factory=dict)
-    beyond: dict[str, int] = field(default_factory=dict)
+    beyond: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def exponent(self, name: str, scores: np.ndarray, y: np.ndarray) -> None:
         """Takes an attention's scores and exponents in."""
@@ -89,7 +89,7 @@ def _attend(step: Attend, sources: Mapping[str, np.ndarray], ranges: Ranges | No
         if ranges is not None:
             ranges.exponent(step.name, scores, y)
             if exponential.fit is not None:
-                low, high = exponential.fit.guard
-                ranges.beyond[step.name] = ranges.beyond.get(step.name, 0) + int(((y < low) | (y > high)).sum())
+                (low, high), place = exponential.fit.guard, (step.block - 1, head)
+                ranges.beyond[place] = ranges.beyond.get(place, 0) + int(((y < low) | (y > high)).sum())
         outputs.append(exponential(y) @ value)
     return np.concatenate(outputs, axis=-1)

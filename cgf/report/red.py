@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 CURE = "calibrate on more samples or train with a range penalty"
-KINDS = ("eval_plain", "eval_he")
+KINDS = ("eval_plain", "eval_he", "eval_network")
 
 
 def judged(result: dict[str, Any], whose: str) -> dict[str, Any]:
@@ -54,6 +54,7 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
         )
     if result.get("wrong"):
         what = "outputs" if "layout" in result else "weights"  # of whole attentions, or of softmaxes
+        what = "logits" if result.get("kind") == "eval_network" else what
         found.append(
             f"{result['wrong']} {what} came back further from the same polynomials in the clear than ten "
             f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
@@ -94,6 +95,8 @@ def _worst(layers: list[dict[str, Any]]) -> str:
         if layer["heads"]
         for head, error in enumerate(layer["heads"]["max_error"])
     ]
+    if not known:  # of a whole network: nothing is opened on the way
+        return "nothing on the way was decrypted that would tell where"
     error, layer, head = max(known, key=lambda x: x[0])
     return f"the largest error, {error:.2e}, is in layer {layer} head {head}"
 

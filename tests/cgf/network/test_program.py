@@ -103,7 +103,7 @@ def test_ranges_of_a_run_in_the_clear():
     twin(program_of(network, 16), patches.prepared(images(host).numpy()), ranges)
     assert set(ranges.exponents) == {"o1", "o2"} and set(ranges.squared) == {"s1", "s2"}
     low, high = ranges.exponents["o1"]
-    assert low < -np.log(16) < high < 3 and ranges.beyond == {"o1": 0, "o2": 0}
+    assert low < -np.log(16) < high < 3 and ranges.beyond == {(a, h): 0 for a in (0, 1) for h in (0, 1)}
 
 
 # -- what is refused -------------------------------------------------------------------------------

@@ -1,0 +1,180 @@
+"""Evaluation of a network that stays encrypted: sets of samples from features to logits, stopped and resumed at will.
+
+A set is one batch: as many samples of one count of tokens as its ciphertexts take. What is finished is kept by batch.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import Batches, shard_of
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_run import EvaluationProgress
+from cgf.evaluate.open_checkpoint import OpenCheckpoint
+from cgf.he.network_run import NetworkRecord
+from cgf.he.session import Session
+from cgf.models.network import network_of
+from cgf.network.inputs import Inputs, Patches
+from cgf.network.program import program_of
+from cgf.network.twin import Ranges, twin
+
+TENFOLD = 10.0  # an error beyond so many times what the library states is no noise
+
+
+@dataclass(frozen=True)
+class BatchInTheClear:
+    """A batch before it is encrypted: features, labels, and the logits of its two readings in the clear.
+
+    plain  the network's program in float64;  exact: the model as it is, unfolded, in float64
+    beyond  entries of each (attention, head) beyond the guard of its exponential
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    plain: np.ndarray
+    exact: np.ndarray
+    beyond: dict[tuple[int, int], int]
+
+
+class NetworkEvaluation:
+    """One evaluation of a whole network under CKKS, or a shard of it.
+
+    opened  its softmaxes with the polynomials in place;  batch: samples of a set at most, None: what the slots take
+    Raises UserError for a host that does not stay encrypted whole (cgf.models.network.network_of).
+    """
+
+    def __init__(
+        self,
+        opened: OpenCheckpoint,
+        session: Session,
+        indices: list[int],
+        lines: SampleLog,
+        *,
+        batch: int | None = None,
+        shard: tuple[int, int] = (1, 1),
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.opened, self.session, self.indices, self.lines = opened, session, indices, lines
+        self.shard, self.say = shard, say
+        self.network, self.inputs = network_of(opened.host)
+        self.plan = Batches(opened.dataset, self._probe, False, batch, pieces=False)
+        self._double = copy.deepcopy(opened.host.model).double().eval()
+
+    def run(self) -> FinishedSamples:
+        """Evaluates what the lines do not hold yet; returns all that they hold then."""
+        self.lines.check_own()
+        finished = self.lines.read()
+        batches = shard_of(self.plan.of(self.indices), self.shard)
+        if not batches:
+            raise UserError(
+                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches than shards"
+            )
+        left = [rest for batch in batches if (rest := [i for i in batch if i not in finished.samples])]
+        if finished.samples:
+            self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
+        if left:
+            progress = EvaluationProgress(finished, sum(map(len, left)), sum(map(self.plan.work, left)), self.say)
+            self._run(left, progress)
+        return self.lines.read()
+
+    def _run(self, left: list[list[int]], progress: EvaluationProgress) -> None:
+        workers = self.session.workers
+        with ThreadPoolExecutor(workers) as pool:
+            running: dict[Future[tuple[BatchInTheClear, np.ndarray, NetworkRecord, float]], list[int]] = {
+                pool.submit(self._evaluate, batch): batch for batch in left
+            }
+            try:
+                for future in as_completed(running):
+                    clear, logits, record, wall_s = future.result()
+                    batch = running[future]
+                    samples = lines_of(batch, clear, logits)
+                    facts = {
+                        "batch": batch,
+                        "seconds": progress.lap(),
+                        "set_s": wall_s,
+                        "peak_mib": self.session.peak_mib(),
+                        "layers": [],
+                        "network": record.to_json(),
+                        "errors": self._errors(clear, logits),
+                    }
+                    self.lines.add(samples, facts)
+                    progress.add(samples, self.plan.work(batch))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _evaluate(self, batch: list[int]) -> tuple[BatchInTheClear, np.ndarray, NetworkRecord, float]:
+        clear = self.clear(batch)
+        start = time.perf_counter()
+        logits, record = self.session.network(self.network, clear.features)
+        return clear, logits, record, time.perf_counter() - start
+
+    def clear(self, batch: list[int]) -> BatchInTheClear:
+        """A batch's features and its logits in the clear."""
+        collated = self.opened.collate([self.opened.dataset[i] for i in batch])
+        labels = collated.pop("labels").numpy()
+        features = features_of(self.inputs, collated)
+        ranges = Ranges()
+        plain = twin(program_of(self.network, features.shape[1]), features, ranges)
+        with torch.inference_mode():
+            wide = {name: t.double() if t.is_floating_point() else t for name, t in collated.items()}
+            exact = self.opened.host.forward(self._double, wide).numpy()
+        return BatchInTheClear(features, labels, plain, exact, ranges.beyond)
+
+    def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> dict[str, Any]:
+        """Of logits that are numbers: the largest error against each reading, and how many are no noise any more."""
+        whole = np.isfinite(logits).all(1)
+        error = np.abs(logits - clear.plain)[whole]
+        largest = float(np.abs(clear.plain).max())
+        return {
+            "max_error": float(error.max(initial=0.0)),
+            "sum_error": float(error.sum()),
+            "logits": int(error.size),
+            "largest": largest,
+            "unfolded": float(np.abs(clear.plain - clear.exact).max()),
+            "wrong": int((error > TENFOLD * self.session.noise * max(1.0, largest)).sum()),
+            "beyond": [[*place, count] for place, count in clear.beyond.items() if count],
+        }
+
+    def _probe(self, index: int) -> tuple[int, int, int]:
+        """(1, 1, samples of a set) for samples like this one."""
+        collated = self.opened.collate([self.opened.dataset[index]])
+        tokens = features_of(self.inputs, collated).shape[1]
+        return 1, 1, self.session.party.network_needs(self.network, tokens).samples
+
+
+def features_of(inputs: Inputs, batch: dict[str, Tensor]) -> np.ndarray:
+    """Prepared features (B, tokens, width) of a collated batch. UserError for texts of more than one length."""
+    if isinstance(inputs, Patches):
+        return inputs.prepared(batch["pixel_values"].numpy())
+    if not bool(batch["attention_mask"].all()):
+        raise UserError("he.scope=network needs texts of one length in a set of ciphertexts, and these are padded")
+    return inputs.prepared(batch["input_ids"].numpy())
+
+
+def lines_of(batch: list[int], clear: BatchInTheClear, logits: np.ndarray) -> list[dict[str, Any]]:
+    """The lines of a batch's samples; prediction and logits None where they came back as no numbers."""
+    lines = []
+    for i, label, own, plain, exact in zip(batch, clear.labels, logits, clear.plain, clear.exact, strict=True):
+        whole = bool(np.isfinite(own).all())
+        lines.append(
+            {
+                "index": i,
+                "label": int(label),
+                "prediction": int(own.argmax()) if whole else None,
+                "plain": int(plain.argmax()),
+                "exact": int(exact.argmax()),
+                "logits": [float(f"{x:.9g}") for x in own] if whole else None,
+            }
+        )
+    return lines
