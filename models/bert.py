@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from cgf.data.task import Inputs
+from cgf.data.tokens import TYPES
 from cgf.errors import UserError
 from cgf.models import text
 from cgf.models.host import Host, listed
@@ -22,6 +24,19 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
 
+def forward_with_types(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """As ``forward``, the second text of a pair told from the first by its token types, where the batch has them."""
+    return model(
+        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], token_type_ids=batch.get(TYPES)
+    ).logits
+
+
+def reads_types(model: PreTrainedModel) -> bool:
+    """Whether a model has an embedding for each of two token types, and takes them."""
+    types = model.config.to_dict().get("type_vocab_size") or 0
+    return types > 1 and TYPES in inspect.signature(model.forward).parameters
+
+
 def host(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -31,19 +46,24 @@ def host(
     trained: bool,
     source: dict[str, Any],
     class_names: Sequence[str] | None = None,
+    token_types: bool | None = None,
 ) -> Host:
     """A host of an encoder; trained: whether its head was trained for these classes.
+
+    token_types: whether the second text of a pair is told from the first by token types; None: where the model has
+    two of them.
 
     Raises UserError for a model that is no encoder: one that is causal, or has a decoder beside.
     """
     if model.config.is_encoder_decoder:
         raise UserError(f"model={name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
+    types = reads_types(model) if token_types is None else token_types
     made = Host(
         model=model,
         name=name,
         family="bert",
-        forward=forward,
-        inputs=Inputs(tokenizer=tokenizer),
+        forward=forward_with_types if types else forward,
+        inputs=Inputs(tokenizer=tokenizer, token_types=types),
         num_classes=num_classes,
         head_trained=trained,
         source=source,

@@ -66,6 +66,8 @@ class Host:
         }
         if self.inputs.image is not None:
             described["image"] = vars(self.inputs.image)
+        if self.inputs.token_types:
+            described["token_types"] = True
         if self.class_names is not None:
             described["class_names"] = self.class_names
         return described

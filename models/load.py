@@ -98,6 +98,8 @@ def _parts(checkpoint: Checkpoint) -> Parts:
         raise UserError(
             f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, hf_image, llama, vit"
         )
+    if family == "bert":  # pairs are read as in training: by token types only where the run says so
+        about["token_types"] = run.get("token_types") is True
     return _text(checkpoint, about)
 
 

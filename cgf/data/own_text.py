@@ -131,8 +131,6 @@ def text_notes(task: TextTask, rows: Mapping[str, Sequence[Row]], paired: bool) 
     for split in ("val", "test"):
         if both := sum(text in seen for text, _ in rows.get(split, ())):
             notes.append(f"{both} of {len(rows[split])} texts of {split} are in train too, word for word")
-    if paired:
-        notes.append("the second text of a pair is marked by the tokenizer's separators alone, not by token types")
     if not paired and any(MARK in text for text in seen):
         raise UserError(f"task {task.name} needs texts without the control character {MARK!r}, and train has one")
     return notes

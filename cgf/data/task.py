@@ -49,10 +49,15 @@ class ImageInput:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a host model takes: a Hugging Face tokenizer, or images of one kind."""
+    """What a host model takes: a Hugging Face tokenizer, or images of one kind.
+
+    token_types: whether it tells the second text of a pair from the first by types 0 and 1, where the tokenizer gives
+    them.
+    """
 
     tokenizer: Any = None
     image: ImageInput | None = None
+    token_types: bool = False
 
 
 @dataclass(kw_only=True)

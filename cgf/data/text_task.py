@@ -16,7 +16,7 @@ from cgf.data.hub import hub_rows, load_hub
 from cgf.data.sentences import whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
-from cgf.data.tokens import tokenized
+from cgf.data.tokens import token_types, tokenized
 from cgf.errors import UserError
 
 
@@ -83,7 +83,8 @@ class TextTask(Task):
         return list(dict.fromkeys(self._names.values()))
 
     def dataset(self, split: str, inputs: Inputs) -> TextDataset:
-        """Items {'input_ids': list[int], 'label': int}, tokenised at once, or read from ``cache``.
+        """Items {'input_ids': list[int], 'label': int}, tokenised at once, or read from ``cache``; those of pairs with
+        'token_type_ids' where the model takes them.
 
         UserError without a tokenizer, for an unknown split, and for data that cannot be used.
         """
@@ -91,8 +92,10 @@ class TextTask(Task):
         tokenizer = self._tokenizer(inputs)
         texts, labels = self._splits[split]
         keep = self.limited(split, texts, labels)
-        ids = tokenized([texts[i] for i in keep], tokenizer, self.max_length, self.cache)
-        return TextDataset(ids, [labels[i] for i in keep])
+        kept = [texts[i] for i in keep]
+        ids = tokenized(kept, tokenizer, self.max_length, self.cache)
+        types = token_types(kept, tokenizer, self.max_length) if inputs.token_types else None
+        return TextDataset(ids, [labels[i] for i in keep], types)
 
     def collate(self, inputs: Inputs) -> Collate:
         """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""

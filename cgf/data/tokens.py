@@ -14,6 +14,8 @@ import numpy as np
 from cgf.cache import keep
 from cgf.data.pairs import parted
 
+TYPES = "token_type_ids"  # as tokenizers and models of transformers call them
+
 
 def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str | None = None) -> list[list[int]]:
     """Token ids of each text, truncated to max_length, special tokens included.
@@ -33,6 +35,17 @@ def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str 
         ids = _encode(texts, tokenizer, max_length)
         _write(path, ids)
     return ids
+
+
+def token_types(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]] | None:
+    """Of each token 1 where it is of the second text of its pair, else 0, for the same tokens as ``tokenized``.
+
+    None where the texts are no pairs, or the tokenizer has no types for its models.
+    """
+    first, second = parted(texts)
+    if second is None or TYPES not in tokenizer.model_input_names:
+        return None
+    return tokenizer(first, second, truncation=True, max_length=max_length, padding=False)[TYPES]
 
 
 def _encode(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
