@@ -14,7 +14,7 @@ from cgf.errors import UserError
 
 MEMINFO = Path("/proc/meminfo")
 # mallopt of glibc: a ciphertext is a megabyte, which malloc by default takes from the system for each and gives back
-TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = (-1, 2**31 - 1), (-2, 2**26), -3
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, PERTURB = (-1, 2**31 - 1), (-2, 2**26), -3, -6
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
@@ -59,6 +59,21 @@ def keep_freed_memory(block: int = 2**25) -> None:
     if mallopt is not None:
         for option, value in (TRIM_THRESHOLD, TOP_PAD, (MMAP_THRESHOLD, block)):
             mallopt(option, value)
+
+
+@contextmanager
+def filled_memory(byte: int) -> Iterator[None]:
+    """Memory of more than a kilobyte that malloc hands out in a with block holds ``byte`` everywhere, in all threads.
+
+    What is freed there is overwritten too. UserError where the C library is not glibc, which alone can do it.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is None or mallopt(PERTURB, byte ^ 0xFF or 0x100) != 1:
+        raise UserError("memory that is cleared before use needs glibc as the C library, and this system has another")
+    try:
+        yield
+    finally:
+        mallopt(PERTURB, 0)
 
 
 @contextmanager

@@ -45,6 +45,8 @@ def arguments(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> 
     whatever is no plain value.
     """
     plain(given, what)
+    if not isinstance(given, Mapping):
+        raise UserError(f"{what} must be an object, and is {short(given)}")
     taken = inspect.signature(call).parameters
     if unknown := sorted(set(given) - set(taken)):
         raise UserError(f"{what} has no setting '{unknown[0]}': there are {', '.join(taken)}")

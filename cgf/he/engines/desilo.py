@@ -42,6 +42,12 @@ def _installed() -> tuple[str, str]:
     return "", ""
 
 
+def build() -> str:
+    """Name and version of the installed wheel: 'desilofhe 2.0.0'. UserError where it is none that this work knows."""
+    vendor()
+    return " ".join(_installed())
+
+
 def vendor(version: str = VERSION) -> Module:
     """The package. UserError where it is missing, does not load, or is of another version."""
     try:

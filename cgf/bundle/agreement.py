@@ -1,0 +1,141 @@
+"""What both sides know of an encrypted network: the ring, the keys, what is sent in which slots, and the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cgf.checks import whole
+from cgf.errors import UserError
+from cgf.he.engines.desilo import build
+from cgf.he.engines.engine import ring_for
+from cgf.he.network_circuit import LOGITS, NetworkCircuit
+from cgf.he.network_layout import TokenLayout
+from cgf.header import Terms
+from cgf.named import arguments, short
+from cgf.network.layers import Network
+from cgf.network.program import program_of
+
+ENGINE = "desilo"
+MOST_LENGTHS = 64
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Length:
+    """Samples of so many tokens: how many a set of ciphertexts holds, and the turns in which features are sent.
+
+    turned: (name, tokens that every place is turned by), a ciphertext a feature for each.
+    """
+
+    tokens: int
+    samples: int
+    turned: tuple[tuple[str, int], ...]
+
+    def packed(self, features: np.ndarray, slots: int) -> dict[str, list[np.ndarray]]:
+        """Features (B, tokens, features) as slots, by name and feature; B at most ``samples``."""
+        layout, columns = TokenLayout(self.tokens, self.samples, slots), np.moveaxis(features, 2, 0)
+        return {name: [layout.pack(column, turn) for column in columns] for name, turn in self.turned}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Terms of the files, and what of the circuit is public.
+
+    network    sha256 of the network's files: both bundles of one network have the same
+    features   of a token;  classes: names, in the order of the logits
+    lengths    which numbers of tokens a sample may have;  rotations: steps whose keys the circuit takes
+    """
+
+    terms: Terms
+    name: str
+    network: str
+    features: int
+    classes: tuple[str, ...]
+    lengths: tuple[Length, ...]
+    rotations: tuple[int, ...]
+
+    def of_tokens(self, tokens: int) -> Length:
+        """The entry of a number of tokens. UserError where there is none."""
+        for length in self.lengths:
+            if length.tokens == tokens:
+                return length
+        there = ", ".join(str(length.tokens) for length in self.lengths)
+        raise UserError(f"network '{self.name}' takes samples of {there} tokens here, and one has {tokens}")
+
+    def upload_names(self, tokens: int) -> list[str]:
+        """Items of an upload, in order: each name's features."""
+        return [f"{name}.{i}" for name, _ in self.of_tokens(tokens).turned for i in range(self.features)]
+
+    def result_names(self) -> list[str]:
+        """Items of a result, in order: a logit a class."""
+        return [f"{LOGITS}.{i}" for i in range(len(self.classes))]
+
+    def to_json(self) -> Json:
+        """Plain values that ``from_json`` takes."""
+        return {**asdict(self), "terms": asdict(self.terms)}
+
+    @classmethod
+    def from_json(cls, data: Json, where: str) -> Agreement:
+        """UserError, with the file's name, for what is no agreement."""
+        made = _agreement(**arguments(_agreement, data, where))
+        made._check(where)
+        return made
+
+    def _check(self, where: str) -> None:
+        slots = ring_for(whole(f"max_level of {where}", self.terms.max_level, 1)).slots
+        if self.terms.engine != ENGINE or self.terms.slots != slots:
+            raise UserError(
+                f"{where} must be of engine {ENGINE} and {slots} slots, and is of {self.terms.engine} and "
+                f"{self.terms.slots}"
+            )
+        whole(f"features of {where}", self.features, 1, 2**16)
+        whole(f"lengths of {where}", len(self.lengths), 1, MOST_LENGTHS)
+        for length in self.lengths:
+            whole(f"tokens of {where}", length.tokens, 1, slots)
+            whole(f"samples of {where}", length.samples, 1, slots // length.tokens)
+        if not self.classes or not all(0 < step < slots for step in self.rotations):
+            raise UserError(f"{where} needs classes, and rotations from 1 to {slots - 1}")
+
+
+def agreement_of(network: Network, digest: str, tokens: Sequence[int]) -> Agreement:
+    """The agreement of a network on samples of these numbers of tokens. UserError where no ring holds its levels."""
+    level = max(program_of(network, count).depth() for count in tokens)
+    circuits = [circuit_of(network, count, level) for count in sorted(set(tokens))]
+    lengths = tuple(Length(c.layout.tokens, c.layout.samples, tuple(c.sent)) for c in circuits)
+    terms = Terms(ENGINE, build(), ring_for(level).slots, level)
+    rotations = tuple(sorted(frozenset().union(*(circuit.rotations for circuit in circuits))))
+    return Agreement(terms, network.name, digest, network.features, network.classes, lengths, rotations)
+
+
+def circuit_of(network: Network, tokens: int, max_level: int) -> NetworkCircuit:
+    """The circuit of a network on samples of so many tokens, in a ring of so many levels."""
+    program, ring = program_of(network, tokens), ring_for(max_level)
+    # at its highest level a ring cannot switch keys: whoever encrypts turns the features
+    return NetworkCircuit(program, TokenLayout.of(program, ring.slots), max_level > ring.key_switch_level)
+
+
+def _agreement(
+    terms: dict[str, Any],
+    name: str,
+    network: str,
+    features: int,
+    classes: list[str],
+    lengths: list[dict[str, Any]],
+    rotations: list[int],
+) -> Agreement:
+    """An agreement of plain values; those of its parts are checked here."""
+    of_ring = Terms(**arguments(Terms, terms, "'terms' of a bundle"))
+    of_tokens = tuple(_length(**arguments(_length, one, "'lengths' of a bundle")) for one in lengths)
+    return Agreement(of_ring, name, network, features, tuple(classes), of_tokens, tuple(rotations))
+
+
+def _length(tokens: int, samples: int, turned: list[list[Any]]) -> Length:
+    """A length of plain values."""
+    for one in turned:
+        if len(one) != 2 or not isinstance(one[0], str) or type(one[1]) is not int:
+            raise UserError(f"'turned' must hold a name and a whole number each, and holds {short(one)}")
+    return Length(tokens, samples, tuple((one[0], one[1]) for one in turned))

@@ -1,0 +1,97 @@
+"""The two bundles as folders: a bundle.json with the agreement and a seal over all files, and the files beside it.
+
+The client's holds what prepares samples and what judges logits; the server's holds the network. The seal finds damage
+and mix-ups; it is no signature.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cgf.bundle.agreement import Agreement
+from cgf.errors import UserError
+from cgf.named import plain, short
+from cgf.results import read_json, write_json
+from cgf.seal import file_hash, json_hash
+
+SCHEMA, BUNDLE = 1, "bundle.json"
+CLIENT, SERVER = "client bundle", "server bundle"
+Json = dict[str, Any]
+
+
+def check_free(folder: str | Path) -> Path:
+    """The folder; UserError where something is there already."""
+    path = Path(folder).expanduser()
+    if path.exists() or path.is_symlink():
+        raise UserError(f"{path} is there already and is not overwritten: give another name, or remove it")
+    return path
+
+
+def write_bundle(
+    folder: Path, kind: str, agreement: Agreement, facts: Json, write_files: Callable[[Path], None]
+) -> None:
+    """Makes a bundle's folder, which is there whole or not at all. UserError where it is there already.
+
+    facts: of its kind, plain values;  write_files: writes the other files into a folder
+    """
+    check_free(folder)
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        write_files(part)
+        content = {"kind": kind, "schema": SCHEMA, "agreement": agreement.to_json(), **facts, "files": _hashes(part)}
+        content = _as_read(content, part / BUNDLE)
+        write_json(part / BUNDLE, {**content, "seal": json_hash(content)})
+        part.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def read_bundle(folder: str | Path, kind: str, facts: tuple[str, ...]) -> tuple[Agreement, Json, str]:
+    """Agreement, facts (exactly these) and seal of a bundle. UserError, naming the file, for whatever does not fit."""
+    folder = Path(folder).expanduser()
+    path = folder / BUNDLE
+    data = read_json(path)
+    plain(data, str(path))
+    if not isinstance(data, dict) or data.get("kind") != kind or data.get("schema") != SCHEMA:
+        raise UserError(f"{path} must be a {kind} of schema {SCHEMA}, and is {short(data)}")
+    seal = data.pop("seal", None)
+    if json_hash(data) != seal:
+        raise UserError(f"{path} was changed after the bundle was made, its seal does not fit: take it as it was made")
+    files = data.pop("files", None)
+    expected = {"kind", "schema", "agreement", *facts}
+    if set(data) != expected or not isinstance(files, dict) or not isinstance(data["agreement"], dict):
+        raise UserError(f"{path} must have {', '.join(sorted(expected))} and files, and has {', '.join(sorted(data))}")
+    _check_files(folder, files)
+    agreement = Agreement.from_json(data["agreement"], str(path))
+    return agreement, {key: data[key] for key in facts}, str(seal)
+
+
+def _as_read(content: Json, path: Path) -> Json:
+    """What is read back of a JSON file of such content: tuples are lists there."""
+    write_json(path, content)
+    read: Json = read_json(path)
+    path.unlink()
+    return read
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    there = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / BUNDLE)
+    return {path.relative_to(folder).as_posix(): file_hash(path) for path in there}
+
+
+def _check_files(folder: Path, files: Json) -> None:
+    there = _hashes(folder)
+    for name in sorted({*files, *there}):
+        if name not in there:
+            raise UserError(f"{folder} lacks {name}, which belongs to the bundle: take it as it was made")
+        if name not in files:
+            raise UserError(f"{folder} holds {name}, which does not belong to the bundle: take that file away")
+        if files[name] != there[name]:
+            raise UserError(f"{folder / name} was changed after the bundle was made: take it as it was made")

@@ -1,0 +1,1 @@
+"""The client of an encrypted network: it makes the keys, encrypts samples, and decrypts logits."""

@@ -1,0 +1,77 @@
+"""Results in, logits and labels out, or a red light: what it says stays with the client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cgf.bundle.report import Report
+from cgf.bundle.sides import ClientBundle
+from cgf.bundle.traffic import Sent, read_result
+from cgf.client.keys import secret_key
+from cgf.errors import UserError
+from cgf.he.engines.desilo_files import Decryptor
+from cgf.header import RESULT
+from cgf.parcel import Parcel
+from cgf.results import write_json
+
+Row = dict[str, Any]
+
+
+def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path, mode: str) -> tuple[Report, int]:
+    """Writes label and logits of each row as JSON; returns the report and the number of red lights.
+
+    A row with a red light has no label and no logits: why is said instead. UserError for results that do not fit,
+    that hold a row twice, and where ``out`` lies in a folder of results, which goes to others.
+    """
+    terms = bundle.agreement.terms
+    if out.exists():
+        raise UserError(f"{out} is there already and is not overwritten: give another name, or remove the file")
+    if out.absolute().parent.resolve() in {path.absolute().parent.resolve() for path in results}:
+        raise UserError(f"{out} must lie outside the folder of results: what was decrypted stays with the client")
+    secret, key = secret_key(keys, terms)
+    report = Report("client decrypt", terms, key)
+    rows: dict[int, Row] = {}
+    with report.stage("setup: library and secret key"):
+        decryptor = Decryptor(terms.max_level, secret, mode)
+    for path in results:
+        with Parcel(path, RESULT) as parcel, report.stage("result decryption"):
+            sent, logits = _logits(bundle, key, decryptor, parcel)
+        with report.stage("result postprocessing"):
+            new = _rows(bundle, sent, logits)
+            if twice := sorted(rows.keys() & new.keys()):
+                raise UserError(f"{path} holds sample {twice[0] + 1}, and another result holds it too")
+            rows.update(new)
+        report.size("encrypted results", path)
+    lights = sum(row["light"] is not None for row in rows.values())
+    content = {
+        "kind": "decrypted logits",
+        "network": bundle.agreement.name,
+        "classes": list(bundle.agreement.classes),
+        "bound": bundle.limit.bound,
+        "lights": lights,
+        "rows": [rows[row] for row in sorted(rows)],
+    }
+    write_json(out, content)
+    return report, lights
+
+
+def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel) -> tuple[Sent, np.ndarray]:
+    """(samples, classes) complex."""
+    sent = read_result(parcel, bundle.agreement, key)
+    columns = []
+    for item, data in parcel.items():
+        assert item.level is not None
+        columns.append(decryptor.decrypt(data, item.level)[: len(sent.rows)])
+    return sent, np.stack(columns, axis=1)
+
+
+def _rows(bundle: ClientBundle, sent: Sent, logits: np.ndarray) -> dict[int, Row]:
+    made: dict[int, Row] = {}
+    for row, values, light in zip(sent.rows, logits, bundle.limit.lights(logits), strict=True):
+        label = None if light else bundle.agreement.classes[int(values.real.argmax())]
+        made[row] = {"row": row, "label": label, "logits": None if light else values.real.tolist(), "light": light}
+    return made

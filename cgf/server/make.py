@@ -1,0 +1,104 @@
+"""The two bundles of a checkpoint, made by whoever has the weights and the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cgf.bundle.agreement import Agreement, agreement_of
+from cgf.bundle.folder import check_free
+from cgf.bundle.limit import Limit
+from cgf.bundle.sides import write_client, write_server
+from cgf.checks import whole
+from cgf.data.task import Task
+from cgf.data.tasks import task_from_node
+from cgf.data.text_task import TextTask
+from cgf.data.vision_task import VisionTask
+from cgf.errors import UserError
+from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
+from cgf.models.network import network_of
+from cgf.network.inputs import Inputs, Patches
+from cgf.network.layers import Network
+from cgf.network.program import program_of
+from cgf.network.twin import twin
+
+CLIENT, SERVER = "client", "server"  # names of the folders
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """Where the bundles are, and what they say."""
+
+    folder: Path
+    agreement: Agreement
+    limit: Limit
+
+
+def make_bundles(
+    checkpoint: str, out: Path, tokens: Sequence[int], samples: int, root: str | None, seed: int = 0
+) -> Made:
+    """Writes <out>/client and <out>/server. UserError for a checkpoint that cannot stay encrypted.
+
+    tokens   counts of tokens that texts may have, each with keys of its own; images have one, and none is given
+    samples  of training data that the red light's bound is taken from;  root: of the task's data
+    """
+    whole("samples", samples, 1)
+    folders = [check_free(out / name) for name in (CLIENT, SERVER)]
+    opened = open_checkpoint(checkpoint, "train", partial(task_from_node, root=root))
+    opened.put_in_place({"method": "plan"})
+    network, inputs = network_of(opened.host)
+    counts = _tokens(network, inputs, tokens)
+    prepare, tokenizer = _prepare(opened.task, opened)
+    limit = Limit.of(_training_logits(network, inputs, opened, opened.samples(samples, seed)))
+    agreement = write_server(folders[1], network, lambda digest: agreement_of(network, digest, counts))
+    write_client(folders[0], agreement, inputs, prepare, limit, tokenizer)
+    return Made(out, agreement, limit)
+
+
+def _tokens(network: Network, inputs: Inputs, given: Sequence[int]) -> list[int]:
+    if isinstance(inputs, Patches):
+        if given:
+            raise UserError(f"--tokens is for networks of texts, and images of '{network.name}' have {inputs.tokens}")
+        return [inputs.tokens]
+    if not given:
+        raise UserError(
+            f"--tokens must say which counts of tokens texts of '{network.name}' may have, since each takes rotation "
+            f"keys of its own: from {network.tokens[0]} to {network.tokens[1]}"
+        )
+    return [network.check_tokens(count) for count in given]
+
+
+def _prepare(task: Task, opened: OpenCheckpoint) -> tuple[Json, str | None]:
+    """How a client prepares raw samples, and its tokenizer."""
+    inputs = opened.host.inputs
+    if isinstance(task, VisionTask) and inputs.image is not None:
+        return {"image": dict(vars(inputs.image)), "crop": task.crops}, None
+    backend = getattr(inputs.tokenizer, "backend_tokenizer", None)
+    if not isinstance(task, TextTask) or backend is None:
+        raise UserError(
+            f"a client prepares images, or texts of a tokenizer with a tokenizer.json, and task {task.name} of model "
+            f"'{opened.host.name}' has neither"
+        )
+    return {"text": task.max_length}, str(backend.to_str())
+
+
+def _training_logits(network: Network, inputs: Inputs, opened: OpenCheckpoint, chosen: Sequence[int]) -> np.ndarray:
+    """Logits of the clear twin on samples of the training split, whatever counts of tokens they have."""
+    by_tokens: dict[int, list[np.ndarray]] = {}
+    for index in chosen:
+        item = opened.dataset[index]
+        raw = item["pixel_values"].numpy() if isinstance(inputs, Patches) else np.asarray(item["input_ids"])
+        features = inputs.prepared(raw[None])[0]
+        if network.tokens[0] <= len(features) <= network.tokens[1]:
+            by_tokens.setdefault(len(features), []).append(features)
+    if not by_tokens:
+        raise UserError(f"network '{network.name}' takes no sample of the training data: none has its count of tokens")
+    return np.concatenate(
+        [twin(program_of(network, count), np.stack(rows)) for count, rows in sorted(by_tokens.items())]
+    )

@@ -1,0 +1,139 @@
+"""Uploads in, results out: every stage of a network on ciphertexts, with the keys that the client sent and no other."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgf.bundle.agreement import circuit_of
+from cgf.bundle.report import Report
+from cgf.bundle.sides import ServerBundle
+from cgf.bundle.traffic import Sent, check_evaluation_keys, read_upload
+from cgf.errors import UserError
+from cgf.he.engines.desilo_files import Evaluator
+from cgf.he.network_circuit import LOGITS
+from cgf.he.network_maps import State
+from cgf.header import EVALUATION, RESULT, UPLOAD
+from cgf.lock import locked
+from cgf.parcel import Parcel, ParcelWriter
+from cgf.server.state import KeptState
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server with a bundle and one client's evaluation keys.
+
+    save_after  seconds of computation after which a finished stage is kept in ``state``
+    told        is given a line a stage
+    """
+
+    bundle: ServerBundle
+    keys: Path
+    state: Path
+    mode: str = "cpu"
+    threads: int | None = None
+    save_after: float = 30.0
+    told: Told = print
+
+    def run(self, uploads: Sequence[Path], out: Path) -> Report:
+        """Writes a result an upload into ``out``; those that are there already are left as they are.
+
+        All files' headers are checked before the first is computed on. UserError where one does not fit, where two
+        uploads have one name, and where another server works in the same state folder.
+        """
+        agreement = self.bundle.agreement
+        with Parcel(self.keys, EVALUATION) as keys:
+            check_evaluation_keys(keys, agreement)
+            report = Report("server run", agreement.terms, keys.header.key)
+            report.size("evaluation keys", self.keys)
+            waiting = self._waiting(uploads, out, keys.header.key, report)
+            if not waiting:
+                return report
+            with locked(self.state / "lock", f"{self.state} is in use by another server: give another --state"):
+                with report.stage("setup: library and evaluation keys"):
+                    made = ((item.name, data) for item, data in keys.items())
+                    evaluator = Evaluator.of(agreement.terms.max_level, made, self.mode, self.threads)
+                for path, target in waiting:
+                    self._compute(evaluator, path, target, keys.header.digest(), report)
+                    report.size("encrypted results", target)
+        return report
+
+    def _waiting(self, uploads: Sequence[Path], out: Path, key: str, report: Report) -> list[tuple[Path, Path]]:
+        """(upload, result) of uploads without a result. UserError for a result that is of another upload."""
+        waiting: list[tuple[Path, Path]] = []
+        for path in uploads:
+            target = out / f"{path.stem}.result"
+            with Parcel(path, UPLOAD) as upload:
+                read_upload(upload, self.bundle.agreement, key)
+                own = upload.header.digest()
+            if target in [other for _, other in waiting]:
+                raise UserError(f"{path} has the name of another upload, and their results would be one file")
+            report.size("encrypted input", path)
+            if not target.exists():
+                waiting.append((path, target))
+                continue
+            with Parcel(target, RESULT) as result:
+                if result.header.facts.get("upload") != own:
+                    raise UserError(f"{target} is the result of another upload: give another --out, or remove it")
+            self.told(f"{target}: there already")
+        return waiting
+
+    def _compute(self, evaluator: Evaluator, path: Path, target: Path, keys: str, report: Report) -> None:
+        agreement = self.bundle.agreement
+        with Parcel(path, UPLOAD) as upload:
+            sent, header = read_upload(upload, agreement, report.key or ""), upload.header
+            digest = hashlib.sha256(f"{self.bundle.seal} {keys} {header.digest()}".encode()).hexdigest()
+            kept = KeptState(self.state / digest[:32], digest, agreement.terms, header.key)
+            state = kept.resume(evaluator)
+            if state is None:
+                with report.stage("load of the encrypted input"):
+                    state = _sources(upload, evaluator)
+            else:
+                self.told(f"{path}: goes on behind stage {kept.done}")
+                for stage in kept.stages:
+                    report.stages.append({**stage, "resumed": True})
+        state = self._stages(evaluator, sent, kept, state, report)
+        facts = {"network": agreement.network, "tokens": sent.tokens, "rows": list(sent.rows)}
+        with ParcelWriter(target, RESULT, agreement.terms, header.key, {**facts, "upload": header.digest()}) as result:
+            for i, ct in enumerate(state[LOGITS]):
+                result.add(f"{LOGITS}.{i}", evaluator.export(ct), evaluator.level(ct))
+        kept.forget()
+
+    def _stages(self, evaluator: Evaluator, sent: Sent, kept: KeptState, state: State, report: Report) -> State:
+        """Runs the stages that are left."""
+        stages = circuit_of(self.bundle.network, sent.tokens, self.bundle.agreement.terms.max_level).stages()
+        since = time.monotonic()
+        for stage in stages[kept.done :]:
+            with report.stage(f"encrypted computation: {stage.name}", samples=len(sent.rows)):
+                state = stage.run(evaluator, state)
+            facts = _seen(evaluator, state)
+            report.stages[-1] |= facts
+            kept.done += 1
+            kept.stages = [*kept.stages, report.stages[-1]]
+            self.told(f"{stage.name}: {report.stages[-1]['wall_s']:.1f} s, level {facts['level']}")
+            if kept.done < len(stages) and time.monotonic() - since >= self.save_after:
+                with report.stage("state kept"):
+                    kept.keep(state, evaluator)
+                since = time.monotonic()
+        return state
+
+
+def _sources(upload: Parcel, evaluator: Evaluator) -> State:
+    """The ciphertexts of an upload, by the name in front of their number."""
+    state: State = {}
+    for item, data in upload.items():
+        assert item.level is not None
+        state.setdefault(item.name.rpartition(".")[0], []).append(evaluator.read(data, item.level))
+    return state
+
+
+def _seen(evaluator: Evaluator, state: State) -> dict[str, Any]:
+    """How many ciphertexts are held behind a stage, and the lowest level among them."""
+    levels = [evaluator.level(ct) for cts in state.values() for ct in cts]
+    return {"ciphertexts": len(levels), "level": min(levels)}
