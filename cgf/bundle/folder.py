@@ -18,6 +18,7 @@ from cgf.results import read_json, write_json
 from cgf.seal import file_hash, json_hash
 
 SCHEMA, BUNDLE = 1, "bundle.json"
+MOST_BYTES = 2**24  # of a JSON file
 CLIENT, SERVER = "client bundle", "server bundle"
 Json = dict[str, Any]
 
@@ -28,6 +29,15 @@ def check_free(folder: str | Path) -> Path:
     if path.exists() or path.is_symlink():
         raise UserError(f"{path} is there already and is not overwritten: give another name, or remove it")
     return path
+
+
+def small_json(path: Path) -> Any:
+    """What a JSON file of at most 16 MiB holds, plain values alone. UserError, naming the file, for any other."""
+    if path.is_file() and (size := path.stat().st_size) > MOST_BYTES:
+        raise UserError(f"{path} may have {MOST_BYTES} bytes, and has {size}")
+    data = read_json(path)
+    plain(data, str(path))
+    return data
 
 
 def write_bundle(
@@ -57,8 +67,7 @@ def read_bundle(folder: str | Path, kind: str, facts: tuple[str, ...]) -> tuple[
     """Agreement, facts (exactly these) and seal of a bundle. UserError, naming the file, for whatever does not fit."""
     folder = Path(folder).expanduser()
     path = folder / BUNDLE
-    data = read_json(path)
-    plain(data, str(path))
+    data = small_json(path)
     if not isinstance(data, dict) or data.get("kind") != kind or data.get("schema") != SCHEMA:
         raise UserError(f"{path} must be a {kind} of schema {SCHEMA}, and is {short(data)}")
     seal = data.pop("seal", None)
@@ -81,17 +90,32 @@ def _as_read(content: Json, path: Path) -> Json:
     return read
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    there = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / BUNDLE)
-    return {path.relative_to(folder).as_posix(): file_hash(path) for path in there}
+def _there(folder: Path) -> dict[str, Path]:
+    """All files but bundle.json by their names. UserError for what is neither a file nor a folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    if odd := [path for path in paths if path.is_symlink() or not path.is_file()]:
+        raise UserError(f"{odd[0]} must be a regular file, and is none")
+    return {path.relative_to(folder).as_posix(): path for path in paths if path != folder / BUNDLE}
+
+
+def _hashes(folder: Path) -> dict[str, Json]:
+    """Size and sha256 by name."""
+    there = _there(folder)
+    return {name: {"bytes": path.stat().st_size, "sha256": file_hash(path)} for name, path in there.items()}
 
 
 def _check_files(folder: Path, files: Json) -> None:
-    there = _hashes(folder)
+    """UserError for the first file that is not as the bundle says; sizes are compared before anything is read."""
+    there = _there(folder)
     for name in sorted({*files, *there}):
         if name not in there:
             raise UserError(f"{folder} lacks {name}, which belongs to the bundle: take it as it was made")
         if name not in files:
             raise UserError(f"{folder} holds {name}, which does not belong to the bundle: take that file away")
-        if files[name] != there[name]:
-            raise UserError(f"{folder / name} was changed after the bundle was made: take it as it was made")
+        size = there[name].stat().st_size
+        if (
+            not isinstance(files[name], dict)
+            or files[name].get("bytes") != size
+            or (files[name].get("sha256") != file_hash(there[name]))
+        ):
+            raise UserError(f"{there[name]} was changed after the bundle was made: take it as it was made")

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cgf.bundle.folder import small_json
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Evaluator, most_bytes
 from cgf.he.network_maps import State
 from cgf.header import STATE, Terms
-from cgf.named import arguments, plain
+from cgf.named import arguments
 from cgf.parcel import Parcel, ParcelWriter
-from cgf.results import read_json, write_json
+from cgf.results import write_json
 
 SCHEMA, FILE = 1, "state.json"
 Json = dict[str, Any]
@@ -43,9 +44,7 @@ class KeptState:
         path = self.folder / FILE
         if not path.is_file():
             return None
-        data = read_json(path)
-        plain(data, str(path))
-        given = arguments(_contents, data if isinstance(data, dict) else {}, str(path))
+        given = arguments(_contents, small_json(path), str(path))
         if (given["kind"], given["schema"], given["digest"]) != (STATE, SCHEMA, self.digest):
             raise UserError(f"{path} must be a state of schema {SCHEMA} of {self.digest[:16]}, and is of another run")
         self.done, self.stages = given["done"], given["stages"]
