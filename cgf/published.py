@@ -75,6 +75,33 @@ RUNTIMES = (
 
 
 @dataclass(frozen=True)
+class Attention:
+    """What a publication states of products of encrypted matrices, or of a whole model that they are a part of.
+
+    second_hand   taken from another publication that quotes it
+    """
+
+    title: str
+    figure: str
+    machine: str
+    source: str
+    second_hand: bool = False
+
+
+ATTENTIONS = (
+    Attention("JKLS18, one 64 x 64 product", "0.6 s, 2.3 µs a multiply-add", "CPU", "Jiang et al., CCS 2018"),
+    Attention("STIP, QK^T of 128 tokens", "195 key switches", "a count", "STIP", second_hand=True),
+    Attention("MOAI, QK^T of 128 tokens", "381 key switches", "a count", "STIP's comparison", second_hand=True),
+    Attention("THOR, QK^T of 128 tokens", "460 key switches", "a count", "STIP's comparison", second_hand=True),
+    Attention("Powerformer, QK^T of 128 tokens", "486 key switches", "a count", "STIP's comparison", second_hand=True),
+    Attention("ARION, BERT-base whole", "225 s a sentence, amortised", "64 threads, 600 GB", "ARION"),
+    Attention("MOAI, BERT-base whole", "576 s a sentence, amortised", "CPU", "MOAI"),
+    Attention("FIDESlib's OpenFHE, BERT-tiny whole", "118 s a sentence", "CPU", "a user's run", second_hand=True),
+    Attention("Tricycle, BERT-tiny whole", "322 s a sentence", "CPU", "Tricycle"),
+)
+
+
+@dataclass(frozen=True)
 class PaperK:
     """Squarings that the paper takes for one model and task, by method of the exponential."""
 

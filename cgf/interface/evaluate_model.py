@@ -12,10 +12,10 @@ from typing import Any
 from torch import nn
 
 from cgf.errors import UserError
-from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.he_run import EncryptedEvaluation
 from cgf.evaluate.he_summary import summary
-from cgf.he.engines.engine import named
+from cgf.he.engines.engine import Library, named
 from cgf.he.session import Session
 from cgf.interface.engines import owner
 from cgf.interface.installing import own_softmaxes
@@ -81,20 +81,9 @@ def evaluate_model(
     library = named(engine, make_owner)
     trained = [softmax.exponential for softmax in softmaxes]
     planned = trained if chosen is None else [chosen.of(layer).exponential for layer in range(len(softmaxes))]
-
-    @contextmanager
-    def reading(exponentials: Sequence[Any], afterwards: Sequence[Any]) -> Iterator[None]:
-        for softmax, exponential in zip(softmaxes, exponentials, strict=True):
-            softmax.exponential = exponential
-        try:
-            yield
-        finally:
-            for softmax, exponential in zip(softmaxes, afterwards, strict=True):
-                softmax.exponential = exponential
-
     session = Session(make_owner)
     try:
-        with tempfile.TemporaryDirectory() as folder, reading(planned, trained):
+        with tempfile.TemporaryDirectory() as folder, _with(softmaxes, planned, trained):
             finished = EncryptedEvaluation(
                 host=host,
                 softmaxes=softmaxes,
@@ -104,12 +93,29 @@ def evaluate_model(
                 collate=data.collate,
                 indices=list(range(len(data))),
                 lines=SampleLog(Path(folder, "samples.jsonl")),
-                as_trained=lambda: reading(trained, planned),
+                as_trained=lambda: _with(softmaxes, trained, planned),
                 masked=host.rows == "masked",
                 say=lambda _: None,
             ).run()
     finally:
         session.close()
+    return _judged(finished, library, "polynomial" if chosen is None else "plan")
+
+
+@contextmanager
+def _with(softmaxes: list[Softmax], exponentials: Sequence[Any], afterwards: Sequence[Any]) -> Iterator[None]:
+    """The softmaxes with these exponentials for the length of a with block, and with the others after it."""
+    for softmax, exponential in zip(softmaxes, exponentials, strict=True):
+        softmax.exponential = exponential
+    try:
+        yield
+    finally:
+        for softmax, exponential in zip(softmaxes, afterwards, strict=True):
+            softmax.exponential = exponential
+
+
+def _judged(finished: FinishedSamples, library: Library, method: str) -> ModelEvaluation:
+    """What was seen, with the reasons not to believe it; method: where the polynomials come from."""
     result = {
         "kind": "eval_he",
         "engine": library.name,
@@ -118,7 +124,7 @@ def evaluate_model(
         "agreement_asked": 0.99,
         **summary(finished, library.encrypts),
     }
-    result = judged(result, "plan" if chosen is not None else "polynomial")
+    result = judged(result, method)
     figures = {key: result[key] for key in ("agreement", "max_error", "levels", "accuracy", "samples", "encrypted")}
     return ModelEvaluation(
         **figures, seconds=result["seconds"]["total"], red=list(result.get("red") or []), data=result

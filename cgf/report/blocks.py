@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import alternatives, attention_cost, columns, cost, exponentials, pipelines, whole
+from cgf.report import alternatives, attention_cost, columns, cost, exponentials, pipelines, whole, whole_attention
 from cgf.report import training as training_rows
 from cgf.report.columns import grid, or_dash
 from cgf.report.headline import headline
@@ -75,6 +75,21 @@ def evaluations(folder: Path) -> str:
 def attention(folder: Path) -> str:
     """Whole attentions by shape, measured beside predicted."""
     return attention_cost.table(_read(folder, "bench/attention.json"))
+
+
+def attention_sets(folder: Path) -> str:
+    """Whole attentions of whole test sets."""
+    return whole_attention.sets(folder)
+
+
+def attention_published(folder: Path) -> str:
+    """What others report of encrypted attentions."""
+    return whole_attention.published()
+
+
+def matrix_form(folder: Path) -> str:
+    """The library's matrix form beside products of prepared operands."""
+    return whole_attention.matrix_form(_read(folder, "bench/matrix_form.json"))
 
 
 def seconds(folder: Path) -> str:
@@ -216,6 +231,9 @@ def cumulants(folder: Path) -> str:
 MAKERS: dict[str, Callable[[Path], str]] = {
     "headline": headline,
     "attention": attention,
+    "attention_sets": attention_sets,
+    "attention_published": attention_published,
+    "matrix_form": matrix_form,
     "evaluations": evaluations,
     "cost": seconds,
     "cost_by_operation": seconds_by_operation,
