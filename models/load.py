@@ -94,9 +94,12 @@ def _parts(checkpoint: Checkpoint) -> Parts:
         return _vit(run, about, where)
     if family == "hf_image":
         return _hf_image(checkpoint, about, where)
+    if family == "bert_tiny":
+        return _bert_tiny(checkpoint, about)
     if family not in TEXT:
         raise UserError(
-            f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, hf_image, llama, vit"
+            f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, bert_tiny, hf_image, "
+            "llama, vit"
         )
     if family == "bert":  # pairs are read as in training: by token types only where the run says so
         about["token_types"] = run.get("token_types") is True
@@ -132,15 +135,36 @@ def _hf_image(checkpoint: Checkpoint, about: dict[str, Any], where: str) -> Part
     )
 
 
-def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
-    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer  # seconds: not for a ViT
+def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
+    from transformers import BertConfig
 
-    config = _config(checkpoint, AutoConfig)
+    from cgf.models import bert_tiny
+
+    config, tokenizer = _config(checkpoint, BertConfig), _tokenizer(checkpoint)
+
+    def make() -> nn.Module:
+        try:
+            return bert_tiny.MeanPooledBert(copy.deepcopy(config))
+        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+            raise UserError(f"{checkpoint.path / 'host'} does not describe the model: {_first_line(error)}") from None
+
+    return make, lambda model: bert_tiny.host(model, tokenizer, **about)  # type: ignore[arg-type]
+
+
+def _tokenizer(checkpoint: Checkpoint) -> Any:
+    from transformers import AutoTokenizer
+
     folder = checkpoint.path / "host"
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
+
+
+def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
+    from transformers import AutoConfig, AutoModelForSequenceClassification  # seconds: not for a ViT
+
+    config, tokenizer = _config(checkpoint, AutoConfig), _tokenizer(checkpoint)
     return _maker(checkpoint, AutoModelForSequenceClassification, config), lambda model: TEXT[
         checkpoint.run["family"]
     ].host(model, tokenizer, **about)

@@ -15,8 +15,9 @@ from cgf.activation.polynomial import Products
 from cgf.errors import UserError
 from cgf.models import places
 from cgf.models.host import Host
+from cgf.models.install import installed
 from cgf.models.replace import Parts, parts_of, probing, replace, restore
-from cgf.models.self_check import LEAK, OperationWatch, distance, evaluating, probe_batch
+from cgf.models.self_check import LEAK, OperationWatch, Stand, distance, evaluating, probe_batch
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
 
@@ -67,7 +68,8 @@ def replaced(host: Host, norm: NormVariant, activation: ActivationVariant) -> Pa
     """
     restore(host.model)
     try:
-        with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
+        stands = installed(host.model, lambda _: Stand())  # exact: whatever else stands there may compute anything
+        with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad(), stands:
             return _replaced(host, norm, activation)
     except UserError as error:
         restore(host.model)

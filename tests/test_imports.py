@@ -65,6 +65,7 @@ ALLOWED = {
         "cgf.activation",
         "cgf.approx",
         "cgf.checkpoint",
+        "cgf.checks",
         "cgf.data",
         "cgf.hub",
         "cgf.named",

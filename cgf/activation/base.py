@@ -13,7 +13,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.replacement import Replacement, Variant, wide
 
-SAMPLES = 2**16  # values that a first fit is made on
+ROWS = 1024  # tokens that a first fit is made on
 
 
 class Activation(Replacement):
@@ -55,14 +55,13 @@ class Activation(Replacement):
         raise NotImplementedError
 
     def start_at(self, u: Tensor, y: Tensor) -> None:
-        """Takes first coefficients from values u (N,) and the host's activation of them y (N,), both in float64."""
+        """Takes first coefficients from values u (N, features) and the host's activation of them, both in float64."""
         raise NotImplementedError
 
     def _start(self, rows: Tensor) -> None:
-        values = rows.reshape(-1)
         if not self.fixed:
-            self.bound.copy_(values.abs().amax().clamp_min(1e-3))
-        chosen = values[:: max(1, len(values) // SAMPLES)].double().clamp(-float(self.bound), float(self.bound))
+            self.bound.copy_(rows.abs().amax().clamp_min(1e-3))
+        chosen = rows[:: max(1, len(rows) // ROWS)].double().clamp(-float(self.bound), float(self.bound))
         self.start_at(chosen, self.function(chosen))
 
 
@@ -103,13 +102,20 @@ class ExactActivations(ActivationVariant):
     name: ClassVar[str] = "exact"
 
 
-def least_squares(u: Tensor, y: Tensor, powers: tuple[int, ...]) -> Tensor:
-    """Coefficients (len(powers),) of the sum of c_i u^i nearest to y in the mean square; u and y (N,) in float64.
+def least_squares(columns: Tensor, y: Tensor, ridge: float = 1e-6, prior: Tensor | None = None) -> Tensor:
+    """Coefficients (F, K) for each feature: sum over i of w_i columns_i nearest to y in the mean square.
 
-    Columns are scaled to one size, so that a narrow u does no harm; a u that does not vary gets the least solution.
+    columns (N, F, K), y (N, F), both in float64. ridge: weight of the squared distance to ``prior`` (F, K; none: 0),
+    beside the mean over rows; with it a feature that does not vary has one solution.
     """
-    columns = torch.stack([u**i for i in powers], 1)
-    sizes = columns.square().mean(0).sqrt().clamp_min(1e-300)
-    # gelsd bears columns that depend on each other, which the default does not; it runs on a CPU
-    fit = torch.linalg.lstsq((columns / sizes).cpu(), y[:, None].cpu(), driver="gelsd").solution[:, 0]
-    return fit.to(u.device) / sizes
+    gram = torch.einsum("nfi,nfj->fij", columns, columns) / len(columns)
+    right = torch.einsum("nfi,nf->fi", columns, y) / len(columns)
+    gram = gram + ridge * torch.eye(columns.shape[-1], dtype=gram.dtype, device=gram.device)
+    right = right if prior is None else right + ridge * prior
+    return torch.linalg.solve(gram, right[..., None])[..., 0]
+
+
+def standard(u: Tensor) -> tuple[Tensor, Tensor]:
+    """(mean, spread), each (F,), of every feature of u (N, F); no spread is below a tenth of the layer's."""
+    spread = u.std(0, unbiased=False)
+    return u.mean(0), torch.maximum(spread, 0.1 * u.std(unbiased=False)).clamp_min(1e-6)

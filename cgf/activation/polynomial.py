@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cgf.activation.base import Activation, ActivationVariant, least_squares
+from cgf.activation.base import Activation, ActivationVariant, least_squares, standard
 from cgf.checks import whole
 from cgf.errors import UserError
 
@@ -18,7 +18,7 @@ class Square(Activation):
     """y = a u^2 + b u + c for each feature: one level, as the square is completed and scales go into the weights.
 
     |a| is held at ``least`` at least (by ``hold``, and at the start of every training pass): completing the square
-    divides by a. It starts as the least-squares fit of the host's activation to the values seen in a layer.
+    divides by a. It starts as the least-squares fit of the host's activation to the values seen.
     Source: HE-friendly quadratic activations as in Franken and Zimerman et al. 2023, here trained by feature.
     """
 
@@ -49,13 +49,15 @@ class Square(Activation):
         return (self.a * u + self.b) * u + self.c
 
     def start_at(self, u: Tensor, y: Tensor) -> None:
-        """The least-squares fit; where its a is too small, that of b and c beside the least a."""
-        c, b, a = least_squares(u, y, (0, 1, 2)).tolist()
-        if abs(a) < self.least:
-            a = -self.least if a < 0 else self.least
-            c, b = least_squares(u, y - a * u**2, (0, 1)).tolist()
-        for parameter, value in ((self.a, a), (self.b, b), (self.c, c)):
-            parameter.fill_(value)
+        """The least-squares fit by feature; where its a is too small, that of b and c beside the least a."""
+        mean, spread = standard(u)
+        t = (u - mean) / spread  # u = mean + spread t
+        a = least_squares(torch.stack([torch.ones_like(t), t, t**2], -1), y)[:, 2] / spread**2
+        a = torch.where(a.abs() < self.least, torch.copysign(torch.full_like(a, self.least), a), a)
+        level, slope = least_squares(torch.stack([torch.ones_like(t), t], -1), y - a * u**2).unbind(-1)
+        self.a.copy_(a)
+        self.b.copy_(slope / spread)
+        self.c.copy_(level - slope * mean / spread)
 
 
 class Polynomial(Activation):
@@ -63,7 +65,7 @@ class Polynomial(Activation):
 
     In training u is cut off at +-bound (1 + above): a polynomial's slope beyond throws a run off its course. The
     evaluation never cuts, as a ciphertext could not; the penalty on inputs keeps u inside. It starts as the
-    least-squares fit of the host's activation to Chebyshev nodes of [-bound, bound].
+    least-squares fit of the host's activation to the values seen.
     """
 
     variant: ClassVar[str] = "polynomial"
@@ -96,12 +98,13 @@ class Polynomial(Activation):
         return total
 
     def start_at(self, u: Tensor, y: Tensor) -> None:
-        """The least-squares fit at 64 Chebyshev nodes; the layer's own values set the bound alone."""
+        """The least-squares fit by feature, drawn to the one at 64 Chebyshev nodes where its values tell little."""
         angles = (torch.arange(64, dtype=torch.float64, device=u.device) + 0.5) * torch.pi / 64
         values = self.function(float(self.bound) * torch.cos(angles))
-        for order in range(self.degree + 1):
-            weight = (values * torch.cos(order * angles)).mean() * (1 if order == 0 else 2)
-            self.weight[order].fill_(float(weight))
+        orders = torch.arange(self.degree + 1, dtype=torch.float64, device=u.device)
+        even = (values * torch.cos(orders[:, None] * angles)).mean(-1) * torch.where(orders == 0, 1.0, 2.0)
+        columns = torch.cos(orders * torch.arccos((u / float(self.bound)).clamp(-1, 1))[..., None])
+        self.weight.copy_(least_squares(columns, y, 1e-3, even).T)
 
 
 class Linear(Activation):
@@ -123,10 +126,12 @@ class Linear(Activation):
         return self.b * u + self.c
 
     def start_at(self, u: Tensor, y: Tensor) -> None:
-        """The least-squares fit."""
-        c, b = least_squares(u, y, (0, 1)).tolist()
-        self.b.fill_(b)
-        self.c.fill_(c)
+        """The least-squares fit by feature."""
+        mean, spread = standard(u)
+        columns = torch.stack([torch.ones_like(u), (u - mean) / spread], -1)
+        level, slope = least_squares(columns, y).unbind(-1)
+        self.b.copy_(slope / spread)
+        self.c.copy_(level - slope * mean / spread)
 
 
 @dataclass(frozen=True, kw_only=True)

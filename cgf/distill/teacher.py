@@ -22,6 +22,7 @@ from cgf.softmax.slot import Slot
 
 LOADERS = (
     "cgf.models.bert.load",
+    "cgf.models.bert_tiny.load",
     "cgf.models.dino.load",
     "cgf.models.hf.load",
     "cgf.models.llama.load",

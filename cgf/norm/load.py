@@ -6,10 +6,11 @@ from typing import Any
 
 from cgf.norm.base import ExactNorms, NormVariant
 from cgf.norm.batch import BatchNorms
+from cgf.norm.short import ShortNorms
 from cgf.replacement import variant_from_json
 
 NORM = "norm.json"
-VARIANTS: dict[str, type[NormVariant]] = {cls.name: cls for cls in (ExactNorms, BatchNorms)}
+VARIANTS: dict[str, type[NormVariant]] = {cls.name: cls for cls in (ExactNorms, BatchNorms, ShortNorms)}
 
 
 def norms_from_json(data: Any, file: str) -> NormVariant:

@@ -1,0 +1,154 @@
+"""A small BERT that starts from the word embeddings of a larger one: 2 layers, 128 wide, mean of the real tokens.
+
+Everything of it but its norms, activations and softmaxes is linear: its pooling is a mean, and no tanh stands before
+the classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertForSequenceClassification
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from cgf.checks import whole
+from cgf.data.task import Inputs
+from cgf.errors import UserError
+from cgf.hub import fetching
+from cgf.models import bert
+from cgf.models.host import Host, listed
+from cgf.models.pretrained import check_named, locate
+from cgf.models.self_check import checked
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+WORDS, PLACES, TYPES = "word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight"
+
+
+class MeanPooledBert(BertForSequenceClassification):
+    """transformers' BERT with a linear classifier on the mean of its real tokens."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert.pooler = None
+
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any
+    ) -> SequenceClassifierOutput:
+        """Logits (B, classes) of token ids (B, T) and their mask (B, T), 1 where a token is real."""
+        hidden = self.bert(input_ids=input_ids, attention_mask=attention_mask, **more).last_hidden_state
+        if attention_mask is None:
+            mean = hidden.mean(1)
+        else:
+            real = attention_mask.to(hidden.dtype)[..., None]
+            mean = (hidden * real).sum(1) / real.sum(1)
+        return SequenceClassifierOutput(logits=self.classifier(self.dropout(mean)))
+
+
+def host(
+    model: MeanPooledBert,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    name: str,
+    num_classes: int,
+    trained: bool,
+    source: dict[str, Any],
+    class_names: Sequence[str] | None = None,
+) -> Host:
+    """A host of a MeanPooledBert; trained: whether its head was trained for these classes."""
+    made = Host(
+        model=model,
+        name=name,
+        family="bert_tiny",
+        forward=bert.forward,
+        inputs=Inputs(tokenizer=tokenizer),
+        num_classes=num_classes,
+        head_trained=trained,
+        source=source,
+        lora_targets=("query", "key", "value", "attention.output.dense"),
+        class_names=listed(class_names),
+    )
+    return checked(made, causal=False)
+
+
+def load(
+    name: str,
+    num_classes: int,
+    *,
+    path: str | None = None,
+    package: str | None = None,
+    subfolder: str = "",
+    data_root: str | None = None,
+    layers: int = 2,
+    width: int = 128,
+    heads: int = 2,
+    dropout: float = 0.0,
+    class_names: Sequence[str] | None = None,
+) -> Host:
+    """A MeanPooledBert with the tokenizer of a larger BERT, and its embeddings projected to ``width``.
+
+    The projection takes the principal components of the word embeddings; all layers are fresh. Where the larger model
+    lies: see cgf.models.pretrained.locate. UserError for a model that is no BERT, and sizes that make none.
+    """
+    for what, value in (("layers", layers), ("width", width), ("heads", heads)):
+        whole(f"model.{what}", value, 1, 4096)
+    if width % heads or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise UserError(
+            f"model.width must be divisible by model.heads, and model.dropout from 0 to below 1: {width}, "
+            f"{heads} and {dropout} were given"
+        )
+    where = locate(name, path, package, subfolder, data_root)
+    with fetching(where, "model.path=FOLDER with its files"):
+        check_named(where)
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        larger = AutoModel.from_pretrained(where, trust_remote_code=False, dtype=torch.float32)
+    if larger.config.model_type != "bert" or larger.config.hidden_size < width:
+        raise UserError(
+            f"model={name} starts from a BERT of at least {width} features, and {where} is a "
+            f"{larger.config.model_type} of {larger.config.hidden_size}"
+        )
+    config = BertConfig(
+        vocab_size=larger.config.vocab_size,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=larger.config.max_position_embeddings,
+        type_vocab_size=larger.config.type_vocab_size,
+        pad_token_id=larger.config.pad_token_id,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    config.num_labels = num_classes
+    model = MeanPooledBert(config)
+    take_embeddings(model, larger.embeddings.state_dict())
+    return host(
+        model,
+        tokenizer,
+        name=name,
+        num_classes=num_classes,
+        trained=False,
+        source={"embeddings": path or package or subfolder},
+        class_names=class_names,
+    )
+
+
+@torch.no_grad()
+def take_embeddings(model: MeanPooledBert, larger: dict[str, Tensor]) -> None:
+    """Embeddings of words, positions and types as their first principal components, by those of the words.
+
+    The mean word is taken off all words, and the means of positions and types likewise: a constant that the norm after
+    them would have to take off again. Words have a mean square of 1 / 16 by feature afterwards, the rest is in scale.
+    """
+    words = larger[WORDS].double()
+    centred = words - words.mean(0)
+    basis = torch.linalg.eigh(centred.T @ centred).eigenvectors.flip(1)[:, : model.config.hidden_size]
+    factor = 0.25 / (centred @ basis).square().mean().sqrt()
+    own = model.bert.embeddings.state_dict()
+    for name in (WORDS, PLACES, TYPES):
+        table = larger[name].double()
+        own[name].copy_((table - table.mean(0)) @ basis * factor)
