@@ -1,0 +1,46 @@
+"""What replaced norms, activations and softmaxes cost in accuracy: python scripts/network_cost.py case=digits"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@entry("network_cost")
+def main(cfg: DictConfig) -> None:
+    """Trains and evaluates what is missing, then writes the table; configs/network_cost.yaml has its settings."""
+    from cgf.errors import UserError
+    from cgf.results import run_info, write_json
+    from cgf.study.network_cost import Case, carry_out, lines, table
+    from cgf.study.seed import checked_seeds
+
+    config = resolved(cfg)
+    case, seeds = Case.of(config), checked_seeds(config["seeds"])
+    outputs = Path(cfg.outputs).expanduser() / case.name
+    more = [] if cfg.data.root is None else [f"data.root={cfg.data.root}"]
+
+    def execute(script: str, arguments: list[str]) -> None:
+        print(f"{script} {' '.join(arguments)}", flush=True)
+        code = subprocess.run([sys.executable, str(ROOT / script), *arguments, *more], check=False).returncode
+        if code:
+            raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+    if not cfg.collect:
+        carry_out(case, seeds, outputs, execute)
+    made = table(case, seeds, outputs)
+    path = Path(cfg.out).expanduser() / f"cost-{case.name}.json"
+    write_json(path, {**made, "run": run_info(config, seeds[0], {}, {})})
+    for line in lines(made):
+        print(line)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
