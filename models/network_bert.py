@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import nn
+
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.network import activation, classes_of, exponentials_of, linear, norm, numbers
 from cgf.network.inputs import Table
-from cgf.network.layers import FIRST, Layer, Network, Pool, Positions, Residual, SelfAttention
+from cgf.network.layers import FIRST, Layer, Network, Pool, Residual, SelfAttention
 
 
 def network_of(host: Host) -> tuple[Network, Table]:
@@ -27,10 +29,7 @@ def network_of(host: Host) -> tuple[Network, Table]:
             f"{type(model).__name__}"
         )
     bert: Any = model.bert
-    words = Table(numbers(bert.embeddings.word_embeddings.weight))
-    places = numbers(bert.embeddings.position_embeddings.weight)
-    layers: list[Layer] = [Positions(places + numbers(bert.embeddings.token_type_embeddings.weight)[0])]
-    layers += norm(bert.embeddings.LayerNorm, "bert.embeddings.LayerNorm")
+    words, layers = _embedding(bert.embeddings)
     for index, (layer, exponential) in enumerate(zip(bert.encoder.layer, exponentials_of(host), strict=True)):
         layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
     pooler: list[Layer] = [
@@ -38,7 +37,22 @@ def network_of(host: Host) -> tuple[Network, Table]:
         activation(bert.pooler.activation, "bert.pooler.activation"),
     ]
     layers += [Pool(FIRST), *pooler, linear(model.classifier, "classifier")]
-    return Network(host.name, words.features, (2, len(places)), tuple(layers), classes_of(host)), words
+    return Network(host.name, words.features, (2, len(words.places)), tuple(layers), classes_of(host)), words
+
+
+def _embedding(embeddings: Any) -> tuple[Table, list[Layer]]:
+    """The table with its positions and segment, and an exact norm of them, which come before encryption.
+
+    A norm of fixed statistics is the first layer.
+    """
+    rows, places, segments = (
+        numbers(table.weight)
+        for table in (embeddings.word_embeddings, embeddings.position_embeddings, embeddings.token_type_embeddings)
+    )
+    own = embeddings.LayerNorm
+    if type(own) is nn.LayerNorm:
+        return Table(rows, places + segments[0], (numbers(own.weight), numbers(own.bias)), float(own.eps)), []
+    return Table(rows, places + segments[0]), list(norm(own, "bert.embeddings.LayerNorm"))
 
 
 def _layer(layer: Any, where: str, exponential: Exponential) -> list[Layer]:

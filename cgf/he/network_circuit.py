@@ -15,9 +15,8 @@ import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine
 from cgf.he.network_heads import Head
-from cgf.he.network_layout import Steps, TokenLayout, mean_turns
+from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
-from cgf.network.layers import MEAN
 from cgf.network.program import INPUT, Attend, Form, Program, Squares
 from cgf.network.twin import check_features
 
@@ -81,17 +80,6 @@ class NetworkCircuit:
         """(name, turn) of what is encrypted: a ciphertext a feature for each."""
         turns = self.input_turns if self.sent_turned else [0]
         return [(turned_name(turn), turn) for turn in turns]
-
-    @cached_property
-    def rotations(self) -> frozenset[int]:
-        """Steps of the keys that the circuit needs."""
-        turns: set[int] = set()
-        if any(isinstance(step, Attend) for step in self.program.steps):
-            turns |= self.steps.turns()
-        forms = [self.program.logits, *(step.form for step in self.program.steps if isinstance(step, Squares))]
-        if any(form.pool == MEAN for form in forms):
-            turns |= set(mean_turns(self.layout.tokens))
-        return frozenset(turn * self.layout.samples % self.layout.slots for turn in turns)
 
     def packed(self, features: np.ndarray) -> dict[str, list[np.ndarray]]:
         """What is encrypted of samples (B, tokens, features), B at most the layout's: slots by name and feature."""

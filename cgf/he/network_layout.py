@@ -121,23 +121,6 @@ class Steps:
         """The frame of each diagonal, in order."""
         return tuple(giant for giant in range(self.giants) for _ in self.babies(giant))
 
-    def turns(self) -> set[int]:
-        """All turns of an attention, of its statistics too; none of 0."""
-        queries = set(self.query_turns)
-        return (queries | {-turn for turn in queries} | set(self.key_turns)) - {0}
-
-
-def mean_turns(tokens: int) -> list[int]:
-    """Turns that ``sum_of_tokens`` makes, in order."""
-    turns: list[int] = []
-
-    def noted(ct: Ciphertext, turn: int) -> Ciphertext:
-        turns.append(turn)
-        return ct
-
-    sum_of_tokens(tokens, None, noted, lambda a, b: a)
-    return turns
-
 
 def sum_of_tokens(
     tokens: int, ct: Ciphertext, turned: Callable[[Ciphertext, int], Ciphertext], add: Callable[..., Ciphertext]

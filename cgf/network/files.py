@@ -66,7 +66,10 @@ def save_inputs(folder: str | Path, inputs: Inputs) -> None:
     if isinstance(inputs, Patches):
         _write(folder, INPUTS, {"inputs": "patches", **vars(inputs)}, {})
     else:
-        _write(folder, INPUTS, {"inputs": "table"}, {"rows": inputs.rows})
+        arrays = {"rows": inputs.rows, "places": inputs.places}
+        if inputs.norm is not None:
+            arrays["gain"], arrays["shift"] = inputs.norm
+        _write(folder, INPUTS, {"inputs": "table", "eps": inputs.eps}, arrays)
 
 
 def load_inputs(folder: str | Path) -> Inputs:
@@ -74,8 +77,12 @@ def load_inputs(folder: str | Path) -> Inputs:
     facts, arrays = _read(folder, INPUTS)
     where = f"{Path(folder) / INPUTS}.json"
     if facts.get("inputs") == "table":
-        _keys(facts, ("kind", "schema", "inputs"), where)
-        return Table(_taken(arrays, "rows", where))
+        _keys(facts, ("kind", "schema", "inputs", "eps"), where)
+        if not isinstance(facts["eps"], float):
+            raise UserError(f"{where} needs a number for 'eps'")
+        rows, places = (_taken(arrays, key, where) for key in ("rows", "places"))
+        norm = (_taken(arrays, "gain", where), _taken(arrays, "shift", where)) if arrays else None
+        return Table(rows, places, norm, facts["eps"])
     sizes = [field.name for field in fields(Patches)]
     _keys(facts, ("kind", "schema", "inputs", *sizes), where)
     if facts["inputs"] != "patches" or not all(type(facts[name]) is int for name in sizes):

@@ -55,13 +55,26 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of word embeddings (words, D), which whoever encrypts looks token ids up in."""
+    """A table of word embeddings (words, D), which whoever encrypts looks token ids up in.
+
+    places  (most tokens, D), added to the embeddings in the clear: positions, and the one segment there is
+    norm    (gain, shift), each (D,), of a LayerNorm of that, in the clear too; None: there is none. eps: its own
+    Raises UserError for arrays that do not fit one another, or are not finite.
+    """
 
     rows: np.ndarray
+    places: np.ndarray
+    norm: tuple[np.ndarray, np.ndarray] | None = None
+    eps: float = 1e-12
 
     def __post_init__(self) -> None:
-        if self.rows.ndim != 2 or self.rows.dtype != np.float64 or not np.isfinite(self.rows).all():
-            raise UserError("a table of embeddings must be finite float64 numbers (words, features), and is not")
+        arrays = [self.rows, self.places, *(() if self.norm is None else (one[None] for one in self.norm))]
+        for array in arrays:
+            fits = array.ndim == 2 and array.shape[1] == self.rows.shape[1] and array.dtype == np.float64
+            if not fits or not np.isfinite(array).all():
+                raise UserError("a table of embeddings must be finite float64 numbers of one width, and is not")
+        if not 0 <= self.eps < 1:
+            raise UserError(f"the eps of a norm must be from 0 to below 1, and is {self.eps}")
 
     @property
     def features(self) -> int:
@@ -70,14 +83,21 @@ class Table:
 
     def prepared(self, ids: np.ndarray) -> np.ndarray:
         """Features (samples, tokens, features) of token ids (samples, tokens). UserError for ids outside the table."""
-        if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer):
-            raise UserError(f"a table of embeddings takes whole numbers (samples, tokens), and was given {ids.shape}")
-        if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.rows):
+        if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or ids.shape[1] > len(self.places):
             raise UserError(
-                f"a table of {len(self.rows)} embeddings has no row {int(ids.max() if ids.min() >= 0 else ids.min())}"
+                f"a table of embeddings takes whole numbers (samples, tokens), at most {len(self.places)} tokens, and "
+                f"{ids.dtype} of {ids.shape} was given"
             )
-        rows: np.ndarray = self.rows[ids]
-        return rows
+        if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.rows):
+            wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
+            raise UserError(f"a table of {len(self.rows)} embeddings has no row {wrong}")
+        values: np.ndarray = self.rows[ids] + self.places[: ids.shape[1]]
+        if self.norm is None:
+            return values
+        gain, shift = self.norm
+        centred = values - values.mean(-1, keepdims=True)
+        scaled: np.ndarray = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + self.eps) * gain + shift
+        return scaled
 
 
 Inputs: TypeAlias = Patches | Table

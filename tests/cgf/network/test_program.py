@@ -69,6 +69,26 @@ def test_a_bert_of_random_weights(depth, tokens):
     np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
 
 
+def test_a_norm_of_embeddings_that_stays_the_hosts_own_comes_before_encryption(tmp_path):
+    host = bert(1)
+    norm = torch.nn.LayerNorm(16, eps=1e-3).double()
+    torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
+    host.model.bert.embeddings.LayerNorm = norm
+    ids = np.random.default_rng(2).integers(0, 30, (4, 6))
+    save_inputs(tmp_path, network_of(host)[1])
+    batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.ones(4, 6, dtype=torch.long)}
+    got, expected = both(host, load_inputs(tmp_path).prepared(ids), batch, 6)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+def test_ids_outside_a_table_are_refused():
+    _, table = network_of(bert(1))
+    for ids, message in ((np.array([[0, 30]]), "no row 30"), (np.array([[-1, 3]]), "no row -1"), (
+        np.zeros((1, 17), dtype=int), "at most 16 tokens")):  # fmt: skip
+        with pytest.raises(UserError, match=message):
+            table.prepared(ids)
+
+
 def test_levels_are_six_and_the_squarings_a_block_and_one():
     for depth, k in ((1, 3), (2, 2), (3, 4)):
         network, _ = network_of(vit(depth, k=k))
@@ -199,5 +219,5 @@ def test_the_random_hosts_leave_no_number_at_its_first_value():
     """Else the comparisons above would not see what is folded."""
     for host in (vit(1), bert(1)):
         values = [p.detach() for p in host.model.parameters()] + list(host.model.buffers())
-        floats = [v for v in values if v.is_floating_point() and v.dim()]  # a number alone is a bound of training
+        floats = [v for v in values if v.is_floating_point() and v.numel() > 1]
         assert all(float(v.std()) > 0.01 and float(v.abs().min()) > 0 for v in floats)
