@@ -29,7 +29,7 @@ def main() -> int:
     from rich.console import Console  # seconds with what comes below: not for --help
 
     from cgf.errors import UserError
-    from cgf.report import page, tables
+    from cgf.report import page, scopes, tables
     from cgf.report.collect import collect
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
@@ -38,6 +38,8 @@ def main() -> int:
         rows = tables.rows(inputs.results)
         if rows:
             console.print(tables.terminal(rows, title=page.scope(inputs.results)))
+        if (beside := scopes.side_by_side(inputs.results)) is not None:
+            console.print(beside)
         for row in tables.other_rows(inputs.results):
             fields = (f"{key} {tables.plain(value)}" for key, value in row.items())
             console.print(", ".join(fields), markup=False)

@@ -1,0 +1,64 @@
+"""How much of a model stayed encrypted: evaluations of softmaxes, whole attentions and whole networks side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from cgf.report.columns import NONE, Column, terminal
+from cgf.report.red import reasons
+
+KINDS = ("eval_he", "eval_network")
+SEES = {
+    "softmax": "scores and weights of each layer",
+    "attention": "outputs of each layer's attention",
+    "network": "logits",
+}
+
+
+def what(result: dict[str, Any]) -> str:
+    """softmax, attention or network: what was computed on ciphertexts."""
+    if result["kind"] == "eval_network":
+        return "network"
+    return "attention" if str(result.get("scope", "")).startswith("attention") else "softmax"
+
+
+def core_seconds(result: dict[str, Any]) -> float | None:
+    """Of the ciphertexts alone; None where an older file does not tell."""
+    if "core_s" in result:
+        return float(result["core_s"])
+    if "client_s" in result:
+        return float(result["client_s"] + result["server_s"])
+    seconds = result.get("seconds") or {}
+    parts = [seconds[name] for name in ("pack", "encrypt", "circuit", "decrypt") if name in seconds]
+    return float(sum(parts)) if parts else None
+
+
+def _share(result: dict[str, Any]) -> str:
+    spent = core_seconds(result)
+    return NONE if spent is None else f"{spent / result['samples']:.2f}"
+
+
+COLUMNS = [
+    Column("encrypted", what),
+    Column("model", lambda r: f"{r['model']}, {r['softmax']}"),
+    Column("samples", lambda r: f"{r['samples']:,}"),
+    Column("accuracy", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
+    Column("agreement", lambda r: f"{r['agreement']:.4f}"),
+    Column("largest error", lambda r: f"{r['max_error']:.1e}"),
+    Column("levels", lambda r: str(r["levels"])),
+    Column("slots", lambda r: str(r["ring_slots"])),
+    Column("core-s", lambda r: NONE if core_seconds(r) is None else f"{core_seconds(r):.1f}"),
+    Column("core-s a sample", _share),
+    Column("the key holder sees", lambda r: SEES[what(r)]),
+]
+
+
+def side_by_side(results: list[dict[str, Any]]) -> Table | None:
+    """A table of the encrypted evaluations, the least encrypted first; None where all are of one kind."""
+    encrypted = [r for r in results if r.get("kind") in KINDS and r.get("encrypted")]
+    if len({what(r) for r in encrypted}) < 2:
+        return None
+    order = list(SEES)
+    return terminal(COLUMNS, sorted(encrypted, key=lambda r: order.index(what(r))), title="how much stays encrypted")
