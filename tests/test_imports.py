@@ -153,6 +153,7 @@ ALLOWED = {
         "cgf.he",
         "cgf.header",
         "cgf.lock",
+        "cgf.memory",
         "cgf.models",
         "cgf.named",
         "cgf.network",

@@ -14,6 +14,7 @@ from cgf.he.engines.desilo import build
 from cgf.he.engines.engine import ring_for
 from cgf.he.network_circuit import LOGITS, NetworkCircuit
 from cgf.he.network_layout import TokenLayout
+from cgf.he.network_needs import NetworkCost, needs_of
 from cgf.header import Terms
 from cgf.named import arguments, short
 from cgf.network.layers import Network
@@ -101,21 +102,28 @@ class Agreement:
             raise UserError(f"{where} needs classes, and rotations from 1 to {slots - 1}")
 
 
-def agreement_of(network: Network, digest: str, tokens: Sequence[int]) -> Agreement:
-    """The agreement of a network on samples of these numbers of tokens. UserError where no ring holds its levels."""
-    level = max(program_of(network, count).depth() for count in tokens)
-    circuits = [circuit_of(network, count, level) for count in sorted(set(tokens))]
-    lengths = tuple(Length(c.layout.tokens, c.layout.samples, tuple(c.sent)) for c in circuits)
-    terms = Terms(ENGINE, build(), ring_for(level).slots, level)
-    rotations = tuple(sorted(frozenset().union(*(circuit.rotations for circuit in circuits))))
+def costs_of(network: Network, tokens: Sequence[int]) -> list[NetworkCost]:
+    """What the circuits of samples of these numbers of tokens need, in one ring for all. UserError where none fits."""
+    programs = [program_of(network, count) for count in sorted(set(tokens))]
+    level = max(program.depth() for program in programs)
+    return [needs_of(program, max_level=level) for program in programs]
+
+
+def agreement_of(network: Network, digest: str, costs: Sequence[NetworkCost]) -> Agreement:
+    """The agreement of a network, given its files' digest, whose circuits need so much."""
+    lengths = tuple(Length(c.circuit.layout.tokens, c.samples, tuple(c.circuit.sent)) for c in costs)
+    terms = Terms(ENGINE, build(), costs[0].ring.slots, costs[0].max_level)
+    rotations = tuple(sorted(frozenset().union(*(cost.rotations for cost in costs))))
     return Agreement(terms, network.name, digest, network.features, network.classes, lengths, rotations)
 
 
-def circuit_of(network: Network, tokens: int, max_level: int) -> NetworkCircuit:
-    """The circuit of a network on samples of so many tokens, in a ring of so many levels."""
-    program, ring = program_of(network, tokens), ring_for(max_level)
-    # at its highest level a ring cannot switch keys: whoever encrypts turns the features
-    return NetworkCircuit(program, TokenLayout.of(program, ring.slots), max_level > ring.key_switch_level)
+def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit:
+    """The circuit that an agreement speaks of. UserError where what is sent is not what the circuit takes."""
+    layout = TokenLayout(length.tokens, length.samples, terms.slots)
+    circuit = NetworkCircuit(program_of(network, length.tokens), layout, len(length.turned) > 1)
+    if layout != TokenLayout.of(circuit.program, terms.slots) or tuple(circuit.sent) != length.turned:
+        raise UserError(f"network '{network.name}' takes samples of {length.tokens} tokens in other slots or turns")
+    return circuit
 
 
 def _agreement(

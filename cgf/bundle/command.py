@@ -29,16 +29,15 @@ def parsers(program: str, about: str, examples: str) -> tuple[argparse.ArgumentP
 
 
 def ended_well(given: argparse.Namespace) -> int:
-    """Runs the command; its exit code: 2, with one sentence, for bad input and for a disk that is full."""
+    """Runs the command; its exit code: 2, with one sentence, for bad input and where a file cannot be made."""
     try:
         given.run(given)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        if not disk_is_full(error):
-            raise
-        print(f"error: the disk is full ({error}); what was finished before is whole", file=sys.stderr)
+        what = "the disk is full" if disk_is_full(error) else error.strerror or str(error)
+        print(f"error: {error.filename or 'a file'}: {what}; what was finished before is whole", file=sys.stderr)
         return 2
     return 0
 

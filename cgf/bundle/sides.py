@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cgf.bundle.agreement import Agreement
+from cgf.bundle.agreement import Agreement, agreement_of, costs_of
 from cgf.bundle.folder import CLIENT, SERVER, read_bundle, write_bundle
 from cgf.bundle.limit import Limit
+from cgf.bundle.plan import Plan, plans_from_json, plans_of
 from cgf.errors import UserError
 from cgf.named import arguments
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network
@@ -56,13 +58,14 @@ class ServerBundle:
     folder: Path
     agreement: Agreement
     network: Network
+    plans: tuple[Plan, ...]
     seal: str
 
     @classmethod
     def read(cls, folder: str | Path) -> ServerBundle:
         """UserError, naming the file, for a folder that is no whole server bundle."""
         folder = Path(folder).expanduser()
-        agreement, _, seal = read_bundle(folder, SERVER, ())
+        agreement, facts, seal = read_bundle(folder, SERVER, ("plan",))
         network = load_network(folder)
         own = (network.name, network.features, network.classes)
         if (
@@ -72,7 +75,12 @@ class ServerBundle:
             raise UserError(f"{folder} holds another network than its bundle.json speaks of")
         for length in agreement.lengths:
             network.check_tokens(length.tokens)
-        return cls(folder, agreement, network, seal)
+        plans = plans_from_json(facts["plan"], agreement, str(folder / "bundle.json"))
+        return cls(folder, agreement, network, plans, seal)
+
+    def plan(self, tokens: int) -> Plan:
+        """Of samples of so many tokens."""
+        return next(plan for plan in self.plans if plan.tokens == tokens)
 
 
 def network_digest(folder: Path) -> str:
@@ -84,14 +92,13 @@ def network_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_server(folder: Path, network: Network, agree: Callable[[str], Agreement]) -> Agreement:
-    """Writes a server's bundle; ``agree`` makes the agreement once the digest of the network is known."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as trial:
+def write_server(folder: Path, network: Network, tokens: Sequence[int]) -> Agreement:
+    """Writes a server's bundle for samples of these numbers of tokens. UserError where no ring holds the network."""
+    costs = costs_of(network, tokens)
+    with tempfile.TemporaryDirectory() as trial:  # the agreement names the digest of files that come beside it
         save_network(trial, network)
-        agreement = agree(network_digest(Path(trial)))
-    write_bundle(folder, SERVER, agreement, {}, lambda part: save_network(part, network))
+        agreement = agreement_of(network, network_digest(Path(trial)), costs)
+    write_bundle(folder, SERVER, agreement, {"plan": plans_of(costs)}, lambda part: save_network(part, network))
     return agreement
 
 

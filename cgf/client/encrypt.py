@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from cgf.parcel import ParcelWriter
 
 
 def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode: str) -> Report:
-    """Writes an upload a batch into a folder, which is new. UserError for samples and keys that do not fit.
+    """Writes an upload a batch into a folder, which is new, and there whole or not at all.
 
+    UserError for samples and keys that do not fit.
     Numbers of rows and tokens stand in the header in the clear, and nothing else of the samples does.
     """
     terms = bundle.agreement.terms
@@ -29,12 +31,18 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
         batches = list(batches_of(bundle, samples))
     with report.stage("setup: library and public key"):
         encryptor = Encryptor(terms.max_level, public, mode)
-    folder.mkdir(parents=True)
-    for number, batch in enumerate(batches, start=1):
-        path = folder / f"{number:04d}.upload"
-        with report.stage("input encryption", samples=len(batch.rows), tokens=batch.features.shape[1]):
-            _write(bundle, encryptor, key, batch, path)
-        report.size("encrypted input", path)
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        for number, batch in enumerate(batches, start=1):
+            path = part / f"{number:04d}.upload"
+            with report.stage("input encryption", samples=len(batch.rows), tokens=batch.features.shape[1]):
+                _write(bundle, encryptor, key, batch, path)
+            report.size("encrypted input", path)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return report
 
 

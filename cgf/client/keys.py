@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from cgf.bundle.report import Report
@@ -18,7 +19,7 @@ FILES = {SECRET: "secret.key", PUBLIC: "public.key", EVALUATION: "evaluation.key
 def make_keys(bundle: ClientBundle, folder: Path, mode: str) -> Report:
     """Makes the three files of keys in a folder. UserError where there are any already.
 
-    The secret is written last: a folder that holds it is whole.
+    They appear once all are made, the secret last: a folder that holds it is whole.
     """
     terms, rotations = bundle.agreement.terms, frozenset(bundle.agreement.rotations)
     paths = {kind: folder / name for kind, name in FILES.items()}
@@ -30,14 +31,15 @@ def make_keys(bundle: ClientBundle, folder: Path, mode: str) -> Report:
         maker = KeyMaker(terms.max_level, mode)
         public = maker.public()
     report.key = key = key_id(public)
-    with report.stage("key generation: evaluation keys", keys=len(rotations) + 1):
-        with ParcelWriter(paths[PUBLIC], PUBLIC, terms, key) as parcel:
-            parcel.add("public", public)
-        with ParcelWriter(paths[EVALUATION], EVALUATION, terms, key) as parcel:
-            for name, data in maker.evaluation(rotations):
-                parcel.add(name, data)
-    with ParcelWriter(paths[SECRET], SECRET, terms, key) as parcel:
-        parcel.add("secret", maker.dump_secret())
+    with report.stage("key generation: evaluation keys", keys=len(rotations) + 1), ExitStack() as whole:
+        # what is entered first is finished last, and all of them once every key is there
+        secret, evaluation, made = (
+            whole.enter_context(ParcelWriter(paths[kind], kind, terms, key)) for kind in (SECRET, EVALUATION, PUBLIC)
+        )
+        made.add("public", public)
+        secret.add("secret", maker.dump_secret())
+        for name, data in maker.evaluation(rotations):
+            evaluation.add(name, data)
     report.size("public and evaluation keys", paths[PUBLIC], paths[EVALUATION])
     report.size("secret key", paths[SECRET])
     return report

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cgf.bundle.agreement import Agreement, agreement_of
+from cgf.bundle.agreement import Agreement
 from cgf.bundle.folder import check_free
 from cgf.bundle.limit import Limit
 from cgf.bundle.sides import write_client, write_server
@@ -56,7 +56,7 @@ def make_bundles(
     counts = _tokens(network, inputs, tokens)
     prepare, tokenizer = _prepare(opened.task, opened)
     limit = Limit.of(_training_logits(network, inputs, opened, opened.samples(samples, seed)))
-    agreement = write_server(folders[1], network, lambda digest: agreement_of(network, digest, counts))
+    agreement = write_server(folders[1], network, counts)
     write_client(folders[0], agreement, inputs, prepare, limit, tokenizer)
     return Made(out, agreement, limit)
 

@@ -13,16 +13,19 @@ from cgf.bundle.agreement import circuit_of
 from cgf.bundle.report import Report
 from cgf.bundle.sides import ServerBundle
 from cgf.bundle.traffic import Sent, check_evaluation_keys, read_upload
+from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Evaluator
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_maps import State
 from cgf.header import EVALUATION, RESULT, UPLOAD
 from cgf.lock import locked
+from cgf.memory import need_memory
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.server.state import KeptState
 
 Told = Callable[[str], None]
+Waiting = tuple[Path, Path, Sent]  # upload, result, what the upload holds
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,12 @@ class Server:
     save_after: float = 30.0
     told: Told = print
 
+    def __post_init__(self) -> None:
+        if not self.save_after >= 0:  # also where it is NaN
+            raise UserError(f"--save-after must be seconds of at least 0, and is {self.save_after}")
+        if self.threads is not None:
+            whole("--threads", self.threads, 1)
+
     def run(self, uploads: Sequence[Path], out: Path) -> Report:
         """Writes a result an upload into ``out``; those that are there already are left as they are.
 
@@ -55,34 +64,42 @@ class Server:
             waiting = self._waiting(uploads, out, keys.header.key, report)
             if not waiting:
                 return report
+            self._need_memory([sent for _, _, sent in waiting])
             with locked(self.state / "lock", f"{self.state} is in use by another server: give another --state"):
                 with report.stage("setup: library and evaluation keys"):
                     made = ((item.name, data) for item, data in keys.items())
                     evaluator = Evaluator.of(agreement.terms.max_level, made, self.mode, self.threads)
-                for path, target in waiting:
+                for path, target, _ in waiting:
                     self._compute(evaluator, path, target, keys.header.digest(), report)
                     report.size("encrypted results", target)
         return report
 
-    def _waiting(self, uploads: Sequence[Path], out: Path, key: str, report: Report) -> list[tuple[Path, Path]]:
-        """(upload, result) of uploads without a result. UserError for a result that is of another upload."""
-        waiting: list[tuple[Path, Path]] = []
+    def _waiting(self, uploads: Sequence[Path], out: Path, key: str, report: Report) -> list[Waiting]:
+        """Uploads that have no result yet. UserError where the result there is that of another upload."""
+        waiting: list[Waiting] = []
         for path in uploads:
             target = out / f"{path.stem}.result"
             with Parcel(path, UPLOAD) as upload:
-                read_upload(upload, self.bundle.agreement, key)
+                sent = read_upload(upload, self.bundle.agreement, key)
                 own = upload.header.digest()
-            if target in [other for _, other in waiting]:
+            if target in [other for _, other, _ in waiting]:
                 raise UserError(f"{path} has the name of another upload, and their results would be one file")
             report.size("encrypted input", path)
             if not target.exists():
-                waiting.append((path, target))
+                waiting.append((path, target, sent))
                 continue
             with Parcel(target, RESULT) as result:
                 if result.header.facts.get("upload") != own:
                     raise UserError(f"{target} is the result of another upload: give another --out, or remove it")
             self.told(f"{target}: there already")
         return waiting
+
+    def _need_memory(self, waiting: Sequence[Sent]) -> None:
+        """UserError where the machine has less to give than the keys and the plan's largest stage take."""
+        most = max(self.bundle.plan(sent.tokens).most_mib for sent in waiting)
+        need_memory(
+            most / 1024 + self.keys.stat().st_size / 2**30, f"network '{self.bundle.agreement.name}' with its keys"
+        )
 
     def _compute(self, evaluator: Evaluator, path: Path, target: Path, keys: str, report: Report) -> None:
         agreement = self.bundle.agreement
@@ -107,13 +124,16 @@ class Server:
 
     def _stages(self, evaluator: Evaluator, sent: Sent, kept: KeptState, state: State, report: Report) -> State:
         """Runs the stages that are left."""
-        stages = circuit_of(self.bundle.network, sent.tokens, self.bundle.agreement.terms.max_level).stages()
+        agreement, plan = self.bundle.agreement, self.bundle.plan(sent.tokens)
+        stages = circuit_of(self.bundle.network, agreement.of_tokens(sent.tokens), agreement.terms).stages()
+        if not 0 <= kept.done < len(stages) or len(plan.stages) != len(stages):
+            raise UserError(f"{kept.folder} must be of {len(stages)} stages, as the plan, and has finished {kept.done}")
         since = time.monotonic()
-        for stage in stages[kept.done :]:
+        for stage, planned in list(zip(stages, plan.stages, strict=True))[kept.done :]:
             with report.stage(f"encrypted computation: {stage.name}", samples=len(sent.rows)):
                 state = stage.run(evaluator, state)
             facts = _seen(evaluator, state)
-            report.stages[-1] |= facts
+            report.stages[-1] |= {**facts, "level_planned": planned.left, "ops": planned.ops}
             kept.done += 1
             kept.stages = [*kept.stages, report.stages[-1]]
             self.told(f"{stage.name}: {report.stages[-1]['wall_s']:.1f} s, level {facts['level']}")

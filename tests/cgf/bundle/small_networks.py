@@ -3,7 +3,6 @@
 import numpy as np
 
 from cgf.approx.fit import chain
-from cgf.bundle.agreement import agreement_of
 from cgf.bundle.limit import Limit
 from cgf.bundle.sides import write_client, write_server
 from cgf.network.inputs import Patches, Table
@@ -56,7 +55,7 @@ def write_bundles(folder, network=None):
     """folder/client and folder/server of a network of images; the agreement."""
     network = network or squares()
     limit = Limit.of(clear_logits(network, prepared(images(64, seed=6))))
-    agreement = write_server(folder / "server", network, lambda digest: agreement_of(network, digest, [4]))
+    agreement = write_server(folder / "server", network, [4])
     write_client(folder / "client", agreement, PATCHES, {**IMAGE, "crop": False}, limit)
     return agreement
 
@@ -65,6 +64,6 @@ def write_text_bundles(folder, lengths=(2, 4)):
     """The same of a network of words."""
     network, table = squares(tokens=(2, 8)), Table(np.random.default_rng(7).normal(0, 1, (5, 4)))
     limit = Limit.of(clear_logits(network, table.prepared(np.random.default_rng(8).integers(0, 5, (64, 4)))))
-    agreement = write_server(folder / "server", network, lambda digest: agreement_of(network, digest, lengths))
+    agreement = write_server(folder / "server", network, lengths)
     write_client(folder / "client", agreement, table, {"text": 8}, limit, WORDS)
     return network, table

@@ -1,0 +1,159 @@
+"""Bundles from checkpoints: what they hold, that their logits are the model's own, and what has no bundle."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("desilofhe")
+pytest.importorskip("torchvision", reason="hosts in the clear are tensors")
+from both_sides import call
+from conftest_models import tokenizer
+from transformers import BertConfig, BertForSequenceClassification
+
+from cgf.activation.polynomial import Squares
+from cgf.approx.fit import chain
+from cgf.bundle.sides import ClientBundle, ServerBundle
+from cgf.checkpoint import TrainingState, read, save
+from cgf.client.__main__ import main as client_main
+from cgf.client.samples import batches_of
+from cgf.data.tasks import task_from_node
+from cgf.evaluate.open_checkpoint import open_checkpoint
+from cgf.models import bert, vit
+from cgf.models.install import install_copies
+from cgf.models.load import from_checkpoint
+from cgf.models.replace import parts_of, replace
+from cgf.network.program import program_of
+from cgf.network.twin import twin
+from cgf.norm.batch import BatchNorms
+from cgf.plan.plan import Plan
+from cgf.server.__main__ import main as server
+from cgf.softmax.cgf import CGF
+
+OPTIONS = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 8, "depth": 1, "num_heads": 2,
+           "class_token": False, "global_pool": "avg"}  # fmt: skip
+DIGITS = {"_target_": "cgf.data.vision.DigitsTask", "name": "digits", "augment": False, "seed": 42, "limit": None}
+TABLE = {"_target_": "cgf.data.text.TableTask", "name": "table", "root": None, "text": "text", "label": "label",
+         "files": {"train": "train.csv", "test": "test.csv"}}  # fmt: skip
+
+
+VIT = {"blocks.0.norm1": 8, "blocks.0.norm2": 8, "fc_norm": 8}, {"blocks.0.mlp.act": 32}
+LAYER = "bert.encoder.layer.0"
+BERT = (
+    {"bert.embeddings.LayerNorm": 8, f"{LAYER}.attention.output.LayerNorm": 8, f"{LAYER}.output.LayerNorm": 8},
+    {f"{LAYER}.intermediate.intermediate_act_fn": 8, "bert.pooler.activation": 8},
+)
+
+
+def write(folder, host, node, places=None):
+    """A checkpoint of a host with random weights, a chain of 1 in its plan; places of norms and of squares."""
+    if places is not None:
+        replace(host.model, BatchNorms(), Squares(), *places)
+    softmaxes = install_copies(host.model, CGF())
+    optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
+    run = {**host.describe(), "task": node["name"], "progress": {"finished": True},
+           "config": {"task": node, "model": {"name": host.name}}}  # fmt: skip
+    parts = parts_of(host.model).described()
+    save(folder, host.state(), softmaxes, run, host.write_surroundings, TrainingState.of({"step": 1}, optimizer),
+         parts=parts)  # fmt: skip
+    plan = Plan(chain(-8.0, 1.0, 1), "full", 1, 2, 1, (-7.0, 0.5), 0.1)
+    (folder / "plan.json").write_text(json.dumps(plan.to_json()))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A checkpoint of digits and its bundles."""
+    folder = tmp_path_factory.mktemp("digits")
+    torch.manual_seed(0)
+    host = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
+    write(folder / "run" / "ckpt-1", host, DIGITS, VIT)
+    assert call(server, "bundle", folder / "run", "--out", folder / "bundles", "--samples", 40) == 0
+    return folder
+
+
+def test_the_bundles_fit_one_another_and_the_network(made):
+    client, own = ClientBundle.read(made / "bundles" / "client"), ServerBundle.read(made / "bundles" / "server")
+    assert client.agreement == own.agreement
+    assert own.agreement.terms.max_level == own.plans[0].levels == 8  # 6 + k a block, and the logits
+    assert [length.samples for length in own.agreement.lengths] == [own.agreement.terms.slots // 4]
+    assert client.limit.samples == 40 and client.limit.largest > 0
+    assert own.agreement.classes == tuple(map(str, range(10)))
+
+
+def test_a_client_holds_no_weights_and_a_server_no_inputs(made):
+    assert {p.name for p in (made / "bundles" / "client").iterdir()} == {"bundle.json", "inputs.json"}
+    assert {p.name for p in (made / "bundles" / "server").iterdir()} == {
+        "bundle.json", "network.json", "network.safetensors"}  # fmt: skip
+
+
+def test_prepared_as_the_client_does_the_network_gives_the_models_logits(made):
+    """Raw pixels, through the client's preparation and the server's network, against the task's and the model's own."""
+    opened = open_checkpoint(str(made / "run"), "test", partial(task_from_node, root=None))
+    opened.put_in_place({"method": "plan"})
+    images, own = opened.task.read("test")
+    np.save(made / "raw.npy", images.images[own[:6]].numpy())
+    client, own_server = ClientBundle.read(made / "bundles" / "client"), ServerBundle.read(made / "bundles" / "server")
+    (batch,) = batches_of(client, made / "raw.npy")
+    got = twin(program_of(own_server.network, 4), batch.features)
+    with torch.inference_mode():
+        expected = opened.host.logits(opened.collate([opened.dataset[i] for i in range(6)])).numpy()
+    assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max() and np.ptp(expected) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=50, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2,
+                        max_position_embeddings=16, num_labels=2)  # fmt: skip
+    words = tokenizer("pad", pad_token="pad")
+    host = bert.host(
+        BertForSequenceClassification(config), words, name="small", num_classes=2, trained=False, source={}
+    )
+    write(folder / "run" / "ckpt-1", host, TABLE, BERT)
+    (folder / "data" / "table").mkdir(parents=True)
+    rows = "".join(f"w{i % 9} w{i % 5},{'ab'[i % 2]}\n" for i in range(40))
+    for name in ("train.csv", "test.csv"):
+        (folder / "data" / "table" / name).write_text("text,label\n" + rows)
+    return folder
+
+
+def test_a_client_of_texts_tokenises_as_the_model(texts, capsys):
+    given = ("bundle", texts / "run", "--data-root", texts / "data", "--out", texts / "bundles")
+    assert call(server, *given) == 2
+    assert "--tokens must say which counts" in capsys.readouterr().err
+    assert call(server, *given, "--tokens", 2, 3) == 0
+    client = ClientBundle.read(texts / "bundles" / "client")
+    (texts / "lines.txt").write_text("w1 w2\nw3 w4 w5\nw0 unheard\n")
+    batches = {len(b.features[0]): b for b in batches_of(client, texts / "lines.txt")}
+    assert {tokens: batch.rows for tokens, batch in batches.items()} == {2: (0, 2), 3: (1,)}
+    host, _ = from_checkpoint(read(str(texts / "run")))
+    for row, line in ((0, "w1 w2"), (1, "w0 unheard")):
+        ids = host.inputs.tokenizer(line)["input_ids"]
+        assert np.array_equal(batches[2].features[row], client.inputs.prepared(np.array([ids]))[0])
+
+
+def test_what_has_no_bundle_is_refused(made, tmp_path, capsys):
+    host = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
+    write(tmp_path / "exact", host, DIGITS)
+    cases = [
+        ((tmp_path / "exact", "--out", tmp_path / "o"), "LayerNorm at norm stays exact"),
+        ((tmp_path / "nothing", "--out", tmp_path / "o"), "nothing"),
+        ((made / "run", "--out", tmp_path / "o", "--tokens", 4), "--tokens is for networks of texts"),
+        ((made / "run", "--out", tmp_path / "o", "--samples", 0), "samples must be a whole number"),
+        ((made / "run", "--out", made / "bundles"), "is there already and is not overwritten"),
+    ]
+    for given, said in cases:
+        assert call(server, "bundle", *given) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.startswith("error: ") and error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_command_line_that_is_none_ends_with_two(capsys):
+    for side in (server, client_main):
+        for given in ((), ("nonsense",), ("run",), ("keys", "--bundle")):
+            assert call(side, *given) == 2
+        assert call(side, "--help") == 0
