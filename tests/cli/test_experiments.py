@@ -59,8 +59,8 @@ def test_an_experiment_composes_and_says_its_command(path):
     Settings(**cfg.train)
     DistillationLoss(cfg.distill.tau, cfg.distill.alpha)
     assert isinstance(build(cfg.softmax), Softmax)
-    needs_checkpoint = cfg.distill.teacher == "self" and cfg.task.name != "imagenet1k"
-    assert ("ckpt=" in second) == needs_checkpoint
+    needs_teacher = cfg.distill.teacher == "self" and cfg.task.name != "imagenet1k"
+    assert ("ckpt=" in second or "distill.teacher=" in second) == needs_teacher
     axes = {key: str(values).split(",") for key, values in grid(path).items()}
     for key, values in axes.items():  # both ends of an axis compose, and name their runs
         ends = [f"{k}={v[0]}" for k, v in axes.items() if k != key]
