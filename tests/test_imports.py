@@ -36,7 +36,7 @@ ALLOWED = {
     "cgf.activation": {"cgf.checks", "cgf.replacement"},
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
-    "cgf.network": {"cgf.softmax", "cgf.approx", "cgf.named", "cgf.results"},
+    "cgf.network": {"cgf.softmax", "cgf.approx", "cgf.checks", "cgf.named", "cgf.results"},
     "cgf.seal": {"cgf.named"},
     "cgf.training_state": {"cgf.named", "cgf.results"},
     "cgf.checkpoint_files": {

@@ -66,8 +66,7 @@ class Counting(Wrapper):
         kind = KIND.get(name) or _kind_of_product(operands[1])
         operation = getattr(self.engine, name)
         pairs = len(operands[0]) if name in SUMS else 1
-        listed = [x for operand in operands for x in (operand if isinstance(operand, list) else [operand])]
-        levels = [self.engine.level(x) for x in listed if not is_public(x)]
+        levels = list(map(self.engine.level, _ciphertexts(name, operands)))
         if name in SUMS:
             self.by_level[SUMS[name], min(levels)] += pairs
             self.ops["add"] += pairs - 1
@@ -88,6 +87,13 @@ class Counting(Wrapper):
         spend(self.seconds, "boot", time.perf_counter() - start)
         self.ops["boot"] += -(-len(cts) // 2)
         return fresh
+
+
+def _ciphertexts(name: str, operands: tuple[Operand, ...]) -> list[Ciphertext]:
+    """Of the operands those that are no public numbers; a combination has millions."""
+    if name == "combine":
+        return list(operands[0])
+    return [*operands[0], *operands[1]] if name == "dot" else [x for x in operands if not is_public(x)]
 
 
 def spend(seconds: Counter[str], name: str, spent: float) -> None:

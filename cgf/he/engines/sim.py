@@ -10,7 +10,7 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Library, Public, Ring, ring_for
-from cgf.he.engines.rules import CheckedEngine, CheckedOwner
+from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_level, need_polynomials
 
 ABOVE = 2.0**40  # a level is a prime of 40 bits more
 
@@ -146,6 +146,13 @@ class OneSlot(SimEngine):
 
     def _mul(self, a: SimCiphertext, b: SimCiphertext | Public) -> SimCiphertext:
         return super()._mul(a, 0.0 if isinstance(b, np.ndarray) else b)
+
+    def combine(self, cts: Sequence[SimCiphertext], weights: Sequence[float]) -> SimCiphertext:
+        """Zero, and checked as one: a network has millions of such products."""
+        level = min(ct.level for ct in cts)
+        need_polynomials(max(ct.polynomials for ct in cts), 2, "a product")
+        need_level(level, self.max_level)
+        return SimCiphertext(np.zeros(1), level - 1)
 
 
 class SimOwner(CheckedOwner):
