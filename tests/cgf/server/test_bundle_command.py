@@ -97,6 +97,7 @@ def test_prepared_as_the_client_does_the_network_gives_the_models_logits(made):
     client, own_server = ClientBundle.read(made / "bundles" / "client"), ServerBundle.read(made / "bundles" / "server")
     (batch,) = batches_of(client, made / "raw.npy")
     got = twin(program_of(own_server.network, 4), batch.features)
+    opened.host.model.eval()
     with torch.inference_mode():
         expected = opened.host.logits(opened.collate([opened.dataset[i] for i in range(6)])).numpy()
     assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max() and np.ptp(expected) > 1e-3
@@ -139,7 +140,7 @@ def test_what_has_no_bundle_is_refused(made, tmp_path, capsys):
     host = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
     write(tmp_path / "exact", host, DIGITS)
     cases = [
-        ((tmp_path / "exact", "--out", tmp_path / "o"), "LayerNorm at norm stays exact"),
+        ((tmp_path / "exact", "--out", tmp_path / "o"), "LayerNorm at blocks.0.norm1 stays exact"),
         ((tmp_path / "nothing", "--out", tmp_path / "o"), "nothing"),
         ((made / "run", "--out", tmp_path / "o", "--tokens", 4), "--tokens is for networks of texts"),
         ((made / "run", "--out", tmp_path / "o", "--samples", 0), "samples must be a whole number"),
