@@ -102,6 +102,7 @@ def evaluated(
     from cgf.evaluate.he_run import EncryptedEvaluation
     from cgf.he.session import Session
     from cgf.models.install import installed
+    from cgf.plan.op_times import table_of
 
     session = Session(make_owner, cfg.he.max_level, cfg.he.circuit, cfg.he.workers, cfg.he.check, cfg.he.memory_mib)
     evaluation = EncryptedEvaluation(
@@ -119,6 +120,7 @@ def evaluated(
         rows_at_once=cfg.he.rows_at_once,
         shard=parse_shard(cfg.he.shard),
         scope=cfg.he.scope,
+        times=table_of(None, cfg.he.engine),
     )
     try:
         with lines.alone():

@@ -20,6 +20,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.observe import ExponentMonitor
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import NAMED, is_result_of, result_path
+    from cgf.progress import Bar
     from cgf.report.red import judged, tell_red
     from cgf.results import check_replaceable, run_info, write_json
 
@@ -43,13 +44,15 @@ def main(cfg: DictConfig) -> None:
     )
     check_replaceable(path, lambda there: there["kind"] == "eval_plain" and is_result_of(opened, there, path))
     start = time.perf_counter()
-    outcome = evaluate(
-        opened.host.model,
-        opened.host.logits,
-        opened.dataset,
-        opened.collate,
-        batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"),
-    )
+    with Bar("in the clear", len(indices)) as bar:
+        outcome = evaluate(
+            opened.host.model,
+            opened.host.logits,
+            opened.dataset,
+            opened.collate,
+            batches_of_rows(opened.dataset, cfg.batch_size, indices, opened.rows() == "masked"),
+            lambda chosen, *_: bar.advance(len(chosen)),
+        )
     if not math.isfinite(outcome.loss):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     result = {

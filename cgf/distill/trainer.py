@@ -30,6 +30,7 @@ from cgf.models.host import Host
 from cgf.models.install import install
 from cgf.models.replace import parts_of
 from cgf.named import arguments
+from cgf.progress import Bar, clock
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
 
@@ -97,6 +98,8 @@ class Trainer:
         self.batches_per_epoch = math.ceil(len(self.train_set) / self.settings.batch_size)
         total = self.batches_per_epoch * self.settings.epochs
         self.total_steps = min(total, self.settings.max_steps or total)
+        terminal = None if self.processes.main else False
+        self._bar = Bar("training", self.total_steps, "steps", say=self.say, terminal=terminal)
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -104,6 +107,10 @@ class Trainer:
         """Trains until the last epoch, step, or early stop; returns the progress with the best accuracy."""
         self.journal.start(self.config)
         self._clock, self._since = time.perf_counter(), self.progress.step
+        with self._bar:
+            return self._fit()
+
+    def _fit(self) -> Progress:
         p = self.progress
         if not self.total_steps and not p.finished:
             self._end_epoch()
@@ -235,10 +242,11 @@ class Trainer:
         if p.step % self.settings.log_every == 0:
             rate = (p.step - self._since) / max(1e-9, time.perf_counter() - self._clock)
             left = (self.total_steps - p.step) / max(1e-9, rate)
-            self.say(
+            self._bar.show(
+                p.step,
                 f"step {p.step}/{self.total_steps}  loss {loss:.4f}"
                 + (f"  penalty {penalty:.4f}" if penalty is not None else "")
-                + f"  {rate * self.settings.batch_size:.0f} samples/s  {left // 60:.0f}:{left % 60:02.0f} left"
+                + f"  {rate * self.settings.batch_size:.0f} samples/s  {clock(left)} left",
             )
 
     def _save(self) -> None:

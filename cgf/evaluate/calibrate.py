@@ -12,6 +12,7 @@ from cgf.data.task import Collate, Item, Items
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
+from cgf.progress import Bar
 
 PADDINGS = ("auto", "none", "longest")
 
@@ -39,7 +40,8 @@ def run(
     elif lengths is not None and padding == "auto" and host.rows == "masked":
         least, most = ALIKE
         collate = padded_to(collate, lambda own: own * most // least, host.inputs.tokenizer.pad_token_id)
-    evaluate(host.model, host.logits, dataset, collate, batches)
+    with Bar("calibrating", len(indices)) as bar:
+        evaluate(host.model, host.logits, dataset, collate, batches, lambda chosen, *_: bar.advance(len(chosen)))
 
 
 def padded_to(collate: Collate, width: Callable[[int], int], pad_id: int) -> Collate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -15,8 +14,10 @@ import numpy as np
 from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
+from cgf.evaluate.he_forecast import batch_rows, forecast
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.he_probe import ShapeProbe, probed
+from cgf.evaluate.he_progress import EvaluationProgress, sample_lines
 from cgf.evaluate.he_scope import SLOTS
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
@@ -24,6 +25,8 @@ from cgf.he.layer_record import LayerRecord
 from cgf.he.packed import Rows
 from cgf.he.session import Session
 from cgf.models.host import Host
+from cgf.plan.op_times import OpTimes
+from cgf.progress import Bar
 from cgf.softmax.base import Softmax
 
 BatchOutcome = tuple[Outcome, list[LayerRecord], float]  # logits, what each layer saw, seconds of the model
@@ -38,6 +41,8 @@ class EncryptedEvaluation:
     dataset, collate, indices: the samples;  lines: what is finished, to go on from
     scope      what is encrypted, see cgf.evaluate.he_scope
     as_trained context manager that puts the exponentials of the checkpoint back, for the clear run beside
+    times      of the engine's operations, to tell before what it will take; None: nothing is told
+    terminal   whether bars may be drawn, see cgf.progress
     """
 
     host: Host
@@ -54,7 +59,9 @@ class EncryptedEvaluation:
     rows_at_once: int | None = None
     shard: tuple[int, int] = (1, 1)
     scope: str = "softmax"
+    times: OpTimes | None = None
     say: Callable[[str], None] = print
+    terminal: bool | None = None
     # of each sample probed, (heads, queries) of every kind of layer
     _probed: dict[int, list[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
 
@@ -85,6 +92,8 @@ class EncryptedEvaluation:
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
         if left:
+            for line in [] if self.times is None else self._told_before(left, plan, self.times):
+                self.say(line)
             ready = self.session.make(self._sizes(left))
             clear = self._clear(sorted(i for b in left for i in b))
             ready()
@@ -93,10 +102,33 @@ class EncryptedEvaluation:
             self._run(
                 left,
                 plan,
-                EvaluationProgress(finished, sum(map(len, left)), sum(map(plan.work, left)), self.say),
+                EvaluationProgress(
+                    finished, sum(map(len, left)), sum(map(plan.work, left)), self.say, terminal=self.terminal
+                ),
                 clear,
             )
         return self.lines.read()
+
+    def _told_before(self, batches: list[list[int]], plan: Batches, times: OpTimes) -> list[str]:
+        """What the evaluation will take; nothing where no table tells."""
+        if self.scope != "softmax":
+            return [
+                "minutes and memory of whole attentions: python scripts/plan.py ckpt=RUN scope=attention times=FILE"
+            ]
+
+        def rows_of(batch: list[int]) -> list[Rows]:
+            kinds = next(self._probed[i] for i in batch if i in self._probed)
+            lengths = getattr(self.dataset, "lengths", None)
+            own = None if lengths is None else [lengths[i] for i in batch]
+            return [batch_rows(own, len(batch), heads, queries, self.masked) for heads, queries in kinds]
+
+        known = [batch for batch in batches if any(i in self._probed for i in batch)]  # a size by hand probes none
+        if not known:
+            return []
+        foreseen = forecast(self.session, self.softmaxes, known, rows_of, plan.work, times)
+        if foreseen is None:
+            return ["no prediction: the table of operation times has no bootstraps"]
+        return foreseen.sentences()
 
     def _sizes(self, batches: list[list[int]]) -> dict[int, frozenset[int]]:
         """max_level -> rotation steps of the circuits of full rows; those of masked ones show with their masks."""
@@ -115,13 +147,15 @@ class EncryptedEvaluation:
         self, left: list[list[int]], plan: Batches, progress: EvaluationProgress, clear: dict[str, dict[int, int]]
     ) -> None:
         workers = self.session.workers
-        with self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
+        with progress, self._in_place() as slots, ThreadPoolExecutor(workers + 1 if workers > 1 else 1) as pool:
             running: dict[Future[BatchOutcome], list[int]] = {pool.submit(self._evaluate, b, slots): b for b in left}
             try:
                 for future in as_completed(running):
                     outcome, layers, model_s = future.result()
                     batch = running[future]
-                    samples = _samples(outcome, clear, {batch[place] for record in layers for place in record.ruined})
+                    samples = sample_lines(
+                        outcome, clear, {batch[place] for record in layers for place in record.ruined}
+                    )
                     self.lines.add(
                         samples,
                         {
@@ -163,19 +197,21 @@ class EncryptedEvaluation:
     def _clear(self, indices: list[int]) -> dict[str, dict[int, int]]:
         """Predictions in the clear: plain by the polynomials in place, exact as trained."""
 
-        def predicted() -> dict[int, int]:
-            o = evaluate(
-                self.host.model,
-                self.host.logits,
-                self.dataset,
-                self.collate,
-                batches_of_rows(self.dataset, 64, indices, self.masked),
-            )
+        def predicted(what: str) -> dict[int, int]:
+            with Bar(f"in the clear, {what}", len(indices), say=self.say, terminal=self.terminal) as bar:
+                o = evaluate(
+                    self.host.model,
+                    self.host.logits,
+                    self.dataset,
+                    self.collate,
+                    batches_of_rows(self.dataset, 64, indices, self.masked),
+                    lambda chosen, *_: bar.advance(len(chosen)),
+                )
             return dict(zip(o.index.tolist(), o.predictions.tolist(), strict=True))
 
-        plain = predicted()
+        plain = predicted("by the polynomials")
         with self.as_trained():
-            return {"plain": plain, "exact": predicted()}
+            return {"plain": plain, "exact": predicted("as trained")}
 
     def _probe_attention(self, index: int) -> tuple[int, int, int]:
         """(heads, 1, instances of one set of ciphertexts) for samples like this one, of the layer that takes fewest."""
@@ -202,55 +238,3 @@ class EncryptedEvaluation:
         needs = self.session.needs(self.softmaxes[largest], Rows(shape, 0, mask, counts), matrix.shape[1])
         self._probed[index] = list(dict.fromkeys((heads, queries) for _, heads, queries, _ in shapes))
         return shape[1], shape[2], needs.layout.slots
-
-
-class EvaluationProgress:
-    """Samples a second, time left by the work that is left, running accuracy and agreement."""
-
-    def __init__(self, before: FinishedSamples, samples: int, work: int, say: Callable[[str], None]) -> None:
-        rows = before.samples.values()
-        self._right = sum(row["prediction"] == row["label"] for row in rows)
-        self._agreeing = sum(row["prediction"] == row["plain"] for row in rows)
-        self._before, self._samples, self._work, self._say = len(before.samples), samples, work, say
-        self._done, self._worked = 0, 0
-        self._start = self._lap = time.perf_counter()
-
-    def lap(self) -> float:
-        """Seconds since the last call; they sum to the wall time of a run."""
-        before, self._lap = self._lap, time.perf_counter()
-        return self._lap - before
-
-    def add(self, samples: list[dict[str, Any]], work: int) -> None:
-        """Counts the lines of a batch that took ``work``, and says where the evaluation is."""
-        self._done, self._worked = self._done + len(samples), self._worked + work
-        self._right += sum(row["prediction"] == row["label"] for row in samples)
-        self._agreeing += sum(row["prediction"] == row["plain"] for row in samples)
-        spent, seen = time.perf_counter() - self._start, self._before + self._done
-        self._say(
-            f"{seen}/{self._before + self._samples} samples, {self._done / spent:.2f} samples/s, "
-            f"{spent * (self._work - self._worked) / self._worked:.0f} s left, accuracy "
-            f"{self._right / seen:.4f}, agreement {self._agreeing / seen:.4f}"
-        )
-
-
-def _samples(outcome: Outcome, clear: dict[str, dict[int, int]], ruined: set[int]) -> list[dict[str, Any]]:
-    """The lines of a batch's samples; logits to 7 digits, all that float32 holds, None for ruined samples."""
-    lines = []
-    for i, label, prediction, logits in zip(
-        outcome.index.tolist(),
-        outcome.labels.tolist(),
-        outcome.predictions.tolist(),
-        outcome.logits.tolist(),
-        strict=True,
-    ):
-        whole = i not in ruined and all(map(math.isfinite, logits))
-        lines.append(
-            {
-                "index": i,
-                "label": label,
-                "prediction": prediction if whole else None,
-                **{name: by[i] for name, by in clear.items()},
-                "logits": [float(f"{x:.7g}") for x in logits] if whole else None,
-            }
-        )
-    return lines

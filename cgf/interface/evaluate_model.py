@@ -96,6 +96,7 @@ def evaluate_model(
                 as_trained=lambda: _with(softmaxes, trained, planned),
                 masked=host.rows == "masked",
                 say=lambda _: None,
+                terminal=False,
             ).run()
     finally:
         session.close()
