@@ -82,7 +82,6 @@ ALLOWED = {
         "cgf.approx",
         "cgf.data",
         "cgf.checks",
-        "cgf.memory",
         "cgf.models",
         "cgf.plan",
         "cgf.he",
