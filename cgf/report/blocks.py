@@ -18,7 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.report import alternatives, attention_cost, columns, cost, exponentials, pipelines, whole, whole_attention
+from cgf.report import (
+    alternatives,
+    attention_cost,
+    columns,
+    cost,
+    exponentials,
+    pipelines,
+    whole,
+    whole_attention,
+    whole_network,
+)
 from cgf.report import training as training_rows
 from cgf.report.columns import grid, or_dash
 from cgf.report.headline import headline
@@ -80,6 +90,11 @@ def attention(folder: Path) -> str:
 def attention_sets(folder: Path) -> str:
     """Whole attentions of whole test sets."""
     return whole_attention.sets(folder)
+
+
+def network_sets(folder: Path) -> str:
+    """Whole networks of whole test sets."""
+    return whole_network.sets(folder)
 
 
 def attention_published(folder: Path) -> str:
@@ -233,6 +248,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "attention": attention,
     "attention_sets": attention_sets,
     "attention_published": attention_published,
+    "network_sets": network_sets,
     "matrix_form": matrix_form,
     "evaluations": evaluations,
     "cost": seconds,

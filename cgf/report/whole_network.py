@@ -1,0 +1,41 @@
+"""Whole networks under CKKS, test sets from encrypted input to logits: the table of results/he/network/*.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgf.errors import UserError
+from cgf.report.columns import Column, markdown
+from cgf.report.red import reasons
+from cgf.results import read_json
+
+MIB = 2**20
+
+COLUMNS = [
+    Column("network", lambda r: r["file"]),
+    Column("samples", lambda r: f"{r['samples']:,}"),
+    Column("under CKKS", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
+    Column("same algebra in the clear", lambda r: f"{100 * r['accuracy_plain']:.2f} %"),
+    Column("as trained", lambda r: f"{100 * r['accuracy_exact']:.2f} %"),
+    Column("agreement", lambda r: f"{r['agreement']:.4f}"),
+    Column("error of the largest logit", lambda r: f"{r['max_error'] / r['largest_logit']:.1e}"),
+    Column("levels", lambda r: f"{r['levels']} ({r['levels_counted']} counted)"),
+    Column("slots", lambda r: f"{r['ring_slots']:,}"),
+    Column("sets", lambda r: str(r["sets"])),
+    Column("core-s", lambda r: f"{r['core_s']:,.0f}"),
+    Column("wall s", lambda r: f"{r['wall_s']:,.0f}"),
+    Column("workers", lambda r: str(r["workers"])),
+    Column("core-s a sample", lambda r: f"{r['core_s'] / r['samples']:.2f}"),
+    Column("s for one set", lambda r: f"{r['latency_s']:.0f}"),
+    Column("peak MiB", lambda r: f"{r['peak_mib']:,.0f}"),
+    Column("MiB up, down", lambda r: f"{r['bytes_up'] / MIB:.0f}, {r['bytes_down'] / MIB:.0f}"),
+    Column("MiB of keys", lambda r: f"{r['key_bytes'] / MIB:.0f}"),
+]
+
+
+def sets(folder: Path) -> str:
+    """A row a result. UserError where there is none."""
+    files = sorted((folder / "he" / "network").glob("*.json"))
+    if not files:
+        raise UserError(f"{folder / 'he' / 'network'} holds no evaluations: bash scripts/network_sets.sh digits_1")
+    return markdown(COLUMNS, [{**read_json(path), "file": path.stem} for path in files])
