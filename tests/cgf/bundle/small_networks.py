@@ -62,7 +62,9 @@ def write_bundles(folder, network=None):
 
 def write_text_bundles(folder, lengths=(2, 4)):
     """The same of a network of words."""
-    network, table = squares(tokens=(2, 8)), Table(np.random.default_rng(7).normal(0, 1, (5, 4)))
+    rng = np.random.default_rng(7)
+    norm = rng.uniform(0.5, 1.5, 4), rng.normal(0, 0.3, 4)
+    network, table = squares(tokens=(2, 8)), Table(rng.normal(0, 1, (5, 4)), rng.normal(0, 0.3, (8, 4)), norm)
     limit = Limit.of(clear_logits(network, table.prepared(np.random.default_rng(8).integers(0, 5, (64, 4)))))
     agreement = write_server(folder / "server", network, lengths)
     write_client(folder / "client", agreement, table, {"text": 8}, limit, WORDS)
