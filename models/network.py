@@ -29,7 +29,8 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
 
     UserError, with the place, for what does not stay encrypted: another norm than one of fixed statistics, another
     activation than a trained square, another softmax than CGF-softmax of two cumulants with a polynomial in place,
-    causal hosts, and hosts that are neither timm's VisionTransformer nor transformers' BertForSequenceClassification.
+    causal hosts, and hosts that are neither timm's VisionTransformer nor transformers' BertForSequenceClassification nor
+    the BERT of model=bert_tiny.
     """
     from cgf.models import network_bert, network_vit
 
@@ -38,6 +39,7 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
     adapters: dict[str, Callable[[Host], tuple[Network, Inputs]]] = {
         "vit": network_vit.network_of,
         "bert": network_bert.network_of,
+        "bert_tiny": network_bert.mean_pooled,
     }
     if host.family not in adapters:
         raise UserError(

@@ -11,7 +11,7 @@ from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.network import activation, classes_of, exponentials_of, linear, norm, numbers
 from cgf.network.inputs import Table
-from cgf.network.layers import FIRST, Layer, Network, Pool, Residual, SelfAttention
+from cgf.network.layers import FIRST, MEAN, Layer, Network, Pool, Residual, SelfAttention
 
 
 def network_of(host: Host) -> tuple[Network, Table]:
@@ -28,15 +28,31 @@ def network_of(host: Host) -> tuple[Network, Table]:
             f"he.scope=network reads transformers' BertForSequenceClassification, and model '{host.name}' is "
             f"{type(model).__name__}"
         )
-    bert: Any = model.bert
-    words, layers = _embedding(bert.embeddings)
-    for index, (layer, exponential) in enumerate(zip(bert.encoder.layer, exponentials_of(host), strict=True)):
-        layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
     pooler: list[Layer] = [
-        linear(bert.pooler.dense, "bert.pooler.dense"),
-        activation(bert.pooler.activation, "bert.pooler.activation"),
+        linear(model.bert.pooler.dense, "bert.pooler.dense"),
+        activation(model.bert.pooler.activation, "bert.pooler.activation"),
     ]
-    layers += [Pool(FIRST), *pooler, linear(model.classifier, "classifier")]
+    return _network(host, [Pool(FIRST), *pooler])
+
+
+def mean_pooled(host: Host) -> tuple[Network, Table]:
+    """The same of a MeanPooledBert, whose classifier takes the mean of all tokens: texts of a set have one length."""
+    from cgf.models.bert_tiny import MeanPooledBert
+
+    if type(host.model) is not MeanPooledBert:
+        raise UserError(
+            "he.scope=network reads the BERT of model=bert_tiny, and model "
+            f"'{host.name}' is {type(host.model).__name__}"
+        )
+    return _network(host, [Pool(MEAN)])
+
+
+def _network(host: Host, pooling: list[Layer]) -> tuple[Network, Table]:
+    model: Any = host.model
+    words, layers = _embedding(model.bert.embeddings)
+    for index, (layer, exponential) in enumerate(zip(model.bert.encoder.layer, exponentials_of(host), strict=True)):
+        layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
+    layers += [*pooling, linear(model.classifier, "classifier")]
     return Network(host.name, words.features, (2, len(words.places)), tuple(layers), classes_of(host)), words
 
 
