@@ -28,6 +28,11 @@ Told = Callable[[str], None]
 Waiting = tuple[Path, Path, Sent]  # upload, result, what the upload holds
 
 
+def say(line: str) -> None:
+    """A line for whoever waits, at once where it goes to a file too."""
+    print(line, flush=True)
+
+
 @dataclass(frozen=True)
 class Server:
     """A server with a bundle and one client's evaluation keys.
@@ -42,7 +47,7 @@ class Server:
     mode: str = "cpu"
     threads: int | None = None
     save_after: float = 30.0
-    told: Told = print
+    told: Told = say
 
     def __post_init__(self) -> None:
         if not self.save_after >= 0:  # also where it is NaN
