@@ -18,7 +18,7 @@ from torch import Tensor
 from cgf.checkpoint_files import DescribedParts, check_parts, check_run, described_parts, described_softmax
 from cgf.errors import UserError, disk_is_full
 from cgf.named import short
-from cgf.results import plain_json, read_json, write_json
+from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
 from cgf.training_state import TrainingState
@@ -176,12 +176,14 @@ def save(
     state: TrainingState | None = None,
     *,
     parts: Mapping[str, Any] | None = None,
+    card: str | None = None,
 ) -> Path:
     """Writes a checkpoint under a temporary name and renames it; run.json comes last, with the hashes of the rest.
 
     host          the model's state dict, host's own keys
     surroundings  function that writes the host's configuration and tokenizer into a folder
     parts         what stands at norms and activations, by 'norm' and 'activation'; their tensors are in host
+    card          text of README.md, for people: no result depends on it, and it has no hash
 
     UserError where the disk has no room for it.
     """
@@ -200,6 +202,8 @@ def save(
             surroundings(draft / HOST)
         if state is not None:
             state.write(draft / "state")
+        if card is not None:
+            write_text(draft / "README.md", card)
         write_json(draft / RUN, sealed(plain_json(run), draft))
         if folder.exists():
             shutil.rmtree(folder)

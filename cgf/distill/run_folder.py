@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.checkpoint import TrainingState, complete_checkpoints, save
+from cgf.distill.model_card import model_card
 from cgf.errors import UserError
 from cgf.former import current_names
 from cgf.lock import locked
@@ -148,8 +149,8 @@ class RunFolder:
 
         def write(folder: Path, progress: dict[str, Any], state: TrainingState) -> Path:
             run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
-            parts = parts_of(host.model).described()
-            return save(folder, host.state(), softmaxes, run, host.write_surroundings, state, parts=parts)
+            parts, card = parts_of(host.model).described(), model_card(run, softmaxes[0], len(softmaxes))
+            return save(folder, host.state(), softmaxes, run, host.write_surroundings, state, parts=parts, card=card)
 
         return write
 

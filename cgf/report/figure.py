@@ -1,4 +1,4 @@
-"""A figure of this project: one width, light grid, PNG bytes; without pyplot, so no display and no global state."""
+"""A figure of this project: one width, light grid, PNG or SVG; without pyplot, so no display and no global state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -46,6 +46,14 @@ def digest(shown: Any) -> str:
 def is_current(path: Path, shown: Any) -> bool:
     """Whether a file was drawn to show this."""
     return path.is_file() and digest(shown).encode() in path.read_bytes()
+
+
+def svg(figure: Figure) -> bytes:
+    """The figure as SVG, the same bytes for the same figure: letters are paths, so that no font is needed."""
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "cgf", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
 
 
 def png(figure: Figure, shown: Any = None) -> bytes:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
-
 from cgf.errors import UserError
 from cgf.report.columns import grid
+from cgf.report.intervals import wilson
 from cgf.results import read_json
 
 FILES = [
@@ -30,8 +29,8 @@ def interval(share: float, samples: int) -> str:
     hits = round(share * samples)
     if samples < 1 or abs(hits / samples - share) > 1e-9:
         raise UserError(f"an accuracy is a share of its samples, and {share} of {samples} is none")
-    ends = binomtest(hits, samples).proportion_ci(0.95, method="wilson")
-    return f"{100 * share:.2f} % [{100 * ends.low:.2f}, {100 * ends.high:.2f}]"
+    low, high = wilson(hits, samples)
+    return f"{100 * share:.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
 
 
 def headline(folder: Path) -> str:

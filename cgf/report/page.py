@@ -12,18 +12,26 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cgf.report import friendly, plots, tables
+from cgf.report import friendly, levels_figure, plots, tables
 from cgf.report.collect import ReportInputs
 from cgf.report.style import STYLE
-from cgf.results import write_text
+from cgf.results import plain_json, write_json, write_text
 
 SCOPE = "Softmax under CKKS, all else in the clear."
 SIMULATED = "Softmax simulated, nothing encrypted."
+POINTS = (
+    "Fewer levels are cheaper: look for the points that stand high on the left. Filled: encrypted; hollow: in the "
+    "clear; grey: simulated. Bars are Wilson's 95 % intervals over the samples. Point at a point to read its row."
+)
 LICENCE = "This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)"
 
 
 def write_page(found: ReportInputs, path: str | os.PathLike) -> Path:
-    """Write the page of what `collect` found to `path`, whole or not at all; returns the path."""
+    """Write the page of what `collect` found to `path`, and its data beside it (report.data.json for report.html).
+
+    Each is written whole or not at all. Returns the path of the page.
+    """
+    write_json(Path(path).with_suffix(".data.json"), plain_json(vars(found)))
     write_text(path, page(found))
     return Path(path)
 
@@ -107,7 +115,11 @@ def _figures(found: ReportInputs) -> list[str]:
             "Stages of the encrypted softmax, and the operations that its circuit is made of.",
         ),
     )
-    return [_section(title, _image(png, title, caption)) for title, png, caption in drawn if png]
+    levels = levels_figure.figure(found.results)
+    first = (
+        [] if levels is None else [_section("Accuracy against levels" + _of(found.results), _inline(levels, POINTS))]
+    )
+    return first + [_section(title, _image(image, title, caption)) for title, image, caption in drawn if image]
 
 
 def _friendliness(found: ReportInputs) -> list[str]:
@@ -206,10 +218,15 @@ def _section(title: str, body: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
 
 
-def _image(png: bytes, title: str, caption: str) -> str:
-    source = "data:image/png;base64," + base64.b64encode(png).decode()
+def _image(drawing: bytes, title: str, caption: str) -> str:
+    kind = "png" if drawing.startswith(b"\x89PNG") else "svg+xml"
+    source = f"data:image/{kind};base64," + base64.b64encode(drawing).decode()
     image = f'<img src="{source}" alt="{escape(title)}">'
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _inline(drawing: str, caption: str) -> str:
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _dict_table(rows: list[dict], style: str = "") -> str:

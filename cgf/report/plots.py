@@ -1,4 +1,4 @@
-"""Plots as PNG bytes. Each function returns None where there is too little data to draw."""
+"""Plots as SVG. Each function returns None where there is too little data to draw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from cgf.report.collect import CHECKPOINT
-from cgf.report.figure import colours, new_figure, png
+from cgf.report.figure import colours, new_figure, svg
 from cgf.report.tables import CKKS, PLAIN, engine_name, is_number, percent, samples, under_ckks
 
 # One colour for one reading of the softmax in every plot (Okabe and Ito: told apart by the colour-blind).
@@ -40,7 +40,7 @@ def training_curves(curves: dict[str, list[dict]]) -> bytes | None:
         ax.set_ylim(bottom=0 if title.endswith("loss") else None)
     handles = {str(line.get_label()): line for ax in axes for line in ax.get_lines()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower left", frameon=False)
-    return png(figure)
+    return svg(figure)
 
 
 def _series(curves: dict[str, list[dict]], key: str) -> dict[str, dict[float, float]]:
@@ -82,7 +82,7 @@ def accuracy_bars(results: list[dict]) -> bytes | None:
     ax.set_xticks(range(0, 101, 20))
     ax.set_xlabel("accuracy, %")
     _legend(ax)
-    return png(figure)
+    return svg(figure)
 
 
 def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str, float]]]]:
@@ -146,7 +146,7 @@ def error_by_layer(results: list[dict]) -> bytes | None:
     ax.set_ylabel("error against the clear polynomial")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     figure.legend(loc="outside lower left", frameon=False)
-    return png(figure)
+    return svg(figure)
 
 
 def seconds_by_operation(results: list[dict]) -> bytes | None:
@@ -169,7 +169,7 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
     ax.margins(x=0.14)
     ax.set_xlabel("seconds, all samples together (operations marked · are part of the circuit)")
     figure.legend(loc="outside lower left", frameon=False)
-    return png(figure)
+    return svg(figure)
 
 
 def _seconds(result: dict) -> dict[str, float]:

@@ -33,5 +33,18 @@ figcaption { color: var(--soft); font-size: .85rem; margin-top: .6rem; }
 details { margin-top: .8rem; }
 summary { cursor: pointer; color: var(--accent); }
 pre { font-size: .78rem; overflow-x: auto; margin: .5rem 0 0; }
+svg.levels { display: block; width: 100%; max-width: 860px; height: auto; }
+svg.levels text { fill: var(--soft); font-size: 12px; }
+svg.levels .grid { stroke: var(--line); fill: none; }
+svg.levels .point path { stroke: var(--accent); stroke-width: 1.5; }
+svg.levels .point circle { stroke: var(--accent); stroke-width: 2; fill: var(--card); }
+svg.levels .ckks circle { fill: var(--accent); }
+svg.levels .sim circle, svg.levels .sim path { stroke: var(--soft); }
+svg.levels .point:hover circle { stroke-width: 5; }
+@media (max-width: 600px) { main { padding: 1.2rem .6rem 2rem; } section { padding: .9rem .8rem; }
+  h1 { font-size: 1.3rem; overflow-wrap: anywhere; } li, figcaption, .lead { overflow-wrap: anywhere; } }
+@media print { :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; --accent: #0b6bb8; }
+  main { padding: 0; max-width: none; } section { break-inside: avoid; border: 0; padding: 0; }
+  .scroll { overflow: visible; } td { white-space: normal; } details { display: none; } }
 footer { color: var(--soft); font-size: .85rem; margin-top: 1.6rem; }
 """

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cgf.errors import UserError
-from cgf.report import plots, tables
+from cgf.report import levels_figure, plots, tables
 from cgf.report.collect import collect
 from cgf.report.page import LICENCE, SCOPE, page, write_page
-from cgf.results import append_line, write_json
+from cgf.results import append_line, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = {
@@ -155,9 +155,33 @@ def test_the_page_contains_the_figures_it_was_given(root):
         assert figure in words, figure
     assert SCOPE in html
     assert LICENCE in html
-    assert html.count("data:image/png;base64,") == 4
+    assert html.count("data:image/svg+xml;base64,") == 4
     assert str(root) not in html
     assert not re.search(r'(src|href)="(?!data:)', html)
+
+
+def test_the_data_stand_beside_the_page(root):
+    found = collect(root)
+    write_page(found, root / "report.html")
+    data = read_json(root / "report.data.json")
+    assert (
+        data["results"] == found.results and data["plans"] == found.plans and set(data["curves"]) == set(found.curves)
+    )
+    assert len(collect(root).results) == len(found.results)  # it is no result itself
+
+
+def test_accuracy_against_levels_has_a_point_a_result_with_its_row(root):
+    results = [ENCRYPTED, CLEAR | {"levels": 7, "approx": "plan"}, CLEAR, ENCRYPTED | {"model": "<b>"}]
+    drawn = levels_figure.points(results)
+    assert [(p[0], p[1], p[4]) for p in drawn] == [(11, 0.95, "ckks"), (7, 0.9722, "clear"), (11, 0.95, "ckks")]
+    low, high = drawn[0][2:4]
+    centre, spread = (0.95 + 1.96**2 / 40) / (1 + 1.96**2 / 20), 1.96 / (1 + 1.96**2 / 20)
+    half = spread * (0.95 * 0.05 / 20 + 1.96**2 / 1600) ** 0.5
+    assert low == pytest.approx(centre - half, abs=1e-4) and high == pytest.approx(centre + half, abs=1e-4)
+    image = levels_figure.figure(results)
+    assert image.count("<circle") == 3 and "cgf, chebyshev, vit_digits on digits: 95.00 %" in image
+    assert "<b>" not in image and "&lt;b&gt;" in image
+    assert levels_figure.figure([CLEAR]) is None and '<svg class="levels"' in page(collect(root))
 
 
 def test_values_from_files_are_escaped(root):
@@ -179,11 +203,12 @@ def test_bars_stand_together_only_on_the_same_samples(root):
     assert groups[2][0].endswith("samples: 20 (test)")
 
 
-def test_plots_are_png_and_are_left_out_without_data(root):
+def test_plots_are_svg_the_same_each_time_and_are_left_out_without_data(root):
     found = collect(root)
     drawn = (plots.accuracy_bars, plots.error_by_layer, plots.seconds_by_operation)
     for image in (plots.training_curves(found.curves), *(plot(found.results) for plot in drawn)):
-        assert image.startswith(b"\x89PNG")
+        assert b"<svg" in image[:600]
+    assert plots.accuracy_bars(found.results) == plots.accuracy_bars(found.results)
     assert plots.training_curves({"run": [{"step": 1, "loss": 1.0}], "empty": []}) is None
     assert plots.accuracy_bars([{"kind": "bench"}]) is None
     assert plots.error_by_layer([ENCRYPTED | {"layers": [{"layer": 0, "max_error": 0.0}]}]) is None
@@ -214,7 +239,7 @@ def test_a_training_run_alone_makes_a_report(tmp_path):
     for step in (1, 2):
         append_line(tmp_path / "metrics.jsonl", {"step": step, "loss": 1 / step})
     html = page(collect(tmp_path))
-    assert html.count("data:image/png;base64,") == 1
+    assert html.count("data:image/svg+xml;base64,") == 1
     assert "1 training run," in html
 
 
