@@ -45,7 +45,7 @@ class Replacement(nn.Module):
     waits      in training the host's own function is computed (staged replacement); probing: everywhere
     starting   the next pass is one over training data that its constants start from
     again      computed once more in a backward pass: nothing is measured twice
-    observers  see in training what is to stay inside a range
+    observers  see in training what is to stay inside a range; whoever keeps it leaves out what comes ``again``
     """
 
     variant: ClassVar[str] = "replacement"
@@ -73,8 +73,8 @@ class Replacement(nn.Module):
         return []
 
     def observe(self, values: Tensor, interval: tuple[float, float]) -> None:
-        """Shows values to the observers, where training asks for it and not twice."""
-        if self.training and not self.again:
+        """Shows values to the observers in training; in a second computation, too, which must do what the first did."""
+        if self.training:
             for observer in self.observers:
                 observer(self, values, interval)
 

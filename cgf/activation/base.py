@@ -41,7 +41,7 @@ class Activation(Replacement):
         if self.starting:
             with torch.no_grad():
                 self._start(self.tokens.rows(wide(u), self.place))
-        if self.training and self.observers and not self.again:
+        if self.training and self.observers:
             bound = float(self.bound)
             self.observe(self.tokens.rows(wide(u), self.place), (-bound, bound))
         return self.function(u) if self.own else self.polynomial(wide(u)).to(u.dtype)

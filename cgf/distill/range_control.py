@@ -79,8 +79,10 @@ class RangeControl:
             for part in parts:
                 part.observers.append(self._observe_input)
 
-    def _observe_input(self, _: Replacement, values: Tensor, interval: tuple[float, float]) -> None:
-        self._terms.setdefault("input_penalty", []).append(self.into_parts.term(values, interval))
+    def _observe_input(self, part: Replacement, values: Tensor, interval: tuple[float, float]) -> None:
+        term = self.into_parts.term(values, interval)
+        if not part.again:  # a second computation must do what the first did, and is taken already
+            self._terms.setdefault("input_penalty", []).append(term)
 
     def _observe(self, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
         if not softmax.training:

@@ -90,7 +90,7 @@ class ShortNorm(Norm):
         v = x.square().mean(-1, keepdim=True) + self.host.eps
         if self.training:
             low, high = float(self.low), float(self.high)
-            if self.observers and not self.again:
+            if self.observers:
                 self.observe(self.tokens.rows(v, self.place).log(), (math.log(low), math.log(high)))
             v = v.clamp(low, high)
         return x * self.inverse_root(v) * self.weight + self.bias

@@ -90,12 +90,10 @@ def test_half_precision_is_computed_in_single():
     torch.testing.assert_close(made(u), made(u.float()).bfloat16(), atol=0, rtol=0)
 
 
-def test_observers_see_the_inputs_of_training_once_and_their_interval():
+def test_observers_see_the_inputs_of_training_and_their_interval():
     made, seen = started(Squares(bound=2.0), gelu, values()), []
     made.observers.append(lambda part, u, interval: seen.append((u.shape, interval)))
     made.train()(values())
-    made.again = True
-    made(values())
     made.eval()(values())
     assert seen == [((64, 8), (-2.0, 2.0))]
 

@@ -97,6 +97,14 @@ def test_a_run_that_goes_on_ends_as_an_unbroken_one(trained, tmp_path, monkeypat
     assert whole.keys() == last.keys() and all(torch.equal(whole[key], last[key]) for key in whole)
 
 
+def test_layers_computed_twice_are_measured_once(tmp_path):
+    for name, checkpointing in (("once", "false"), ("twice", "true")):
+        options = [*PARTS, "train.max_steps=2", f"train.checkpointing={checkpointing}", "penalty.inputs.weight=0.1"]
+        assert train(tmp_path, name, *options, "activation.bound=0.01").returncode == 0
+    once, twice = (load_file(read(tmp_path / name).path / "model.safetensors") for name in ("once", "twice"))
+    assert all(torch.equal(once[key], twice[key]) for key in once)
+
+
 def test_exact_writes_no_file_and_says_nothing(tmp_path):
     done = train(tmp_path, "plain", "train.max_steps=1", "softmax=exact")
     assert done.returncode == 0 and "replaced" not in done.stdout
@@ -215,6 +223,10 @@ def test_inputs_of_replaced_activations_are_drawn_into_their_range():
     assert float(total.detach()) == pytest.approx(3 * 1.15**2)
     total.backward()
     assert (u.grad > 0).all()
+    part.again = True
+    part(u)
+    assert control.take() is None  # taken already
+    part.again = False
     part.eval()(u)
     assert control.take() is None
     off = RangeControl()
