@@ -16,10 +16,17 @@ from cgf.config import entry, resolved, task_maker
 def main(cfg: DictConfig) -> None:
     """Plans for a checkpoint or an interval, writes the plan and shows what it was chosen from."""
     from cgf.checks import one_of
+    from cgf.errors import UserError
     from cgf.evaluate.plan_attention import plan_whole
+    from cgf.evaluate.plan_network import plan_network
 
-    if one_of("scope", cfg.scope, ("softmax", "attention")) == "attention":
+    scope = one_of("scope", cfg.scope, ("softmax", "attention", "network"))
+    if cfg.shape is not None and scope != "network":
+        raise UserError(f"shape is of a whole network, and scope={scope} was given: scope=network")
+    if scope == "attention":
         print(plan_whole(resolved(cfg), task_maker(cfg.data.root)))
+    elif scope == "network":
+        print(plan_network(resolved(cfg), task_maker(cfg.data.root)))
     else:
         (from_range if cfg.ckpt is None else from_checkpoint)(cfg)
 

@@ -85,6 +85,7 @@ ALLOWED = {
         "cgf.models",
         "cgf.plan",
         "cgf.he",
+        "cgf.named",
         "cgf.network",
         "cgf.softmax",
         "cgf.checkpoint",

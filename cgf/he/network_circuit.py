@@ -195,8 +195,9 @@ class NetworkCircuit:
         return self._without(state, index)
 
     def _logits(self, engine: Engine, state: State) -> State:
+        """Logits in the form that takes fewest bytes."""
         maps = self._lowest(self.program.logits, engine, state)
-        return {LOGITS: list(maps.rows(self.program.logits, state))}
+        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(self.program.logits, state)]}
 
     def _lowest(self, form: Form, engine: Engine, state: State) -> Maps:
         """Sources of a form come down to the level of the lowest."""

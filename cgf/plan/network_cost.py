@@ -60,9 +60,9 @@ class PredictedNetwork:
             f"{self.client_s:.0f} + {self.server_s:.0f} s of one core ({self.total_s / self.samples:.2f} s a sample), "
             f"{self.mib / 1024:.1f} GiB, keys {self.key_mib / 1024:.1f} GiB"
         )
-        return (
-            f"{line}; it fits no ring: {self.bootstraps} bootstraps of that. {self.fits}" if self.bootstraps else line
-        )
+        if not self.bootstraps:
+            return line
+        return f"{line}; no ring holds it: {self.bootstraps} bootstraps among that. {self.fits}"
 
 
 def predict_network(program: Program, times: OpTimes) -> PredictedNetwork:

@@ -106,8 +106,8 @@ def test_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch):
 @pytest.mark.parametrize(
     "setting, says",
     [
-        ("he.scope=everything", "he.scope must be one of softmax, attention, and 'everything' was given"),
-        ("he.scope=null", "he.scope must be one of softmax, attention, and None was given"),
+        ("he.scope=everything", "he.scope must be one of softmax, attention, network, and 'everything' was given"),
+        ("he.scope=null", "he.scope must be one of softmax, attention, network, and None was given"),
         ("he.memory_mib=0", "he.memory_mib must be a whole number of at least 1, and 0 was given"),
         ("he.memory_mib=nan", "he.memory_mib must be a whole number, and nan was given"),
         ("he.memory_mib=true", "he.memory_mib must be a whole number, and True was given"),

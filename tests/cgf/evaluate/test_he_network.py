@@ -1,0 +1,264 @@
+"""eval_he.py he.scope=network from files to result: against both readings in the clear, stopped, in shards, refused."""
+
+import json
+import os
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from digits_checkpoint import call
+from filelock import FileLock
+from friendly_hosts import bert
+
+from cgf.errors import UserError
+from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.network_eval import NetworkEvaluation, features_of
+from cgf.evaluate.network_summary import network_summary
+from cgf.he.engines.sim import SimOwner
+from cgf.he.session import Session
+from cgf.models.network import network_of
+from cgf.network.program import program_of
+from cgf.network.twin import twin
+from cgf.plan import op_times
+from cgf.results import read_lines
+
+SCOPE = "whole network under CKKS: nothing is decrypted between input and logits"
+TRAINED = ("norm=batch", "activation=square", "softmax=cgf_chain", "softmax.k=2", "softmax.domain=[-10.0,1.2]")
+SMALL = ("model.options.depth=1", "model.options.embed_dim=4", "model.options.num_heads=1")
+
+
+@pytest.fixture(scope="session")
+def network_run(tmp_path_factory):
+    """Run folder of a ViT of one block, 4 wide, whose every layer is polynomial; trained once a test run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "network"
+    shared.mkdir(exist_ok=True)
+    with FileLock(str(shared / "lock")):
+        if not (shared / "done").exists():
+            few = (
+                "train.epochs=4",
+                "train.lr=3e-3",
+                "task.limit={train: 640, val: 60, test: 60}",
+                "task.augment=false",
+            )
+            trained = call("train", f"outputs={shared}", "run=whole", *TRAINED, *SMALL, *few, "penalty.weight=1.0")
+            assert trained.returncode == 0, trained.stderr
+            (shared / "done").touch()
+    return shared / "whole"
+
+
+@pytest.fixture
+def whole(network_run, tmp_path):
+    """A copy of its checkpoint, to change at will."""
+    best = network_run / json.loads((network_run / "best.json").read_text())["checkpoint"]
+    return shutil.copytree(best, tmp_path / "checkpoint", ignore=shutil.ignore_patterns("eval"))
+
+
+def clear_logits(checkpoint, samples):
+    """Logits of the model as it was trained, by the host's own forward and no code of networks."""
+    from cgf.config import task_maker
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+
+    opened = open_checkpoint(str(checkpoint), "test", task_maker(None))
+    opened.host.model.eval()
+    batch = opened.collate([opened.dataset[i] for i in samples])
+    batch.pop("labels")
+    with torch.inference_mode():
+        return opened.host.logits(batch).numpy()
+
+
+def run(checkpoint, *arguments, name="network", code=0):
+    """(result, logits of each sample, what was printed) of an evaluation of the whole network."""
+    out = checkpoint / "eval" / f"{name}.json"
+    done = call("eval_he", f"ckpt={checkpoint}", "he.scope=network", f"out={out}", *arguments)
+    assert done.returncode == code, done.stderr
+    if code == 2:
+        assert not out.exists()
+        return done.stderr
+    lines = read_lines(out.with_suffix(".jsonl"))
+    return json.loads(out.read_text()), {x["index"]: x["logits"] for x in lines if "index" in x}, done.stdout
+
+
+def test_the_simulator_equals_the_clear_run(whole):
+    result, logits, printed = run(whole, "he=sim", "he.samples=null")
+    clear = clear_logits(whole, sorted(logits))
+    np.testing.assert_allclose([logits[i] for i in sorted(logits)], clear, rtol=0, atol=1e-4)
+    assert (result["levels"], result["levels_counted"], result["ring_slots"]) == (9, 9, 16384)
+    assert result["scope"] == "whole network simulated, nothing encrypted" in printed
+    assert result["agreement"] == result["agreement_exact"] == 1.0 and result["red"] == [] and result["green"]
+    assert result["max_error"] < 1e-9 * result["largest_logit"] and result["unfolded_error"] < 1e-9
+    assert result["accuracy"] == result["accuracy_plain"] == result["accuracy_exact"]
+    assert (result["samples"], result["sets"], result["bootstraps"]) == (60, 1, 0)
+    assert [stage["stage"] for stage in result["stages"]][0::5] == ["encrypt", "decrypt"]
+    assert result["core_s"] == pytest.approx(result["client_s"] + result["server_s"])
+    assert result["s_per_sample"] == pytest.approx(result["core_s"] / 60)
+    assert result["bytes_up"] is None  # nothing is encrypted
+
+
+def test_real_ciphertexts(whole):
+    result, logits, printed = run(whole, "he=desilo", "he.samples=12", "he.owner.mode=cpu")
+    assert result["scope"] == SCOPE and SCOPE in printed
+    assert (
+        0 < result["max_error"] < 1e-5 * result["largest_logit"] and result["levels"] == result["levels_counted"] == 9
+    )
+    clear = clear_logits(whole, sorted(logits))
+    np.testing.assert_allclose([logits[i] for i in sorted(logits)], clear, rtol=0, atol=1e-3)
+    assert result["red"] == [] and result["agreement"] == 1.0
+    assert result["bytes_up"] > result["bytes_down"] > 10 * 16384 * 8  # ten logits at level 0
+    assert result["key_bytes"] > 6 * 2**20 and result["latency_s"] >= result["core_s"] / 4
+
+
+def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):
+    first, logits, _ = run(whole, "he=sim", "he.samples=12", "he.batch=4")
+    _, again, printed = run(whole, "he=sim", "he.samples=12", "he.batch=4")
+    assert "12 samples are done already" in printed and again == logits and first["sets"] == 3
+    _, shared, _ = run(whole, "he=sim", "he.samples=12", "he.batch=4", "he.workers=2", name="shared")
+    parts = [whole / "eval" / f"part-shard{part}of2.json" for part in (1, 2)]
+    for part in (1, 2):
+        out = f"out={whole}/eval/part.json"
+        asked = ("he=sim", "he.scope=network", "he.samples=12", "he.batch=4", f"he.shard={part}/2")
+        assert call("eval_he", f"ckpt={whole}", out, *asked).returncode == 0
+    done = call("merge_shards", f"shards=[{parts[0]},{parts[1]}]", f"out={whole}/eval/m.json")
+    assert done.returncode == 0, done.stderr
+    merged = json.loads((whole / "eval" / "m.json").read_text())
+    for key in ("kind", "scope", "accuracy", "agreement", "levels", "sets", "ops", "by_class"):
+        assert merged[key] == first[key], key
+    for i, row in logits.items():
+        np.testing.assert_allclose(shared[i], row, rtol=0, atol=1e-8)
+
+
+def test_what_was_cut_off_is_done_again(whole):
+    _, logits, _ = run(whole, "he=sim", "he.samples=12", "he.batch=4")
+    lines = whole / "eval" / "network.jsonl"
+    rows = lines.read_text().splitlines()
+    lines.write_text("\n".join(rows[:7]) + "\n")  # a batch, and two samples of the next
+    result, again, printed = run(whole, "he=sim", "he.samples=12", "he.batch=4")
+    assert "4 samples are done already" in printed and result["samples"] == 12
+    for i, row in logits.items():
+        np.testing.assert_allclose(again[i], row, rtol=0, atol=1e-12)
+
+
+def test_corrupted_decryption_is_red(whole, monkeypatch):
+    plain = SimOwner.decrypt
+    monkeypatch.setattr(SimOwner, "decrypt", lambda self, ct: -plain(self, ct))
+    wrong, *_ = run(whole, "he=sim", "he.samples=10", name="wrong", code=1)
+    assert wrong["wrong"] == 100 and wrong["agreement"] < 0.5 and not wrong["green"]
+    assert "100 logits came back further from" in wrong["red"][0] and "predicted otherwise" in wrong["red"][1]
+    monkeypatch.setattr(SimOwner, "decrypt", lambda self, ct: plain(self, ct) * np.nan)
+    lost, *_ = run(whole, "he=sim", "he.samples=10", name="lost", code=1)
+    assert lost["ruined"] == 10 and lost["accuracy"] == 0.0
+
+
+def test_entries_beyond_a_guard_are_red(whole):
+    """Queries and keys ten thousand times as large: the chain explodes, and so does the clear run."""
+    from resealed import reseal
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(whole / "model.safetensors")
+    tensors["blocks.0.attn.qkv.weight"][:8] *= 1e4
+    save_file(tensors, whole / "model.safetensors")
+    reseal(whole)
+    result, *_ = run(whole, "he=sim", "he.samples=10", code=1)
+    assert result["beyond_guard"] > 0 and result["beyond_at"][0]["layer"] == 0
+    assert "beyond the polynomial's guard" in result["red"][0]
+
+
+@pytest.mark.parametrize(
+    "setting, says",
+    [
+        ("he.rows_at_once=64", "he.rows_at_once is about he.scope=softmax, and 64 was given with he.scope=network"),
+        ("he.circuit=paper", "he.scope=network has one circuit, folded, and he.circuit=paper was given"),
+        ("he.max_level=8", "needs 9 levels, and he.max_level=8 was given"),
+        ("he.batch=0", "a batch must hold a whole number of samples, at least 1, and 0 was given"),
+        ("he.shard=2/2", "he.shard=2/2 has no samples"),
+    ],
+)
+def test_bad_settings_are_one_sentence(whole, setting, says):
+    assert says in run(whole, "he=sim", "he.samples=2", setting, code=2)
+
+
+def test_hosts_that_do_not_stay_encrypted_are_refused_by_name(checkpoint):
+    says = run(checkpoint, "he=sim", "he.samples=2", code=2)
+    assert "LayerNorm at blocks.0.norm1 stays exact: norm=batch" in says or "softmax" in says
+
+
+def test_the_plan_of_a_network_is_what_then_runs(whole, tmp_path):
+    kinds = {kind: {"0": 1.0} for kind in op_times.KINDS}
+    keys = {"relinearize": 2**20, "rotate": 2**20, "public": 1}
+    size = {"slots": 16384, "key_bytes": keys, "ms": kinds}
+    table = tmp_path / "times.json"
+    table.write_text(json.dumps({"engine": "desilo", "mode": "cpu", "threads": 1, "sizes": {"10": size}}))
+    asked = (f"ckpt={whole}", "scope=network", "split=test", "samples=null", f"times={table}")
+    done = call("plan", *asked)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((whole / "network_plan.json").read_text())
+    result, *_ = run(whole, "he=sim", "he.samples=null")
+    assert (plan["levels"], plan["samples"]) == (result["levels"], 60)
+    (one,) = plan["sets"]
+    assert [s["name"] for s in one["stages"]] == [s["stage"] for s in result["stages"][1:-1]]
+    total = {kind: sum(s["ops"].get(kind, 0) for s in one["stages"]) for kind in result["ops"]}
+    assert total == result["ops"]
+    assert f"16 tokens: 1024 samples a set in 16384 slots, 9 levels, {one['client_s']:.0f} +" in done.stdout
+    for change, says in (
+        (("ckpt=null",), "scope=network needs ckpt=RUN or shape"),
+        (("rows=8",), "scope=network plans no polynomial, and rows=8 is about one"),
+        (("shape={blocks:1}",), "scope=network needs ckpt=RUN or shape"),
+        (("shape={blocks:1}", "scope=softmax"), "shape is of a whole network, and scope=softmax was given"),
+    ):
+        assert says in call("plan", *asked, *change).stderr
+    shape = "shape={blocks:1,width:4,heads:1,mlp:16,tokens:16,features:4,classes:10,k:2}"
+    done = call("plan", shape, *asked[1:], "ckpt=null", f"out={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    alone = json.loads((tmp_path / "network_plan.json").read_text())
+    assert alone["sets"][0]["stages"] == one["stages"]  # of the same shape
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+class Texts:
+    """Token ids of texts of several lengths, as a data set."""
+
+    def __init__(self, lengths):
+        draw = np.random.default_rng(3)
+        self.ids = [torch.from_numpy(draw.integers(1, 30, n)) for n in lengths]
+        self.lengths = list(lengths)
+
+    def __len__(self):
+        return len(self.ids)
+
+    def __getitem__(self, index):
+        return {"input_ids": self.ids[index], "labels": index % 3}
+
+
+def collate(samples):
+    longest = max(len(s["input_ids"]) for s in samples)
+    ids = torch.stack([torch.nn.functional.pad(s["input_ids"], (0, longest - len(s["input_ids"]))) for s in samples])
+    return {
+        "input_ids": ids,
+        "attention_mask": (ids > 0).long(),
+        "labels": torch.tensor([s["labels"] for s in samples]),
+    }
+
+
+def test_texts_of_one_length_share_a_set(tmp_path):
+    host, texts = bert(1, dim=4, heads=1), Texts([5, 7, 5, 8, 7, 7, 8])
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    lines = SampleLog(tmp_path / "x.jsonl", "2:d", {})
+    evaluation = NetworkEvaluation(opened, Session(SimOwner), list(range(7)), lines, say=lambda text: None)
+    finished = evaluation.run()
+    assert sorted(sorted(b["batch"]) for b in finished.batches) == [[0, 2], [1, 4, 5], [3, 6]]
+    summary = network_summary(finished, False)
+    assert summary["agreement"] == 1.0 and summary["max_error"] < 1e-9 and summary["levels"] == 12
+    network, table = network_of(host)
+    alone = twin(program_of(network, 7), table.prepared(texts.ids[4].numpy()[None]))
+    np.testing.assert_allclose(finished.samples[4]["logits"], alone[0], rtol=0, atol=1e-7)
+
+
+def test_padded_texts_are_refused():
+    _, table = network_of(bert(1, dim=4, heads=1))
+    texts = Texts([5, 7])
+    with pytest.raises(UserError, match="needs texts of one length in a set of ciphertexts, and these are padded"):
+        features_of(table, collate([texts[0], texts[1]]))

@@ -1,0 +1,94 @@
+"""What a whole network takes, by stage, from a table of operation times; and what one that fits no ring would take."""
+
+import numpy as np
+import pytest
+
+from cgf.errors import UserError
+from cgf.he.network_needs import needs_of
+from cgf.network.program import program_of
+from cgf.network.shapes import NetworkShape
+from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, predict_network, what_fits
+from cgf.plan.op_times import KINDS, OpTimes, Size
+
+SMALL = NetworkShape(1, 8, 2, 16, 4, 2, 3, k=2)
+
+
+def table(ms=1.0, **others):
+    """Every operation takes ms at every level of four engines, those named so much."""
+    rows = {kind: {0: others.get(kind, ms), 40: others.get(kind, ms)} for kind in KINDS}
+    keys = {"relinearize": 2**20, "rotate": 2**21, "public": 1}
+    return OpTimes({top: Size(slots, keys, rows) for top, slots in ((7, 8192), (10, 16384), (17, 16384), (24, 32768))})
+
+
+def test_seconds_are_operations_times_their_times_by_stage():
+    program = program_of(SMALL.network(), 4)
+    needs, told = needs_of(program), predict_network(program, table())
+    assert [stage.name for stage in told.stages] == [stage.name for stage in needs.stages]
+    for stage, cost in zip(told.stages, needs.stages, strict=True):
+        assert stage.seconds == pytest.approx(sum(cost.by_level.values()) / 1e3)
+        assert (stage.level, stage.left, stage.mib) == (cost.level, cost.left, cost.most_mib)
+    assert told.client_s == pytest.approx((needs.encrypted + needs.decrypted) / 1e3)
+    assert told.key_mib == 1 + 2 * len(needs.rotations)
+    assert told.mib == BASE_MIB + told.key_mib + needs.most_mib
+    assert (told.levels, told.bootstraps, told.fits) == (9, 0, "")
+
+
+def test_multiply_adds_are_the_networks_own():
+    """Of a shape, counted by hand: maps of two features turned for each of 2 x 2 steps, then a map of each matrix."""
+    program = program_of(SMALL.network(), 4)
+    slower = predict_network(program, table(mac=2.0)).server_s - predict_network(program, table()).server_s
+    # 3 operands of 8 features from 2, each turned twice; 16 features of the MLP from 2 + 8; 3 logits from 2 + 8 + 16
+    assert slower == pytest.approx((3 * 8 * 2 * 2 + 16 * 10 + 3 * 26) / 1e3)
+
+
+def test_a_network_of_more_levels_than_any_ring_is_told_what_would_fit():
+    deep = NetworkShape(6, 8, 2, 16, 4, 2, 3, k=3)
+    told = predict_network(program_of(deep.network(), 4), table(0.0))
+    assert told.levels == 55
+    assert told.bootstraps == 3 * 4  # (55 - 17) / 16 refreshes of 8 features, two a bootstrap
+    assert told.server_s == pytest.approx(told.bootstraps * BOOTSTRAP_S)
+    assert told.mib > 21.5 * 1024
+    assert "no ring holds it: 12 bootstraps among that. The largest ring holds 36 levels: 3 blocks of 3 squarings" in (
+        told.told()
+    )
+
+
+@pytest.mark.parametrize(("blocks", "k", "says"), [
+    (5, 3, "3 blocks of 3 squarings or 5 blocks of 1 would fit it"),
+    (4, 3, "3 blocks of 3 squarings or 4 blocks of 2 would fit it"),
+    (8, 2, "4 blocks of 2 squarings would fit it"),
+])  # fmt: skip
+def test_what_would_fit(blocks, k, says):
+    shape = NetworkShape(blocks, 4, 1, 4, 4, 2, 2, k=k)
+    assert what_fits(program_of(shape.network(), 4)).endswith(says)
+    deepest = program_of(NetworkShape(4, 4, 1, 4, 4, 2, 2, k=2).network(), 4)
+    assert needs_of(deepest).levels == 33
+
+
+def test_a_table_that_lacks_an_operation_is_refused():
+    times = table()
+    for size in times.sizes.values():
+        size.ms.pop("mac", None)
+    with pytest.raises(UserError, match="no 'mac'"):
+        predict_network(program_of(SMALL.network(), 4), times)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"width": 9}, r"shape\.width must be a multiple"),
+    ({"blocks": 0}, r"shape\.blocks must be a whole number of at least 1"),
+    ({"tokens": 1}, r"shape\.tokens must be a whole number of at least 2"),
+    ({"pool": "max"}, r"shape\.pool must be one of mean, first"),
+])  # fmt: skip
+def test_shapes_that_are_none(change, message):
+    with pytest.raises(UserError, match=message):
+        NetworkShape(**{**vars(SMALL), **change})
+
+
+def test_memory_of_a_stage_is_of_what_is_held():
+    """More features, more ciphertexts: by the count of the sources that wait for the next block."""
+    small, large = (needs_of(program_of(NetworkShape(2, 8, 2, mlp, 4, 2, 3, k=2).network(), 4)) for mlp in (16, 64))
+    assert small.levels == large.levels == 17
+    kept = [next(stage.kept_mib for stage in n.stages if stage.name == "block 1 s1") for n in (small, large)]
+    level = 9
+    assert kept[1] - kept[0] == pytest.approx(48 * 16384 * (90 + 24 * level) / 2**20)
+    assert np.all([stage.most_mib >= stage.kept_mib for stage in large.stages])
