@@ -29,8 +29,8 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
 
     UserError, with the place, for what does not stay encrypted: another norm than one of fixed statistics, another
     activation than a trained square, another softmax than CGF-softmax of two cumulants with a polynomial in place,
-    causal hosts, and hosts that are not timm's VisionTransformer, transformers' BertForSequenceClassification or the BERT
-    of model=bert_tiny.
+    causal hosts, and hosts that are not timm's VisionTransformer, transformers' BertForSequenceClassification or the
+    BERT of model=bert_tiny.
     """
     from cgf.models import network_bert, network_vit
 

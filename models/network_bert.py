@@ -28,10 +28,8 @@ def network_of(host: Host) -> tuple[Network, Table]:
             f"he.scope=network reads transformers' BertForSequenceClassification, and model '{host.name}' is "
             f"{type(model).__name__}"
         )
-    pooler: list[Layer] = [
-        linear(model.bert.pooler.dense, "bert.pooler.dense"),
-        activation(model.bert.pooler.activation, "bert.pooler.activation"),
-    ]
+    own: Any = model.bert.pooler
+    pooler: list[Layer] = [linear(own.dense, "bert.pooler.dense"), activation(own.activation, "bert.pooler.activation")]
     return _network(host, [Pool(FIRST), *pooler])
 
 
