@@ -51,7 +51,7 @@ def is_current(path: Path, shown: Any) -> bool:
 def svg(figure: Figure) -> bytes:
     """The figure as SVG, the same bytes for the same figure: letters are paths, so that no font is needed."""
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "cgf", "svg.fonttype": "path"}):
+    with rc_context({"svg.hashsalt": "figure", "svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 

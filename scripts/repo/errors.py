@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
 ADVICE = Path(__file__).with_name("error_advice.yaml")
 BEGIN, END = "<!-- messages: made by scripts/repo/errors.py -->", "<!-- end of messages -->"
-SOURCES = ("cgf", "models", "scripts", "train.py", "eval_plain.py", "eval_he.py")
+SOURCES = ("cgf/", "models", "scripts", "train.py", "eval_plain.py", "eval_he.py")
 ERRORS = ("UserError", "Divergence", "OutOfLevels")  # the first, and what is derived from it
 FIELD = "…"  # what a message fills in
 
