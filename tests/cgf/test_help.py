@@ -29,6 +29,8 @@ def test_groups_and_their_defaults():
         "model": "vit_digits",
         "task": "digits",
         "softmax": "cgf",
+        "norm": "exact",
+        "activation": "exact",
         "distill": "none",
         "tune": "full",
         "experiment": "null",
