@@ -150,7 +150,6 @@ NAMED = {
     "scripts/repo/hosts.py": {"cgf"},
     "models/transformers_attention.py": {"cgf"},  # the name under which transformers knows the attention
     "scripts/repo/tree.py": {"cgf"},  # the folder
-    "scripts/repo/errors.py": {"cgf"},  # the folder
     "scripts/repo/reference.py": {"cgf"},  # the package
     # trainings that two commits compare, and what has no circuit without a training, or bootstraps
     "scripts/repo/same_numbers.py": {"cgf", "cgf_chain", "bpmax", "bpmax_calibrated", "hetal", "cho", "thor"},
