@@ -200,12 +200,22 @@ def test_the_secret_is_nowhere_at_the_server_and_the_same_search_finds_it_at_the
     assert in_files(client, needles) >= found - {name for name in found if "int8" not in name and "coeff" in name}
 
 
-def test_a_server_loads_neither_torch_nor_models(sides, tmp_path):
-    """It starts with its own folder alone, and needs no more than numbers."""
-    server = shutil.copytree(sides[1], tmp_path / "server")
-    code = "import sys; from cgf.server.__main__ import main; c = main(sys.argv[1:]); " \
-        "print(sorted({'torch', 'transformers', 'timm', 'hydra'} & set(sys.modules))); sys.exit(c)"  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code, *SERVE[1:]], cwd=server, capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+LOADED = """
+import sys
+from cgf.{side}.__main__ import main
+code = main(sys.argv[1:])
+print(sorted({{"torch", "transformers", "timm", "hydra"}} & set(sys.modules)))
+sys.exit(code)
+"""
+
+
+def test_neither_side_loads_torch_or_models(sides, tmp_path):
+    """A server starts with its own folder alone; a client's images have the model's size already."""
+    client, server = sides[0], shutil.copytree(sides[1], tmp_path / "server")
+    encrypt = ("encrypt", "images.npy", "--bundle", "client", "--keys", "keys", "--out", tmp_path / "uploads")
+    for side, folder, given in (("server", server, SERVE[1:]), ("client", client, encrypt)):
+        command = [sys.executable, "-c", LOADED.format(side=side), *map(str, given)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "[]"
