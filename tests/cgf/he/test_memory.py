@@ -1,5 +1,6 @@
 """What allocation costs: freed memory stays with the process, workers ask for huge pages."""
 
+import ctypes
 import functools
 import os
 import platform
@@ -9,6 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from cgf import memory
+from cgf.errors import UserError
 from cgf.he.workers import Workers
 from cgf.memory import huge_pages
 
@@ -66,3 +69,30 @@ def test_huge_pages_leave_the_environment_as_it_was_after_an_error(monkeypatch):
         assert "GLIBC_TUNABLES" in os.environ
         _ = 1 / 0
     assert "GLIBC_TUNABLES" not in os.environ
+
+
+@pytest.mark.skipif(not GLIBC, reason="glibc alone fills what it hands out")
+def test_memory_is_filled_where_it_is_asked_for_and_nowhere_else():
+    malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
+    malloc.restype, malloc.argtypes, free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
+    def handed_out(size):
+        place = malloc(size)
+        content = ctypes.string_at(place, size)
+        ctypes.memset(place, 0x77, size)
+        free(place)
+        return content
+
+    for size in (5_000, 100_000):
+        handed_out(size)
+        for byte in (0x00, 0x5A, 0xFF):
+            with memory.filled_memory(byte):
+                content = handed_out(size)
+            assert content == bytes([byte]) * size
+        assert len(set(handed_out(size))) > 1  # malloc's own notes of the free block: nothing is filled any more
+
+
+def test_where_memory_cannot_be_filled_it_is_said(monkeypatch):
+    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    with pytest.raises(UserError, match="needs glibc"), memory.filled_memory(0):
+        pass
