@@ -10,7 +10,7 @@ from typing import Any
 
 from cgf.errors import UserError
 
-ROW_SCHEMA = 2  # of results/train/*.json; 1 is that of files that say none
+ROW_SCHEMA = 3  # of results/train/*.json; 1 is that of files that say none
 WITHIN = 0.5  # points below exact softmax that rows of CGF-softmax of schema 1 were to stay within
 MARKS = ("attention", "hidden", "lora", "tempered", "untrained")  # in names of runs of schema 1, beside the softmax's
 PLAN_SCHEMA = 2  # of plan.json; 1 is that of files that say none
@@ -68,21 +68,29 @@ def current_row(row: Any, file: Any) -> Any:
 
     Schema 1 kept the name of the run alone, as ``softmax``, and all else was read out of that name: its words beside
     the softmax's own say how the run was trained, and ``lora`` alone was CGF-softmax. The provenance stood under
-    ``run``. UserError for a schema of a later version.
+    ``run``. Up to schema 2 a row kept no predictions, and ``trials`` was the list that a choice was made from:
+    trainings that led to the settings of a run otherwise were not counted, so that its count is a least one.
+    UserError for a schema of a later version.
     """
     if not isinstance(row, dict) or "softmax" not in row:
         return row
     schema = row.get("schema", 1)
-    if schema not in (1, ROW_SCHEMA) or isinstance(schema, bool):
+    if schema not in (1, 2, ROW_SCHEMA) or isinstance(schema, bool):
         raise UserError(f"{file} is of schema {schema!r}, and this version reads rows up to schema {ROW_SCHEMA}")
     if schema == ROW_SCHEMA:
         return row
+    tried = row.get("trials") or []
+    since = {"schema": ROW_SCHEMA, "tried": tried, "trials": max(1, len(tried)), "all_trials": False}
+    return {**(row if schema == 2 else _of_run_name(row)), **since, "predictions": None}
+
+
+def _of_run_name(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of schema 1 with what the name of its run says in fields of their own."""
     words = str(row["softmax"]).split("_")
     softmax = "_".join(word for word in words if word not in MARKS) or "cgf"
     trained = "untrained" not in words
     return {
         **{key: value for key, value in row.items() if key != "run"},
-        "schema": ROW_SCHEMA,
         "run": row["softmax"],
         "softmax": softmax,
         "tuning": next((mode for mode in ("lora", "attention") if mode in words), "full"),

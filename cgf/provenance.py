@@ -27,7 +27,28 @@ PACKAGES = (
     "openfhe",
     "numpy",
     "scipy",
+    "statsmodels",
 )
+FLAGS = (  # of a processor: what kernels of matrices and of numbers modulo a prime choose their paths by
+    "fma",
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512dq",
+    "avx512vl",
+    "avx512ifma",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_bf16",
+    "asimd",
+    "asimddp",
+    "bf16",
+    "sve",
+    "sve2",
+)
+REGISTER = "results/opened.jsonl"  # each evaluation writes a line there, which is no change of the code
 
 
 def run_info(
@@ -73,7 +94,8 @@ def _without_home(value: Any) -> Any:
 def _git(folder: Path) -> dict:
     """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
 
-    New files below results/ do not count: one command makes several of them, and the first is no change of the code.
+    New files below results/ do not count, nor does the register of openings: one command makes several of them, and
+    the first is no change of the code.
     """
 
     def git(*args: str) -> str:
@@ -81,7 +103,8 @@ def _git(folder: Path) -> dict:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
 
     try:
-        changed = [line for line in git("status", "--porcelain").splitlines() if not line.startswith("?? results/")]
+        status = [line.split(maxsplit=1) for line in git("status", "--porcelain").splitlines()]
+        changed = [f for mark, f in status if f != REGISTER and not (mark == "??" and f.startswith("results/"))]
         return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}
@@ -98,7 +121,7 @@ def _versions() -> dict[str, str]:
 
 
 def _hardware() -> dict:
-    """CPU model, cores and memory that this process may use (a container's share, if less), GPU or None."""
+    """Processor, cores and memory that this process may use (a container's share, if less), GPU or None."""
     quota, _, period = _first_line("/sys/fs/cgroup/cpu.max").partition(" ")
     cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if quota.isdigit() and period.isdigit():
@@ -107,14 +130,28 @@ def _hardware() -> dict:
     limit = _first_line("/sys/fs/cgroup/memory.max")
     if limit.isdigit():
         memory = min(memory, int(limit))
-    names = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
     torch = sys.modules.get("torch")  # asked only where it is loaded already: this file must not load it
     gpu = torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
+    return {**processor(_text("/proc/cpuinfo")), "cores": cores, "memory_gib": round(memory / 2**30, 1), "gpu": gpu}
+
+
+def processor(cpuinfo: str) -> dict[str, Any]:
+    """The processor in the text of /proc/cpuinfo, whose fields lscpu shows: cpu (its name), cpu_model and cpu_flags.
+
+    A virtual machine often names a processor by its maker alone, so cpu_model is 'vendor family model stepping' by the
+    numbers of the first core; on ARM 'implementer architecture variant part revision'. None where the text has none of
+    them. cpu_flags are those of FLAGS that it has.
+    """
+    first = dict(line.split(":", 1) for line in cpuinfo.partition("\n\n")[0].splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in first.items()}
+    x86 = ("vendor_id", "cpu family", "model", "stepping")
+    arm = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision")
+    numbers = [f"{key} {fields[key]}" for key in (*x86, *arm) if key in fields]
+    flags = set(fields.get("flags", fields.get("Features", "")).split())
     return {
-        "cpu": names[1].strip() if names else platform.processor() or platform.machine(),
-        "cores": cores,
-        "memory_gib": round(memory / 2**30, 1),
-        "gpu": gpu,
+        "cpu": fields.get("model name") or platform.processor() or platform.machine(),
+        "cpu_model": ", ".join(numbers) or None,
+        "cpu_flags": [flag for flag in FLAGS if flag in flags],
     }
 
 

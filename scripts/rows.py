@@ -1,7 +1,8 @@
 """Result rows of training: python scripts/rows.py host=digits softmaxes=[exact,cgf,bpmax] seeds=[42,43,44]
 
 Trains what is missing, evaluates it, then writes results/train/<host>-<task>-<run>-<seed>.json; stopped at any
-moment it goes on where it was, and collect=true only writes the rows of what is done.
+moment it goes on where it was, and collect=true only writes the rows of what is done. Each opening of a test figure is
+a line of results/opened.jsonl; a second one of the same row is refused unless again="REASON" says why.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from cgf.config import built, entry, resolved
 @entry("rows")
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
+    from cgf.openings import Register
+    from cgf.study.opened import check_closed, opening
     from cgf.study.seed import Seed, checked_seeds
     from cgf.study.study import Study, with_every_softmax
     from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
@@ -25,6 +28,7 @@ def main(cfg: DictConfig) -> None:
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     decides = folder / f"seed-{config['decides']}"
+    register = Register(Path(cfg.opened).expanduser(), cfg.again)
     made = known(recorded(study, task, out, config["decides"]))
 
     def of(seed: int) -> Seed:
@@ -38,14 +42,19 @@ def main(cfg: DictConfig) -> None:
             known=made,
             more=("predictions=true",),
             evaluations="eval-rows",
+            opening=opening(register, study, task, seed),
         )
 
+    runs = {}
     for seed in [] if cfg.collect else seeds:
         missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]
-        if missing:
-            of(seed).carry_out(needed(study, missing, seed == config["decides"]))
+        runs[seed] = needed(study, missing, seed == config["decides"])
+        check_closed(register, of(seed), task, runs[seed])
+    for seed, wanted_runs in runs.items():
+        if wanted_runs:
+            of(seed).carry_out(wanted_runs)
     for seed in seeds:
-        for path in write_rows(of(seed), names, task, out):
+        for path in write_rows(of(seed), names, task, out, register):
             print(path)
 
 

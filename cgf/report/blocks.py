@@ -217,7 +217,7 @@ def paper_k(folder: Path) -> str:
 
 def training(folder: Path) -> str:
     """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
-    return grid(training_rows.TITLES, training_rows.lines(training_rows.read_rows(folder)))
+    return training_rows.block(training_rows.read_rows(folder))
 
 
 def cumulants(folder: Path) -> str:

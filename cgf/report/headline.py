@@ -7,8 +7,11 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.columns import grid
-from cgf.report.intervals import wilson
+from cgf.report.comparison import told
+from cgf.report.whole import exact_accuracy
 from cgf.results import read_json
+from cgf.stats.intervals import wilson
+from cgf.stats.labels import compare
 
 FILES = [
     "minilm-clinc150-cgf_chain",
@@ -18,11 +21,20 @@ FILES = [
     "stories260k-clinc150-cgf",
     "vit_digits-digits-cgf",
 ]
-TITLES = ["host", "task", "softmax", "test samples", "accuracy under CKKS", "same answers as in the clear", "levels"]
+TITLES = [
+    "host",
+    "task",
+    "softmax",
+    "test samples",
+    "accuracy under CKKS [95 %]",
+    "same answers as in the clear [95 %]",
+    "points against exact softmax in the clear",
+    "levels",
+]
 
 
 def interval(share: float, samples: int) -> str:
-    """'95.89 % [95.27, 96.43]': a share in per cent, with Wilson's 95 % interval over ``samples`` (scipy's binomtest).
+    """'95.89 % [95.27, 96.43]': a share in per cent, with Wilson's 95 % interval over ``samples``.
 
     UserError where ``share`` of ``samples`` is no whole number of them.
     """
@@ -35,7 +47,13 @@ def interval(share: float, samples: int) -> str:
 
 def headline(folder: Path) -> str:
     """A markdown table of FILES under ``folder``/he; UserError where one is missing or no whole number of samples."""
-    return grid(TITLES, [_line(_read(folder / "he" / f"{name}.json")) for name in FILES])
+    results = [{**_read(folder / "he" / f"{name}.json"), "file": name} for name in FILES]
+    compared = []
+    for result in results:
+        exact = exact_accuracy(folder, result)
+        one_seed = None if exact is None else compare([(result["accuracy"], exact)], result["samples"])
+        compared.append(one_seed)
+    return grid(TITLES, [_line(result, words) for result, words in zip(results, told(compared), strict=True)])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -44,7 +62,7 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json(path)
 
 
-def _line(result: dict[str, Any]) -> list[str]:
+def _line(result: dict[str, Any], against_exact: str) -> list[str]:
     samples = result["samples"]
     return [
         result["model"],
@@ -53,5 +71,6 @@ def _line(result: dict[str, Any]) -> list[str]:
         f"{samples:,}",
         interval(result["accuracy"], samples),
         interval(result["agreement"], samples),
+        against_exact,
         str(result["levels"]),
     ]

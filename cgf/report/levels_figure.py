@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any, cast
 
-from cgf.report.intervals import wilson
+from cgf.stats.intervals import wilson
 from cgf.report.tables import CKKS, PLAIN, is_number, percent, samples, under_ckks
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 56, 44, 16, 20

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cgf.report.comparison import told
 from cgf.report.training import groups, read_rows
+from cgf.stats.labels import Comparison
 
-TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", "points", "levels", "epochs (best)"]
+POINTS = "points [95 %]"
+TITLES = ["host", "task", "seeds", "pipeline", "exact softmax", "CGF-softmax", POINTS, "levels", "epochs (best)"]
 PIPELINES = (
     ("SFT, then KD", "exact", "cgf"),
     ("LoRA SFT", "exact_lora", "lora"),
@@ -22,7 +25,7 @@ def lines(folder: Path) -> list[list[str]]:
 
     A line with scaled queries follows where all of those seeds have it.
     """
-    rows = read_rows(folder)
+    rows, compared = read_rows(folder), list[Comparison | None]()
     names = {run for _, *both in PIPELINES for run in both}
     table = []
     for host, task in sorted({(r["host"], r["task"]) for r in rows}):
@@ -33,6 +36,7 @@ def lines(folder: Path) -> list[list[str]]:
             group = by.get(cgf)
             if group is None or set(group["seeds"]) != seeds:
                 continue
+            compared.append(group["exact"])
             table.append(
                 [
                     host,
@@ -42,9 +46,9 @@ def lines(folder: Path) -> list[list[str]]:
                     # the exact softmax that was trained beside it: a later training of another row is none of its pair
                     f"{100 * group['accuracy'] - group['points']:.2f} %",
                     f"{100 * group['accuracy']:.2f} %",
-                    f"{group['points']:+.2f}",
                     "–" if group["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(group["levels"])),
                     f"{group['epochs']} ({', '.join(f'{e:g}' for e in group['best_epochs'])})",
                 ]
             )
-    return table
+    place = TITLES.index(POINTS)
+    return [[*line[:place], words, *line[place:]] for line, words in zip(table, told(compared), strict=True)]

@@ -7,6 +7,9 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.former import current_row
+from cgf.openings import FIRST, Register
+from cgf.report.columns import grid
+from cgf.report.comparison import KEPT, accuracy_interval, against_exact, against_run, kept, told
 from cgf.results import read_json
 
 NEEDED = (
@@ -27,23 +30,29 @@ NEEDED = (
     "best_epoch",
     "train_s",
     "total_levels",
+    "paired",
+    "trials",
+    "all_trials",
+    "predictions",
     "command",
     "commit",
     "dirty",
 )
+OPENED = "_opened"  # of a row that was read: its lines in the register of openings
 TITLES = [
     "host",
     "task",
     "softmax",
     "levels",
     "seeds",
-    "accuracy",
-    "points against exact",
+    "accuracy [95 %]",
+    "points against exact [95 %]",
     "right alone / exact alone",
-    "points against BPMax",
+    "points against BPMax [95 %]",
     "with its polynomial",
     "epochs (best)",
     "trials",
+    "opened",
 ]
 REFERENCE = "exact"  # the run that rows are compared with, unless their study says another
 NOT_RUN = "not run here: needs weights and data"
@@ -57,24 +66,36 @@ PAPER = (
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows in a results folder, by file name. UserError for one that lacks a field or came from a changed tree."""
-    rows = []
+    """The rows in a results folder, by file name, with their predictions and their openings.
+
+    UserError for one that lacks a field, came from a changed tree, or whose predictions are not those it was made with.
+    """
+    rows, opened = [], openings(folder)
     for path in sorted((folder / "train").glob("*.json")):
         row = current_row(read_json(path), path)
         if missing := [key for key in NEEDED if not isinstance(row, dict) or key not in row]:
             raise UserError(f"{path} is to be a row of training, and lacks {', '.join(missing)}")
         if row["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
-        rows.append(row)
+        rows.append({**row, KEPT: kept(row, path), OPENED: opened.get(f"train/{path.stem}", [])})
     if not rows:
         raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
     return rows
 
 
+def openings(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Lines of the register in a results folder, by row."""
+    by: dict[str, list[dict[str, Any]]] = {}
+    for line in Register(folder / "opened.jsonl").lines():
+        by.setdefault(line["row"], []).append(line)
+    return by
+
+
 def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry a host, task and run over its seeds; the reference first, then by accuracy.
 
-    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds.
+    points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. exact and
+    yardstick are what was tested of both differences (cgf.stats); ends those of the accuracy's interval, in per cent.
     """
     by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
@@ -85,7 +106,8 @@ def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _entry(seeds: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> dict[str, Any]:
     """The entry of one run from its rows, one a seed, and those of the runs that it stands against."""
-    first, apart = seeds[0], _apart(seeds, others)
+    first, rival = seeds[0], _closest(seeds, others)
+    apart = None if rival is None else against_run(seeds, rival)
     levels = {r["total_levels"] for r in seeds}
     planned = [r["accuracy_planned"] for r in seeds if r.get("accuracy_planned") is not None]
     accuracies = [r["accuracy"] for r in seeds]
@@ -98,11 +120,16 @@ def _entry(seeds: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> d
         "most": max(accuracies),
         "points": 100 * _mean([r["accuracy"] - r["accuracy_exact"] for r in seeds]),
         "alone": [sum(r["paired"][k] for r in seeds) for k in ("this_alone", "exact_alone")],
-        "against_yardstick": 100 * _mean(apart) if apart else None,
+        "against_yardstick": None if apart is None else apart.points,
+        "exact": against_exact(seeds),
+        "yardstick": apart,
+        "ends": accuracy_interval(seeds),
         "planned": _mean(planned) if planned else None,
         "epochs": max(r["epochs"] for r in seeds),
         "best_epochs": [r["best_epoch"] for r in sorted(seeds, key=lambda r: r["seed"])],
-        "trials": max(1, max(len(r.get("trials") or []) for r in seeds)),
+        "trials": max(r["trials"] for r in seeds),
+        "all_trials": all(r["all_trials"] for r in seeds),
+        "opened": [line for r in seeds for line in r[OPENED]],
     }
 
 
@@ -117,19 +144,24 @@ def rivals(row: dict[str, Any], by: dict[tuple[str, str, str], list[dict[str, An
     return [rows for rows in by.values() if rows[0]["yardstick"] and all(rows[0][key] == row[key] for key in alike)]
 
 
-def _apart(rows: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> list[float]:
-    """Differences of accuracy by seed from the yardstick that shares most seeds, of those the most accurate one."""
-    by_seed = [{r["seed"]: r["accuracy"] for r in other} for other in others]
+def _closest(rows: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> list[dict[str, Any]] | None:
+    """The rows of the yardstick that shares most seeds, of those the most accurate one; None where none shares any."""
     seeds = {r["seed"] for r in rows}
-    best = max(by_seed, key=lambda p: (len(seeds & set(p)), _mean([*p.values()])), default={})
-    return [r["accuracy"] - best[r["seed"]] for r in rows if r["seed"] in best]
+
+    def shared(other: list[dict[str, Any]]) -> int:
+        return len(seeds & {r["seed"] for r in other})
+
+    best = max(others, key=lambda other: (shared(other), _mean([r["accuracy"] for r in other])), default=None)
+    return best if best is not None and shared(best) else None
 
 
 def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
     """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
-    cells = []
-    for g in groups(rows):
-        exact = g["run"] == REFERENCE
+    entries = groups(rows)
+    exact = [None if g["run"] == REFERENCE else g["exact"] for g in entries]
+    both = told(exact + [g["yardstick"] for g in entries])  # one correction over both columns
+    cells, reasons = [], again(rows)
+    for g, against, apart in zip(entries, both[: len(entries)], both[len(entries) :], strict=True):
         spread = f" ({100 * g['least']:.2f} to {100 * g['most']:.2f})" if len(g["seeds"]) > 1 else ""
         cells.append(
             [
@@ -138,29 +170,37 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
                 g["run"],
                 _levels(g["levels"]),
                 ", ".join(map(str, g["seeds"])),
-                f"{100 * g['accuracy']:.2f} %{spread}",
-                "–" if exact else _points(g),
-                "–" if exact else f"{g['alone'][0]} / {g['alone'][1]}",
-                _against(g["against_yardstick"]),
+                f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]",
+                against,
+                "–" if g["run"] == REFERENCE else f"{g['alone'][0]} / {g['alone'][1]}",
+                apart,
                 "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
                 f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
-                str(g["trials"]),
+                ("" if g["all_trials"] else "at least ") + str(g["trials"]),
+                _opened(g["opened"], reasons),
             ]
         )
     blank = ["–"] * (len(TITLES) - 4)
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
 
 
-def _points(group: dict[str, Any]) -> str:
-    """Points against exact softmax; a row that is further below than it is to stay says so."""
-    within = group["within"]
-    beyond = within is not None and group["points"] < -within
-    return f"{group['points']:+.2f}" + (f", not within {within:g}" if beyond else "")
+def again(rows: list[dict[str, Any]]) -> list[str]:
+    """The reasons for which test figures of the table's rows were opened once more, in the order of the table."""
+    return list(dict.fromkeys(line["reason"] for g in groups(rows) for line in g["opened"] if line["reason"] != FIRST))
 
 
-def _against(points: float | None) -> str:
-    """Points against the yardstick, and whether they are above it; a dash where it stands against none."""
-    return "–" if points is None else f"{points:+.2f}, {'above' if points > 0 else 'not above'}"
+def block(rows: list[dict[str, Any]]) -> str:
+    """The table as markdown, below it a line for each reason of a second opening, by the number that its rows show."""
+    notes = [f"- ({number}) {reason}" for number, reason in enumerate(again(rows), start=1)]
+    return "\n".join([grid(TITLES, lines(rows)), *(["", "Opened once more:", "", *notes] if notes else [])])
+
+
+def _opened(lines: list[dict[str, Any]], reasons: list[str]) -> str:
+    """Days on which the test figures of a run were opened, and the numbers of the reasons for more than one time."""
+    days = sorted({line["date"] for line in lines})
+    numbers = sorted({reasons.index(line["reason"]) + 1 for line in lines if line["reason"] != FIRST})
+    shown = days[0] + (f" to {days[-1]}" if len(days) > 1 else "") if days else "not registered"
+    return shown + "".join(f" ({number})" for number in numbers)
 
 
 def _levels(levels: list[int] | None) -> str:

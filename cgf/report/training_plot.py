@@ -13,12 +13,13 @@ from cgf.report.training import REFERENCE, groups
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
 APART = 0.22  # levels between points that share theirs
-DRAWN = 5  # counts changes of the drawing: a plot of an earlier one is stale
+KEYS = ("host", "task", "run", "seeds", "levels", "accuracy", "least", "most")  # of a group, what is drawn of it
+DRAWN = 6  # counts changes of the drawing: a plot of an earlier one is stale
 
 
 def shown(rows: list[dict[str, Any]]) -> list[Any]:
     """All that the plot shows (``figure.is_current``)."""
-    return [DRAWN, groups(rows)]
+    return [DRAWN, [{key: g[key] for key in KEYS} for g in groups(rows)]]
 
 
 def plot(rows: list[dict[str, Any]]) -> bytes:

@@ -80,14 +80,19 @@ def _softmax(result: dict[str, Any]) -> str:
     return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
-def _exact(folder: Path, result: dict[str, Any]) -> str:
+def exact_accuracy(folder: Path, result: dict[str, Any]) -> float | None:
     """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
-    the result, or by host and task for all the others."""
+    the result, or by host and task for all the others; None where there is no such file."""
     model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
     for name in (result["file"], f"{model}-{task}"):
         if (path := folder / "he" / "exact" / f"{name}.json").is_file():
-            return _per_cent(read_json(path)["accuracy"])
-    return "–"
+            return float(read_json(path)["accuracy"])
+    return None
+
+
+def _exact(folder: Path, result: dict[str, Any]) -> str:
+    accuracy = exact_accuracy(folder, result)
+    return "–" if accuracy is None else _per_cent(accuracy)
 
 
 def exponential(result: dict[str, Any]) -> str:

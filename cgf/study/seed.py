@@ -28,6 +28,7 @@ class Seed:
     known        choices that were made where the folder of the seed that decides is not at hand, by name of the run
     more         further arguments of every evaluation
     evaluations  the folder's own folder of evaluations, so that two sets of arguments share the trainings
+    opening      told before an evaluation is carried out: the run, its folder, and whether with the plan's exponential
     execute      runs a script with arguments, in the repository; the default is a process of its own
     """
 
@@ -39,6 +40,7 @@ class Seed:
     known: Mapping[str, int] = field(default_factory=dict)
     more: tuple[str, ...] = ()
     evaluations: str = "eval"
+    opening: Callable[[Run, Path, bool], None] | None = None
     execute: Callable[[str, list[str]], None] | None = None
     _held: Any = field(default=None, init=False, repr=False)
 
@@ -87,7 +89,7 @@ class Seed:
     def _evaluate(self, run: Run) -> None:
         folder = f"ckpt={self.chosen(run.name)}"
         watch = [] if run.watch is None else [f"domain=[{run.watch[0]},{run.watch[1]}]"]
-        self._step("eval_plain.py", [folder, *watch, *self.more, f"out={self.result(run.name)}"])
+        self._step("eval_plain.py", [folder, *watch, *self.more, f"out={self.result(run.name)}"], run)
         if run.chain is not None:
             self._step(PLAN, [folder, "approx=chain", f"approx.k={run.chain}", "samples=null"])
             out = self.result(run.name, run.chain)
@@ -96,7 +98,7 @@ class Seed:
             out = self.planned(run.name)
         else:
             return
-        self._step("eval_plain.py", [folder, "approx=plan", *self.more, f"out={out}"])
+        self._step("eval_plain.py", [folder, "approx=plan", *self.more, f"out={out}"], run)
 
     def chosen(self, name: str) -> Path:
         """Folder of a run, of its best try where there are several."""
@@ -117,13 +119,15 @@ class Seed:
         """File of the evaluation of a run with its plan's exponential."""
         return self.folder / self.evaluations / f"{name}-plan.json"
 
-    def _step(self, script: str, arguments: list[str]) -> None:
+    def _step(self, script: str, arguments: list[str], opens: Run | None = None) -> None:
         if self.root is not None:
             arguments = [*arguments, f"data.root={self.root}"]
         log = self.folder / "steps.jsonl"
         if _done(read_lines(log), script, arguments):
             return
         print(f"{script} {' '.join(arguments)}", flush=True)
+        if opens is not None and self.opening is not None:
+            self.opening(opens, self.chosen(opens.name), "approx=plan" in arguments)
         if script == "eval_plain.py":  # the study's own result, of a run that may have been trained anew since
             Path(_options(arguments)["out"]).unlink(missing_ok=True)
         start = time.perf_counter()

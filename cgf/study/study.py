@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cgf.checks import path_part
+from cgf.checks import path_part, whole
 from cgf.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Run:
     plan       options of plan.py, where it is evaluated too with the exponential of least levels; None: it is not
     yardstick  whether the report sets others that are trained alike against it
     within     points below the run compared with that it is to stay within; None: nothing is said of it
+    searched   trainings outside of the study by which the run's settings were chosen, which count as its trials
     """
 
     name: str
@@ -44,6 +45,7 @@ class Run:
     plan: tuple[str, ...] | None = None
     yardstick: bool = False
     within: float | None = None
+    searched: int = 0
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""
@@ -92,6 +94,7 @@ class Study:
                     f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
                     f"{', '.join(node['schedules'])}"
                 )
+            whole(f"runs.{name}.searched", run.searched, 0)
             runs.append(run)
         schedules = {k: tuple(v) for k, v in node["schedules"].items()}
         common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]

@@ -7,11 +7,13 @@ from typing import Any
 
 from cgf.checkpoint import complete_checkpoints, read
 from cgf.errors import UserError
-from cgf.former import ROW_SCHEMA
+from cgf.former import ROW_SCHEMA, current_row
 from cgf.he.dryrun import depth
+from cgf.openings import Register
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
 from cgf.results import read_json, read_lines, write_json
+from cgf.study.opened import evaluations, keep, paired, registered, row_name
 from cgf.study.range_rows import epochs
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
@@ -41,7 +43,7 @@ def wanted(study: Study, softmaxes: list[str]) -> list[str]:
 
 def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
     """File of the row of a run and seed."""
-    return out / f"{study.name}-{task}-{name}-{seed}.json"
+    return out / f"{row_name(study, task, name, seed)}.json"
 
 
 def needed(study: Study, names: list[str], decides: bool) -> list[str]:
@@ -58,14 +60,18 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
     return [run.name for run in study.runs if run.name in names_needed]
 
 
-def write_rows(seed: Seed, names: list[str], task: str, out: Path) -> list[Path]:
-    """Writes the rows of ``names`` that are trained and not there yet; returns their files."""
+def write_rows(seed: Seed, names: list[str], task: str, out: Path, register: Register) -> list[Path]:
+    """Writes the rows of ``names`` that are trained and not there yet, predictions first; returns their files."""
     written = []
     before = recorded(seed.study, task, out, _decides(seed))
     for name in names:
         path = path_of(out, seed.study, task, name, seed.seed)
         if not path.exists() and done(seed, name):
-            write_json(path, row(seed, seed.study.run(name), task, before))
+            run = seed.study.run(name)
+            made = row(seed, run, task, before)
+            made["predictions"] = keep(out, path.stem, *evaluations(seed, run, run.against or EXACT))
+            made["opened"] = register.of(registered(path.stem))
+            write_json(path, made)
             written.append(path)
     return written
 
@@ -76,7 +82,7 @@ def recorded(study: Study, task: str, out: Path, decides: int) -> dict[str, list
     for run in study.runs:
         path = path_of(out, study, task, run.name, decides)
         if len(run.choices) > 1 and path.is_file():
-            told = read_json(path)["trials"]
+            told = current_row(read_json(path), path)["tried"]
             if [tuple(t["options"]) for t in told] == list(run.choices):
                 by_run[run.name] = told
     return by_run
@@ -102,14 +108,16 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
     run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, train_s the
-    seconds of this training alone: trials_s of all that the choice was made from.
+    seconds of this training alone: trials_s of all that the choice was made from. tried is what the choice was made
+    from, trials how many trainings led to the row, those outside of the study included. dirty: of the training or of
+    any evaluation.
     """
-    result, exact, teacher = (read_json(seed.result(name)) for name in (run.name, run.against or EXACT, TEACHER))
-    folder, has_plan = seed.chosen(run.name), run.plan is not None
-    planned = read_json(seed.planned(run.name)) if has_plan else None
+    result, exact, planned = evaluations(seed, run, run.against or EXACT)
+    teacher, folder, has_plan = read_json(seed.result(TEACHER)), seed.chosen(run.name), planned is not None
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
-    git = [trained["git"], result["run"]["git"]]
+    evaluated = [r["run"] for r in (result, planned) if r is not None]
+    git = [trained["git"], *(run_info["git"] for run_info in evaluated)]
     return {
         "host": seed.study.name,
         "task": task,
@@ -138,9 +146,10 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[dict[str, Any]]]
         "commit": git[0]["commit"],
         "dirty": any(g["dirty"] is not False for g in git),
         "commit_evaluated": git[1]["commit"],
+        "commit_planned": git[2]["commit"] if has_plan else None,
         "commit_teacher": _commit(seed, TEACHER),
-        "trials": tried,
-        "trials_s": sum(t["train_s"] for t in tried) or None,
+        "cpu": {"trained": _cpu(trained), "evaluated": _cpu(evaluated[-1])},
+        **_counted(run, tried),
         "evaluation": _measured(result),
         **_planned(planned, exact),
         "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
@@ -165,6 +174,21 @@ def _training_of(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _counted(run: Run, tried: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many trainings led to a row, and those that its choice was made from, with their seconds."""
+    return {
+        "tried": tried,
+        "trials": run.searched + max(1, len(tried)),
+        "all_trials": True,
+        "trials_s": sum(t["train_s"] for t in tried) or None,
+    }
+
+
+def _cpu(run: dict[str, Any]) -> dict[str, Any]:
+    """The processor of a training or an evaluation: name, model by numbers, flags; None where it does not say."""
+    return {key: (run["hardware"] or {}).get(key) for key in ("cpu", "cpu_model", "cpu_flags")}
+
+
 def _measured(result: dict[str, Any]) -> dict[str, Any]:
     """What is kept of an evaluation, and the reasons where it is red."""
     return {**{k: result[k] for k in MEASURED}, **({"red": result["red"]} if result.get("red") else {})}
@@ -180,25 +204,6 @@ def _seeds(seed: Seed, chosen: bool) -> list[int]:
 def _decides(seed: Seed) -> int:
     """The seed on which choices are made."""
     return seed.seed if seed.decides is None else int(seed.decides.name.rpartition("-")[2])
-
-
-def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:
-    """Samples by who is right: both, neither, this softmax alone, the exact one alone.
-
-    UserError where two results were not measured on the same samples.
-    """
-    if result["labels"] != exact["labels"]:
-        raise UserError("paired counts need results on the same samples in the same order, and these differ")
-    pairs = [
-        (a == truth, b == truth)
-        for a, b, truth in zip(result["predictions"], exact["predictions"], exact["labels"], strict=True)
-    ]
-    return {
-        "both": pairs.count((True, True)),
-        "neither": pairs.count((False, False)),
-        "this_alone": pairs.count((True, False)),
-        "exact_alone": pairs.count((False, True)),
-    }
 
 
 def best_epoch(folder: Path, step: int) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cgf.bench.alternatives import choices
 from cgf.config import built
 from cgf.errors import UserError
-from cgf.report import whole
+from cgf.report import opened, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_rows
@@ -32,6 +32,8 @@ def main() -> None:
     arguments = parser.parse_args()
     softmaxes = built("softmax")
     check_complete(arguments.results, softmaxes)
+    if arguments.check:
+        opened.check(arguments.results)
     for path in arguments.documents:
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")

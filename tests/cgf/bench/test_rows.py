@@ -10,13 +10,16 @@ import torch
 from cgf.checkpoint import save
 from cgf.config import build, built, compose, resolved
 from cgf.errors import UserError
-from cgf.results import append_line, read_json, write_json
+from cgf.openings import Register
+from cgf.predictions import read
+from cgf.results import append_line, read_json, read_lines, write_json
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 from cgf.study import training_rows as rows
+from cgf.study.opened import check_closed, opening
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study, with_every_softmax
 
@@ -40,6 +43,7 @@ PREDICTIONS = {
     "calibrated_narrow": LABELS,
 }
 
+HARDWARE = {"cpu": "AMD EPYC", "cpu_model": "cpu family 26, model 2", "cpu_flags": ["avx2"], "cores": 2}
 CHOSEN = {"tune": {"mode": "full"}, "temper": {"samples": 96}, "train": {"epochs": 3}}
 # what run.json says of the model, as every checkpoint does
 MODEL = {"model": "m", "task": "digits", "num_classes": 10, "family": "vit", "source": {}, "config": CHOSEN}
@@ -63,7 +67,8 @@ class Machine:
     def train(self, folder, p):
         git = {"commit": "a" * 40, "dirty": self.dirty and folder.name == "exact"}
         run = {
-            **dict.fromkeys(("time_utc", "versions", "hardware", "data")),
+            **dict.fromkeys(("time_utc", "versions", "data")),
+            "hardware": HARDWARE,
             **MODEL,
             "git": git,
             "progress": {"epoch": 3, "seconds": 10.0},
@@ -78,7 +83,7 @@ class Machine:
             append_line(folder / "metrics.jsonl", {"step": step, "epoch": step / 4, "val_accuracy": 0.5})
 
     def evaluate(self, out):
-        given = PREDICTIONS[out.stem.removesuffix("-plan")]
+        given, planned = PREDICTIONS[out.stem.removesuffix("-plan")], out.stem.endswith("-plan")
         correct = sum(a == b for a, b in zip(given, LABELS, strict=True))
         write_json(
             out,
@@ -93,13 +98,19 @@ class Machine:
                 "accuracy": correct / 6,
                 "predictions": given,
                 "labels": LABELS,
-                "run": {"git": {"commit": "b" * 40, "dirty": False}},
+                "run": {"git": {"commit": "b" * 40, "dirty": planned and self.dirty}, "hardware": HARDWARE},
             },
         )
 
 
-def seed(folder, machine, number=42, decides=None):
-    return Seed(Study.of(CONFIG), number, folder, decides, more=("predictions=true",), execute=machine)
+def seed(folder, machine, number=42, decides=None, register=None):
+    told = None if register is None else opening(register, Study.of(CONFIG), "t", number)
+    more = ("predictions=true",)
+    return Seed(Study.of(CONFIG), number, folder, decides, more=more, opening=told, execute=machine)
+
+
+def write_rows(one, names, out):
+    return rows.write_rows(one, names, "t", out, Register(out / "opened.jsonl"))
 
 
 def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
@@ -107,18 +118,25 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     one = seed(tmp_path / "seed-42", machine)
     one.carry_out(rows.needed(one.study, ["bpmax"], True))
     assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
-    assert rows.write_rows(one, ["exact", "bpmax", "calibrated"], "t", tmp_path) == [
+    assert write_rows(one, ["exact", "bpmax", "calibrated"], tmp_path) == [
         tmp_path / "toy-t-exact-42.json",
         tmp_path / "toy-t-bpmax-42.json",
     ]
     row = read_json(tmp_path / "toy-t-bpmax-42.json")
     assert row["paired"] == {"both": 2, "neither": 1, "this_alone": 2, "exact_alone": 1}
     assert (row["accuracy"], row["accuracy_exact"], row["accuracy_teacher"]) == (4 / 6, 3 / 6, 1.0)
-    assert [(t["options"], t["validation"], t["chosen"]) for t in row["trials"]] == [
+    assert [(t["options"], t["validation"], t["chosen"]) for t in row["tried"]] == [
         (["p=3"], 0.5, False),
         (["p=5"], 0.75, True),
         (["p=7"], 0.75, False),
     ]
+    assert (row["trials"], row["all_trials"]) == (3, True)
+    assert (
+        row["cpu"]["trained"] == row["cpu"]["evaluated"] == {k: HARDWARE[k] for k in ("cpu", "cpu_model", "cpu_flags")}
+    )
+    kept = read(tmp_path, "toy-t-bpmax-42", row["predictions"])
+    for name, classes in (("labels", LABELS), ("this", PREDICTIONS["bpmax"]), ("against", PREDICTIONS["exact"])):
+        assert vars(kept)[name].tolist() == classes
     assert (row["epochs"], row["best_epoch"], row["train_s"], row["trials_s"]) == (3, 2.0, 10.0, 30.0)
     assert (row["commit"], row["dirty"], row["validation"], row["total_levels"]) == ("a" * 40, False, 0.75, 3)
     assert [row[key] for key in ("run", "softmax", "tuning", "tempered", "trained")] == [
@@ -128,14 +146,14 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
         True,
         True,
     ]
-    assert (row["schema"], row["yardstick"], row["within"]) == (2, False, None)
+    assert (row["schema"], row["yardstick"], row["within"]) == (3, False, None)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
-    assert rows.write_rows(one, ["exact", "bpmax"], "t", tmp_path) == []  # what is there is left alone
+    assert write_rows(one, ["exact", "bpmax"], tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
     other.carry_out(rows.needed(other.study, ["calibrated"], False))
     assert machine.names[5:] == ["teacher", "exact", "calibrated"]  # with the choice of the first seed
     second = rows.row(other, other.study.run("calibrated"), "t")
-    assert second["trials"] == row["trials"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
+    assert second["tried"] == row["tried"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
     assert rows.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
 
 
@@ -165,7 +183,7 @@ def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monke
 def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):
     first = seed(tmp_path / "gone" / "seed-42", Machine())
     first.carry_out()
-    rows.write_rows(first, ["bpmax"], "t", tmp_path)
+    write_rows(first, ["bpmax"], tmp_path)
     shutil.rmtree(tmp_path / "gone")
     told = rows.recorded(first.study, "t", tmp_path, 42)
     assert list(told) == ["bpmax"] and rows.known(told) == {"bpmax": 1}
@@ -182,14 +200,14 @@ def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):
     other.carry_out(rows.needed(other.study, ["bpmax", "calibrated"], False))
     assert machine.names == ["teacher", "exact", "bpmax-1", "calibrated"]
     for name in ("bpmax", "calibrated"):
-        rows.write_rows(other, [name], "t", tmp_path)
-        assert read_json(tmp_path / f"toy-t-{name}-43.json")["trials"] == told["bpmax"]
+        write_rows(other, [name], tmp_path)
+        assert read_json(tmp_path / f"toy-t-{name}-43.json")["tried"] == told["bpmax"]
 
 
 def test_a_choice_among_others_is_not_read_off_a_row(tmp_path):
     one = seed(tmp_path / "seed-42", Machine())
     one.carry_out()
-    rows.write_rows(one, ["bpmax"], "t", tmp_path)
+    write_rows(one, ["bpmax"], tmp_path)
     runs = {**CONFIG["runs"], "bpmax": {**CONFIG["runs"]["bpmax"], "choices": [["p=3"], ["p=5"]]}}
     assert rows.recorded(Study.of({**CONFIG, "runs": runs}), "t", tmp_path, 42) == {}
     assert rows.recorded(one.study, "t", tmp_path, 43) == {}
@@ -199,6 +217,56 @@ def test_a_changed_tree_is_told(tmp_path):
     one = seed(tmp_path, Machine(dirty=True))
     one.carry_out(["teacher", "exact"])
     assert rows.row(one, one.study.run("exact"), "t")["dirty"]
+
+
+def test_trainings_elsewhere_count_and_a_changed_tree_of_the_planned_evaluation_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "total_levels", lambda folder, kind, planned: 6)
+    exact = {**CONFIG["runs"]["exact"], "plan": ["approx=chain"], "searched": 10}
+    study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": exact}})
+    one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
+    one.carry_out(["teacher", "exact"])
+    row = rows.row(one, study.run("exact"), "t")
+    assert (row["trials"], row["dirty"], row["commit_planned"]) == (11, False, "b" * 40)
+    told = read_json(one.planned("exact"))
+    write_json(one.planned("exact"), {**told, "run": {**told["run"], "git": {"commit": "c" * 40, "dirty": True}}})
+    row = rows.row(one, study.run("exact"), "t")
+    assert (row["dirty"], row["commit_planned"], row["commit_evaluated"]) == (True, "c" * 40, "b" * 40)
+    with pytest.raises(UserError, match=r"runs\.exact\.searched must be a whole number of at least 0"):
+        Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": {**exact, "searched": -1}}})
+
+
+def test_each_test_figure_is_opened_once_unless_told_why(tmp_path):
+    """Trained anew a row is opened a second time; evaluated after a stop it is not."""
+    register = Register(tmp_path / "opened.jsonl")
+    one = seed(tmp_path / "runs", Machine(), register=register)
+    one.carry_out(["teacher", "exact"])
+    assert [(line["row"], line["figure"], line["reason"]) for line in register.lines()] == [
+        ("train/toy-t-teacher-42", "trained", "first"),
+        ("train/toy-t-exact-42", "trained", "first"),
+    ]
+    assert all(set(line) == {"row", "figure", "date", "commit", "reason", "of"} for line in register.lines())
+    write_rows(one, ["exact"], tmp_path)
+    row = read_json(tmp_path / "toy-t-exact-42.json")
+    assert row["opened"] == register.of("train/toy-t-exact-42") != []
+    steps = read_lines(one.folder / "steps.jsonl")
+    (one.folder / "steps.jsonl").unlink()
+    for step in steps[:-1]:  # stopped before the last evaluation was written down as done
+        append_line(one.folder / "steps.jsonl", step)
+    one.carry_out(["teacher", "exact"])
+    assert len(register.lines()) == 2 and read_lines(one.folder / "steps.jsonl")[-1]["script"] == "eval_plain.py"
+    check_closed(register, one, "t", ["teacher", "exact"])  # what is trained here is told by its weights
+    anew, refused = seed(tmp_path / "elsewhere", Machine(), register=register), r"once a row, and was of train/toy-t-"
+    with pytest.raises(UserError, match=refused):
+        check_closed(register, anew, "t", ["exact"])
+    anew.study = Study.of({**CONFIG, "study": {**CONFIG["study"], "common": ["p=7"]}})  # other weights
+    with pytest.raises(UserError, match=refused):
+        anew.carry_out(["teacher"])
+    assert len(register.lines()) == 2 and not anew.result("teacher").is_file()
+    again = Register(register.path, "the guard was wrong")
+    check_closed(again, anew, "t", ["exact"])
+    anew.opening = opening(again, anew.study, "t", 42)
+    anew.carry_out(["teacher"])
+    assert [line["reason"] for line in register.of("train/toy-t-teacher-42")] == ["first", "the guard was wrong"]
 
 
 def test_what_is_needed_and_wanted():
@@ -222,9 +290,9 @@ def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
     assert rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
     one.carry_out(["teacher", "exact", "calibrated_narrow"])
-    assert rows.write_rows(one, ["calibrated_narrow"], "t", tmp_path) == []
+    assert write_rows(one, ["calibrated_narrow"], tmp_path) == []
     one.carry_out(["exact_narrow"])
-    rows.write_rows(one, ["calibrated_narrow"], "t", tmp_path)
+    write_rows(one, ["calibrated_narrow"], tmp_path)
     row = read_json(tmp_path / "toy-t-calibrated_narrow-42.json")
     assert (row["accuracy"], row["accuracy_exact"]) == (1.0, 4 / 6)
 

@@ -10,14 +10,14 @@ from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
-from cgf.results import read_json, write_json
+from cgf.results import append_lines, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
-BELOW = ", not within 0.5"
 TEXT = "<!-- table: training -->\n<!-- end -->\n"
 
 
 def write(folder, softmax, seed, accuracy, **more):
+    apart = round(100 * (accuracy - more.get("accuracy_exact", 0.9)))  # of 100 samples
     row = {
         "host": "toy",
         "task": "t",
@@ -33,10 +33,22 @@ def write(folder, softmax, seed, accuracy, **more):
         "command": "c",
         "commit": "a",
         "dirty": False,
-        "paired": {"this_alone": 1, "exact_alone": 2},
+        "paired": {
+            "both": 70,
+            "neither": 28 - abs(apart),
+            "this_alone": 1 + max(apart, 0),
+            "exact_alone": 1 - min(apart, 0),
+        },
         **more,
     }
     write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
+
+
+def register(folder):
+    """Every row in the folder opened once."""
+    line = {"figure": "trained", "date": "2026-01-02", "commit": "a", "reason": "first"}
+    rows = sorted(path.stem for path in (folder / "train").glob("*.json"))
+    append_lines(folder / "opened.jsonl", [{"row": f"train/{row}", **line} for row in rows])
 
 
 @pytest.fixture
@@ -48,35 +60,45 @@ def folder(tmp_path):
     return tmp_path
 
 
+def cells(folder, run, text=TEXT):
+    """The cells of a run's line in the table, by the first word or two of their titles."""
+    lines = [line.strip("| ").split(" | ") for line in filled(text, folder).splitlines() if line.startswith("|")]
+    titles = [title.partition(" [")[0] for title in lines[0]]
+    return dict(zip(titles, next(line for line in lines if line[2] == run), strict=True))
+
+
 def test_means_over_seeds_and_rows_not_run(folder):
-    table = filled(TEXT, folder)
-    assert "| toy | t | exact | – | 42 | 90.00 % | – | – | +5.00, above | – | 3 (2) | 1 |" in table
-    assert (
-        f"| toy | t | cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +6.00, above | "
-        "89.00 % | 3 (2, 1) | 1 |"
-    ) in table
-    assert "| toy | t | bpmax | 3 | 42 | 85.00 % | -5.00 | 1 / 2 | – | – | 3 (2) | 2 |" in table
+    table, exact, cgf, bpmax = filled(TEXT, folder), *(cells(folder, run) for run in ("exact", "cgf", "bpmax"))
+    assert (exact["levels"], exact["seeds"], exact["accuracy"]) == ("–", "42", "90.00 % [82.56, 94.48]")  # Wilson's
+    assert (exact["points against exact"], exact["right alone / exact alone"], exact["with its polynomial"]) == (
+        "–",
+    ) * 3
+    assert (cgf["levels"], cgf["seeds"], cgf["with its polynomial"]) == ("5 to 6", "42, 43", "89.00 %")
+    assert cgf["accuracy"] == "89.00 % (87.00 to 91.00) [63.59, 100.00]"  # 89 -+ 12.706 * 2
+    assert cgf["points against exact"] == "-1.00 [-26.41, +24.41], undecided: 2 seeds; p 1"
+    assert (cgf["right alone / exact alone"], cgf["epochs (best)"]) == ("3 / 5", "3 (2, 1)")
+    assert cgf["points against BPMax"] == "+6.00, undecided: 1 seed"
+    assert (bpmax["points against BPMax"], bpmax["trials"], cgf["trials"]) == ("–", "at least 2", "at least 1")
     assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
     assert table.count("not run here: needs weights and data") == len(training.PAPER)
 
 
 def test_attention_alone_stands_against_attention_alone(folder):
     write(folder, "cgf_attention", 42, 0.8)
-    assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | – |" in filled(TEXT, folder)
+    assert cells(folder, "cgf_attention")["points against exact"].startswith("-10.00 [")
+    assert cells(folder, "cgf_attention")["points against BPMax"] == "–"
     write(folder, "bpmax_attention", 42, 0.82)
-    assert f"| cgf_attention | 3 | 42 | 80.00 % | -10.00{BELOW} | 1 / 2 | -2.00, not above |" in filled(TEXT, folder)
+    assert cells(folder, "cgf_attention")["points against BPMax"].startswith("-2.00,")
     write(folder, "cgf_tempered_attention", 42, 0.83)
-    table = filled(TEXT, folder)
-    assert f"| cgf_tempered_attention | 3 | 42 | 83.00 % | -7.00{BELOW} | 1 / 2 | +1.00, above |" in table
+    assert cells(folder, "cgf_tempered_attention")["points against BPMax"].startswith("+1.00,")
 
 
 def test_tempered_rows_stand_against_the_best_bpmax_and_untrained_ones_against_none(folder):
     write(folder, "cgf_tempered", 42, 0.88)
     write(folder, "bpmax_tempered", 42, 0.87)
     write(folder, "cgf_untrained_tempered", 42, 0.8)
-    table = filled(TEXT, folder)
-    assert f"| cgf_tempered | 3 | 42 | 88.00 % | -2.00{BELOW} | 1 / 2 | +1.00, above |" in table
-    assert "| cgf_untrained_tempered | 3 | 42 | 80.00 % | -10.00 | 1 / 2 | – |" in table
+    assert cells(folder, "cgf_tempered")["points against BPMax"].startswith("+1.00,")
+    assert cells(folder, "cgf_untrained_tempered")["points against BPMax"] == "–"
 
 
 def test_the_paper_rows_name_configurations_that_exist():
@@ -102,6 +124,7 @@ def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
 
 
 def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
+    register(folder)
     document = folder / "d.md"
     document.write_text(TEXT)
     found = folder / training_plot.PLOT
@@ -127,11 +150,10 @@ def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
 
 def test_rows_stand_against_the_better_form_of_bpmax(folder):
     write(folder, "bpmax_calibrated", 42, 0.88)
-    table = filled(TEXT, folder)
-    assert f"| cgf | 5 to 6 | 42, 43 | 89.00 % (87.00 to 91.00) | -1.00{BELOW} | 2 / 4 | +3.00, above |" in table
-    assert "| bpmax_calibrated | 3 | 42 | 88.00 % | -2.00 | 1 / 2 | – |" in table
+    assert cells(folder, "cgf")["points against BPMax"].startswith("+3.00,")
+    assert cells(folder, "bpmax_calibrated")["points against BPMax"] == "–"
     write(folder, "bpmax", 43, 0.88)  # now that form shares more seeds, and the mean is over both
-    assert f"| -1.00{BELOW} | 2 / 4 | +2.50, above | 89.00 % |" in filled(TEXT, folder)
+    assert cells(folder, "cgf")["points against BPMax"].startswith("+2.50 [")
 
 
 def test_adapters_beside_distillation(folder):
@@ -140,14 +162,15 @@ def test_adapters_beside_distillation(folder):
     write(folder, "exact_lora", 42, 0.8, total_levels=None)
     write(folder, "lora", 42, 0.81, total_levels=7, epochs=6, best_epoch=5.0, accuracy_exact=0.8)
     table = filled(text, folder)
-    assert "| toy | t | 42 | SFT, then KD | 90.00 % | 91.00 % | +1.00 | 6 | 3 (2) |" in table
-    assert "| toy | t | 42 | LoRA SFT | 80.00 % | 81.00 % | +1.00 | 7 | 6 (5) |" in table
-    assert "| lora | 7 | 42 | 81.00 % | +1.00 | 1 / 2 | – |" in filled(TEXT, folder)  # BPMax has no adapters
+    one = "+1.00 [-2.00, +5.00], undecided: 1 seed; p 1"  # 2 right alone and 1 exact alone, of 100
+    assert f"| toy | t | 42 | SFT, then KD | 90.00 % | 91.00 % | {one} | 6 | 3 (2) |" in table
+    assert f"| toy | t | 42 | LoRA SFT | 80.00 % | 81.00 % | {one} | 7 | 6 (5) |" in table
+    assert cells(folder, "lora")["points against BPMax"] == "–"  # BPMax has no adapters
     assert "scaled" not in table
     write(folder, "lora_tempered", 43, 0.7)  # of another seed alone: not beside them
     assert filled(text, folder) == table
     write(folder, "lora_tempered", 42, 0.82, total_levels=5, epochs=6, best_epoch=4.0, accuracy_exact=0.8)
-    assert "| toy | t | 42 | LoRA SFT, scaled queries | 80.00 % | 82.00 % | +2.00 | 5 | 6 (4) |" in filled(text, folder)
+    assert "| toy | t | 42 | LoRA SFT, scaled queries | 80.00 % | 82.00 % | +2.00 [" in filled(text, folder)
     before = filled(text, folder)
     write(folder, "exact_lora", 42, 0.85, total_levels=None)  # trained anew: not what the others were trained beside
     assert filled(text, folder) == before
@@ -187,6 +210,6 @@ def test_rows_of_today_and_of_before_make_one_table(folder):
 
 
 def test_a_row_of_a_later_schema_is_refused(folder):
-    write(folder, "relu", 42, 0.8, schema=3)
-    with pytest.raises(UserError, match=r"relu-42\.json is of schema 3, and this version reads rows up to schema 2"):
+    write(folder, "relu", 42, 0.8, schema=4)
+    with pytest.raises(UserError, match=r"relu-42\.json is of schema 4, and this version reads rows up to schema 3"):
         training.read_rows(folder)

@@ -1,0 +1,127 @@
+"""Rows of training tested against exact softmax and against the yardstick, from their accuracies and predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cgf.errors import UserError
+from cgf.predictions import Predictions, read
+from cgf.stats.intervals import over_samples, over_seeds, wilson
+from cgf.stats.labels import ABOVE, UNDECIDED, WITHIN, Comparison, compare, corrected
+
+Row = dict[str, Any]
+KEPT = "_kept"  # of a row that was read: its Predictions, or None where it is of before they were kept
+SIGNIFICANT = 0.05
+Right = NDArray[np.bool_]
+
+
+def kept(row: Row, path: Path) -> Predictions | None:
+    """The predictions that a row tells of, checked against its figures; None for a row of before they were kept.
+
+    UserError where they are not those of the row: changed, missing, or with another share of right answers.
+    """
+    if row.get("predictions") is None:
+        return None
+    predictions = read(path.parent, path.stem, row["predictions"])
+    shares = {"accuracy": predictions.right("this").mean(), "accuracy_exact": predictions.right("against").mean()}
+    if predictions.planned is not None:
+        shares["accuracy_planned"] = (predictions.planned == predictions.labels).mean()
+    for key, share in shares.items():
+        if row.get(key) is None or abs(row[key] - share) > 1e-9:
+            raise UserError(f"{path.name} says {key} {row.get(key)}, and its predictions have {share}")
+    return predictions
+
+
+def samples_of(row: Row) -> int:
+    """Test samples of a row."""
+    return sum(row["paired"].values())
+
+
+def against_exact(rows: list[Row]) -> Comparison:
+    """Rows of one run, one a seed, each against the run that it was trained beside.
+
+    UserError where a row's counts of samples that one alone has right are not the difference of its accuracies.
+    """
+    right = [(k.right("this"), k.right("against")) for k in (r.get(KEPT) for r in rows) if k is not None]
+    for r in rows:
+        apart = r["paired"]["this_alone"] - r["paired"]["exact_alone"]
+        if abs(samples_of(r) * (r["accuracy"] - r["accuracy_exact"]) - apart) > 1e-6:
+            raise UserError(f"row {r['run']} of {r['host']}, seed {r['seed']}, has counts that are not its accuracies'")
+    one = rows[0]["paired"] if len(rows) == 1 else None
+    return compare(
+        [(r["accuracy"], r["accuracy_exact"]) for r in rows],
+        samples_of(rows[0]),
+        right if len(right) == len(rows) else None,
+        None if one is None else (one["this_alone"], one["exact_alone"]),
+    )
+
+
+def against_run(rows: list[Row], others: list[Row]) -> Comparison | None:
+    """Rows of one run against those of another, over the seeds that both have; None where there is none.
+
+    UserError where two rows of a seed have predictions on other test samples.
+    """
+    by_seed = {r["seed"]: r for r in others}
+    pairs = [(r, by_seed[r["seed"]]) for r in rows if r["seed"] in by_seed]
+    if not pairs:
+        return None
+    right = [_right(a, b) for a, b in pairs]
+    known = [pair for pair in right if pair is not None]
+    return compare(
+        [(a["accuracy"], b["accuracy"]) for a, b in pairs],
+        samples_of(pairs[0][0]),
+        known if len(known) == len(pairs) else None,
+    )
+
+
+def _right(row: Row, other: Row) -> tuple[Right, Right] | None:
+    mine, theirs = row.get(KEPT), other.get(KEPT)
+    if mine is None or theirs is None:
+        return None
+    if not np.array_equal(mine.labels, theirs.labels):
+        raise UserError(f"rows {row['run']} and {other['run']} of {row['host']} have other test samples")
+    return mine.right("this"), theirs.right("this")
+
+
+def accuracy_interval(rows: list[Row]) -> tuple[float, float]:
+    """95 % interval of the accuracy of a run, in per cent: of one seed Wilson's over samples, of several t over seeds.
+
+    Where predictions of every seed are kept, it is the wider of that and of the bootstrap over samples.
+    """
+    n = samples_of(rows[0])
+    if len(rows) == 1:
+        low, high = wilson(round(rows[0]["accuracy"] * n), n)
+        return 100 * low, 100 * high
+    found = [over_seeds([100 * r["accuracy"] for r in rows], n)]
+    right = [r[KEPT].right("this") for r in rows if r.get(KEPT) is not None]
+    if len(right) == len(rows):
+        found.append(over_samples(np.stack(right).astype(np.int8)))
+    return max(0.0, min(e.low for e in found)), min(100.0, max(e.high for e in found))
+
+
+def told(comparisons: list[Comparison | None]) -> list[str]:
+    """Each comparison of a table in words: points, the interval that decides, labels, and p where it was tested.
+
+    A star behind a label: it holds after Holm's correction over the table too. p is of 'no difference', so corrected.
+    A dash where there is nothing to compare with.
+    """
+    zero, margin = corrected(comparisons, ABOVE), corrected(comparisons, WITHIN)
+    return [
+        "–" if c is None else _told(c, p_zero, p_margin)
+        for c, p_zero, p_margin in zip(comparisons, zero, margin, strict=True)
+    ]
+
+
+def _told(comparison: Comparison, p_zero: float | None, p_margin: float | None) -> str:
+    ends = comparison.interval
+    shown = "" if ends is None else f" [{ends[0]:+.2f}, {ends[1]:+.2f}]"
+    words = []
+    for label in comparison.labels:
+        p = p_margin if label == WITHIN else p_zero
+        holds = not label.startswith(UNDECIDED) and p is not None and p < SIGNIFICANT
+        words.append(label + ("\\*" if holds else ""))
+    return f"{comparison.points:+.2f}{shown}, {', '.join(words)}" + (f"; p {p_zero:.2g}" if p_zero is not None else "")

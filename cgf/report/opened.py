@@ -1,0 +1,151 @@
+"""The register of openings beside the rows that are there and the history of their files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register
+from cgf.results import read_json
+
+FILE = "opened.jsonl"
+FOLDERS = ("train", "he", "he/exact")  # of results, whose files hold test figures
+EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of a row of training, by figure
+ADD = "python scripts/repo/openings.py"
+
+
+def figures(row: str, content: Any) -> dict[str, Any]:
+    """The test figures that a result file holds, by name: what differs between two of them was evaluated twice.
+
+    Samples, right answers and loss stand for a figure: an evaluation of other weights changes at least the loss.
+    """
+    if not row.startswith("train/"):
+        return {CKKS if content.get("kind") == "eval_he" else TRAINED: _short(content)}
+    found = {figure: content.get(key) for figure, key in EVALUATION.items()}
+    return {figure: _short(evaluation) for figure, evaluation in found.items() if evaluation is not None}
+
+
+def _short(evaluation: dict[str, Any]) -> list[Any]:
+    return [evaluation.get(key) for key in ("samples", "correct", "accuracy", "loss")]
+
+
+def history(root: Path) -> list[tuple[Line, Any]] | None:
+    """Openings that the commits of result files tell, oldest first, each with what was seen; None outside a checkout.
+
+    A commit that adds a file, or changes a figure in it, tells one opening a figure: on the day of the commit at the
+    latest. Its subject stands for the reason of a second one. What was evaluated and never committed is not told.
+    """
+    try:
+        log = _git(root, "log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--format=@%H %cs %s", *_paths())
+    except (OSError, subprocess.SubprocessError):
+        return None
+    changes = list(_changes(log))
+    contents = _contents(root, [blob for *_, blob in changes])
+    seen: dict[tuple[str, str], list[Any]] = {}
+    told = []
+    for (commit, day, subject, row, _), content in zip(changes, contents, strict=True):
+        for figure, value in figures(row, content).items():
+            before = seen.setdefault((row, figure), [])
+            if value not in before:
+                reason = f"{subject} (read off the history)" if before else FIRST
+                line = {"row": row, "figure": figure, "date": day, "commit": commit, "reason": reason}
+                before.append(value)
+                told.append((line, value))
+    return told
+
+
+def missing(results: Path) -> list[Line]:
+    """Openings that the history of a results folder tells and its register has not, of each row and figure by count."""
+    counted: dict[tuple[str, str], int] = {}
+    for line in Register(results / FILE).lines():
+        key = (line["row"], line["figure"])
+        counted[key] = counted.get(key, 0) + 1
+    absent, of = [], dict[tuple[str, str], int]()
+    for line, _ in history(results.parent) or []:
+        key = (line["row"], line["figure"])
+        of[key] = of.get(key, 0) + 1
+        if of[key] > counted.get(key, 0):
+            absent.append(line)
+    return absent
+
+
+def check(results: Path) -> None:
+    """UserError where the register was not only added to, or lacks an opening of a file that is there or was.
+
+    Each figure of a file that is there needs a line, each figure of another value that the history has one more, and
+    what a row says of its openings must be in the register. Outside a checkout the files alone are looked at.
+    """
+    register = Register(results / FILE)
+    lines = register.lines()
+    known = {(line["row"], line["figure"]) for line in lines}
+    for row, path in _files(results):
+        content = read_json(path)
+        if closed := [figure for figure in figures(row, content) if (row, figure) not in known]:
+            raise UserError(f"{FILE} lacks the opening of {row} ({', '.join(closed)}): {ADD}")
+        told = content.get("opened") or []
+        if told != [line for line in lines if line["row"] == row][: len(told)]:
+            raise UserError(f"{path} tells of other openings than {FILE}: neither is to be changed by hand")
+    if absent := missing(results):
+        raise UserError(f"{FILE} lacks {len(absent)} openings of the history, of {absent[0]['row']} first: {ADD}")
+    _check_appended(results)
+
+
+def _check_appended(results: Path) -> None:
+    """UserError where a version of the register does not begin with the one before it."""
+    name = f"{results.name}/{FILE}"
+    try:
+        commits = _git(results.parent, "log", "--reverse", "--format=%H", "--", name).split()
+        versions = [_git(results.parent, "show", f"{commit}:./{name}") for commit in commits]
+    except (OSError, subprocess.SubprocessError):
+        return
+    versions.append((results / FILE).read_text(encoding="utf-8") if (results / FILE).is_file() else "")
+    for before, after in pairwise(versions):
+        if not after.startswith(before):
+            raise UserError(f"{FILE} is only added to, and lines of it were changed or taken out: put them back")
+
+
+def _files(results: Path) -> Iterator[tuple[str, Path]]:
+    for folder in FOLDERS:
+        for path in sorted((results / folder).glob("*.json")):
+            yield f"{folder}/{path.stem}", path
+
+
+def _paths() -> list[str]:
+    return ["--", *(f":(glob)results/{folder}/*.json" for folder in FOLDERS)]
+
+
+def _changes(log: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """(commit, day, subject, row, blob) of each file that a commit added or changed."""
+    commit, day, subject = "", "", ""
+    for line in log.splitlines():
+        if line.startswith("@"):
+            commit, day, subject = (*line[1:].split(" ", 2), "")[:3]
+        elif line.startswith(":"):
+            facts, path = line.split("\t")
+            *_, blob, status = facts.split(" ")
+            if status in ("A", "M"):
+                yield commit, day, subject, path.removeprefix("results/").removesuffix(".json"), blob
+
+
+def _contents(root: Path, blobs: list[str]) -> list[Any]:
+    """What the blobs hold, as JSON."""
+    command = ["git", "--no-optional-locks", "-C", str(root), "cat-file", "--batch"]
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    out = subprocess.run(command, input=asked, capture_output=True, check=True, timeout=120).stdout
+    contents = []
+    for _ in blobs:
+        head, _, rest = out.partition(b"\n")
+        size = int(head.split()[-1])
+        contents.append(json.loads(rest[:size]))
+        out = rest[size + 1 :]
+    return contents
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout

@@ -1,0 +1,1 @@
+"""Tests and intervals of a comparison of two softmaxes, and the labels that they support."""

@@ -1,0 +1,142 @@
+"""Intervals and p-values of a difference of accuracy: over test samples, over seeds, and of one seed alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from scipy.stats import t as student
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from cgf.errors import UserError
+
+LEVEL = 0.95  # of every interval
+MARGIN = 0.5  # points below which a difference may lie that is called 'within 0.5'
+DRAWS = 10_000  # of the bootstrap
+RNG_SEED = 35  # of the bootstrap's draws, the same for every comparison
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one test says of a difference, in points (100 times a difference of accuracies).
+
+    low, high  ends of the 95 % interval
+    p_zero     two-sided p-value of 'the difference is 0'
+    p_margin   p-value of 'the difference is -0.5 or less', twice the one-sided one, as the interval's lower end has it
+    power      of a lower end above -0.5 where the true difference is 0 and the spread is the one that was seen
+    """
+
+    low: float
+    high: float
+    p_zero: float
+    p_margin: float
+    power: float
+
+
+def wilson(hits: int, samples: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of hits, as two shares in [0, 1] (scipy's binomtest).
+
+    UserError unless 0 <= hits <= samples and there is a sample.
+    """
+    if samples < 1 or not 0 <= hits <= samples:
+        raise UserError(f"a share needs hits among at least one sample, and {hits} of {samples} were given")
+    ends = binomtest(hits, samples).proportion_ci(LEVEL, method="wilson")
+    return float(ends.low), float(ends.high)
+
+
+def over_samples(differences: NDArray[np.int8]) -> Evidence:
+    """Paired bootstrap over test samples of the difference averaged over seeds, percentile interval.
+
+    differences (S, N): of seed s and sample n 1 where the first alone is right, -1 where the second alone is, else 0.
+    A sample is drawn with its answers of every seed. Draws of N samples with replacement are multinomial counts of the
+    sums over seeds, of which there are 2 S + 1 at most, so that the counts are drawn and not the samples. Where all
+    samples differ alike, the interval has no width: it says nothing of a rarer sample that the test set lacks.
+    UserError where there is no sample or no seed, or another number.
+    """
+    if differences.ndim != 2 or not differences.size or not np.isin(differences, (-1, 0, 1)).all():
+        raise UserError(f"differences must be -1, 0 or 1 by seed and sample, and are of shape {differences.shape}")
+    seeds, samples = differences.shape
+    sums = differences.sum(0, dtype=np.int64)
+    values, counts = np.unique(sums, return_counts=True)
+    rng = np.random.default_rng(RNG_SEED)
+    draws = rng.multinomial(samples, counts / samples, DRAWS) @ values  # integers: ties with 0 are exact
+    ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) * (100 / (seeds * samples))
+    zero = 1 + min(int((draws <= 0).sum()), int((draws >= 0).sum()))
+    margin = 1 + int((100 * draws <= -MARGIN * seeds * samples).sum())
+    return Evidence(
+        float(ends[0]),
+        float(ends[1]),
+        min(1.0, 2 * zero / (DRAWS + 1)),
+        min(1.0, 2 * margin / (DRAWS + 1)),
+        power_within(100 * float(sums.std()) / seeds, samples),
+    )
+
+
+def alone(first_alone: int, second_alone: int, samples: int) -> NDArray[np.int8]:
+    """The differences (1, N) of one seed of which the counts alone are known, in some order of the samples.
+
+    UserError where the counts are more than the samples.
+    """
+    if min(first_alone, second_alone) < 0 or first_alone + second_alone > samples:
+        raise UserError(f"{first_alone} and {second_alone} samples cannot differ of {samples}")
+    row = np.zeros((1, samples), np.int8)
+    row[0, :first_alone], row[0, first_alone : first_alone + second_alone] = 1, -1
+    return row
+
+
+def over_seeds(points: Sequence[float], samples: int) -> Evidence:
+    """Student's t interval of the differences seed by seed, in points.
+
+    points: one difference a seed, two at least, each a mean over ``samples``. Accuracies lie on a grid of 1 / samples,
+    so the standard deviation is taken to be no less than that of rounding to it, 100 / (samples sqrt(12)): seeds that
+    happen to agree to the last sample do not make an interval without width. UserError for one seed.
+    """
+    if len(points) < 2 or samples < 1:
+        raise UserError(f"an interval over seeds needs two seeds, and {len(points)} were given")
+    k, mean = len(points), float(np.mean(points))
+    deviation = max(float(np.std(points, ddof=1)), 100 / (samples * math.sqrt(12)))
+    error = deviation / math.sqrt(k)
+    half = float(student.ppf((1 + LEVEL) / 2, k - 1)) * error
+    return Evidence(
+        mean - half,
+        mean + half,
+        min(1.0, 2 * float(student.sf(abs(mean) / error, k - 1))),
+        min(1.0, 2 * float(student.sf((mean + MARGIN) / error, k - 1))),
+        power_within(deviation, k),
+    )
+
+
+def power_within(deviation: float, count: int) -> float:
+    """Probability that the lower end lies above -0.5 points where the true difference is 0 (statsmodels' t test).
+
+    deviation: standard deviation of one difference in points, >= 0; count: how many there are, two at least.
+    """
+    if deviation < 0 or count < 2:
+        raise UserError(
+            f"a power needs a deviation of at least 0 and two values, and {deviation} and {count} were given"
+        )
+    if deviation == 0:
+        return 1.0
+    one_sided = (1 - LEVEL) / 2
+    return float(TTestPower().power(MARGIN / deviation, count, one_sided, alternative="larger"))
+
+
+def mcnemar_p(first_alone: int, second_alone: int) -> float:
+    """p-value of McNemar's exact test from the samples that only one of the two has right (statsmodels).
+
+    1 where there is none. UserError for a count below 0.
+    """
+    if min(first_alone, second_alone) < 0:
+        raise UserError(f"counts of samples must be at least 0, and are {first_alone} and {second_alone}")
+    return float(mcnemar([[0, first_alone], [second_alone, 0]], exact=True).pvalue)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """p-values after Holm's correction over all of them, in their order (statsmodels); [] of none."""
+    return [float(value) for value in multipletests(p, method="holm")[1]] if p else []
