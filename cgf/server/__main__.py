@@ -60,7 +60,8 @@ def run(given: argparse.Namespace) -> None:
         ServerBundle.read(given.bundle), given.keys, given.state, given.mode, given.threads, given.save_after
     )
     report = server.run(uploads, given.out)
-    report.write(given.out / "run.json")
+    if report.stages:  # where every result was there already, the report of the run that made them stays
+        report.write(given.out / "run.json")
     print(given.out)
 
 

@@ -336,7 +336,9 @@ def test_nothing_is_overwritten(base, tmp_path, capsys):
     copy = linked(base, tmp_path / "copy")
     for name in ("keys", "encrypt", "decrypt"):
         assert call(*commands(copy)[name]) == 2 and "not overwritten" in capsys.readouterr().err
+    report = (copy / "results" / "run.json").read_bytes()
     assert call(*commands(copy)["run"]) == 0 and "there already" in capsys.readouterr().out
+    assert (copy / "results" / "run.json").read_bytes() == report
     with pytest.raises(ValueError, match="not overwritten"):
         write_bundles(copy)
 
