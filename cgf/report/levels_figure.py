@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any, cast
 
-from cgf.stats.intervals import wilson
 from cgf.report.tables import CKKS, PLAIN, is_number, percent, samples, under_ckks
+from cgf.stats.intervals import wilson
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 56, 44, 16, 20
 Point = tuple[int, float, float, float, str, str]  # levels, accuracy, its interval's ends, style, text
