@@ -1,0 +1,86 @@
+"""The register of openings beside result files and their history, in a repository made for it."""
+
+import json
+import subprocess
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report.opened import FILE, check, history, missing
+from cgf.results import append_lines, read_lines, write_json
+
+
+def row(accuracy, planned=None):
+    evaluations = {"evaluation": accuracy, "evaluation_planned": planned}
+    return {k: None if a is None else {"samples": 10, "accuracy": a, "loss": 1 - a} for k, a in evaluations.items()}
+
+
+@pytest.fixture
+def results(tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+    def commit(subject):
+        git("add", "results")
+        git("-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", subject)
+
+    git("init", "-q")
+    folder = tmp_path / "results"
+    write_json(folder / "train" / "toy-t-cgf-42.json", row(0.8, 0.7))
+    commit("a row")
+    write_json(folder / "train" / "toy-t-cgf-42.json", {**row(0.8, 0.7), "note": "the same figures"})
+    commit("a note")
+    write_json(folder / "train" / "toy-t-cgf-42.json", row(0.9, 0.7))
+    write_json(folder / "he" / "toy-t-cgf.json", {"kind": "eval_he", "samples": 10, "accuracy": 0.8})
+    commit("better")
+    return folder, commit
+
+
+def test_the_history_tells_each_figure_once_a_value(results):
+    folder, _ = results
+    told = [line for line, _ in history(folder.parent)]
+    assert [(line["row"], line["figure"], line["reason"]) for line in told] == [
+        ("train/toy-t-cgf-42", "trained", "first"),
+        ("train/toy-t-cgf-42", "planned", "first"),
+        ("he/toy-t-cgf", "ckks", "first"),
+        ("train/toy-t-cgf-42", "trained", "better (read off the history)"),
+    ]
+    assert all(len(line["commit"]) == 40 and len(line["date"]) == 10 for line in told)
+
+
+def test_what_the_register_lacks_or_lost_is_noticed(results):
+    folder, commit = results
+    with pytest.raises(UserError, match=r"lacks the opening of train/toy-t-cgf-42 \(trained, planned\)"):
+        check(folder)
+    lines = missing(folder)
+    append_lines(folder / FILE, lines[:-1])
+    with pytest.raises(UserError, match="lacks 1 openings of the history, of train/toy-t-cgf-42 first"):
+        check(folder)
+    append_lines(folder / FILE, lines[-1:])
+    check(folder)
+    commit("register")
+    append_lines(folder / FILE, [{**lines[0], "reason": "asked for again"}])
+    check(folder)
+    commit("once more")
+    (folder / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))  # a line taken out again
+    with pytest.raises(UserError, match="is only added to"):
+        check(folder)
+
+
+def test_a_row_that_tells_of_other_openings_is_refused(results):
+    folder, _ = results
+    append_lines(folder / FILE, missing(folder))
+    own = [line for line in read_lines(folder / FILE) if line["row"] == "train/toy-t-cgf-42"]
+    write_json(folder / "train" / "toy-t-cgf-42.json", {**row(0.9, 0.7), "opened": own[:1]})
+    check(folder)
+    write_json(folder / "train" / "toy-t-cgf-42.json", {**row(0.9, 0.7), "opened": [{**own[0], "date": "1999-01-01"}]})
+    with pytest.raises(UserError, match="tells of other openings"):
+        check(folder)
+
+
+def test_outside_a_checkout_the_files_alone_are_looked_at(tmp_path, results):
+    folder = tmp_path.parent / f"{tmp_path.name}-bare" / "results"
+    write_json(folder / "train" / "toy-t-cgf-42.json", row(0.8))
+    assert history(folder.parent) is None and missing(folder) == []
+    with pytest.raises(UserError, match="lacks the opening"):
+        check(folder)

@@ -1,0 +1,154 @@
+"""Intervals and tests of a comparison, beside scipy and statsmodels called directly, and on simulated data sets."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from cgf.errors import UserError
+from cgf.stats.intervals import alone, holm, mcnemar_p, over_samples, over_seeds, power_within, wilson
+from cgf.stats.labels import NO_PREDICTIONS, Comparison, compare, corrected
+
+
+def right_of(rng, seeds, samples, shares, between=0.0):
+    """Right answers (seeds, samples) of two softmaxes: samples of one difficulty for both, seeds that differ a little.
+
+    shares: accuracies of the first and second; between: standard deviation of an accuracy over seeds.
+    """
+    hard = rng.random(samples)
+    pairs = []
+    for _ in range(seeds):
+        own = [share + between * rng.normal() for share in shares]
+        noise = rng.normal(0, 0.02, (2, samples))
+        pairs.append(tuple(hard + n < share for share, n in zip(own, noise, strict=True)))
+    return pairs
+
+
+def test_wilson_is_that_of_statsmodels():
+    for hits, samples in ((90, 100), (0, 7), (359, 359), (4315, 4500)):
+        assert wilson(hits, samples) == pytest.approx(proportion_confint(hits, samples, method="wilson"), abs=1e-12)
+    for wrong in ((5, 4), (-1, 4), (0, 0)):
+        with pytest.raises(UserError, match="hits among at least one sample"):
+            wilson(*wrong)
+
+
+def test_the_bootstrap_is_that_of_samples_drawn_one_by_one():
+    rng = np.random.default_rng(1)
+    pairs = right_of(rng, 3, 900, (0.9, 0.88))
+    differences = np.stack([a.astype(np.int8) - b.astype(np.int8) for a, b in pairs])
+    mine = over_samples(differences)
+    by_sample = 100 * differences.mean(0)
+    theirs = stats.bootstrap((by_sample,), np.mean, n_resamples=10_000, method="percentile", batch=500, rng=2)
+    width = mine.high - mine.low
+    assert mine.low == pytest.approx(theirs.confidence_interval.low, abs=0.04 * width)
+    assert mine.high == pytest.approx(theirs.confidence_interval.high, abs=0.04 * width)
+    assert over_samples(differences) == mine  # the seed is recorded
+    normal = 2 * stats.norm.sf(abs(by_sample.mean()) / (by_sample.std() / math.sqrt(900)))
+    assert mine.p_zero == pytest.approx(normal, abs=0.02) and mine.p_zero < mine.p_margin * 1e9
+    with pytest.raises(UserError, match=r"differences must be -1, 0 or 1"):
+        over_samples(differences * 2)
+
+
+def test_the_counts_of_one_seed_are_enough():
+    differences = np.zeros((1, 500), np.int8)
+    differences[0, [3, 90, 400]], differences[0, [7, 8]] = 1, -1
+    assert over_samples(alone(3, 2, 500)) == over_samples(differences)
+    with pytest.raises(UserError, match="cannot differ of 4"):
+        alone(3, 2, 4)
+
+
+def test_the_interval_over_seeds_is_students():
+    points = [-0.4, 0.1, -0.2, -0.35]
+    mine, theirs = over_seeds(points, 4500), stats.ttest_1samp(points, 0)
+    assert (mine.low, mine.high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
+    assert mine.p_zero == pytest.approx(theirs.pvalue)
+    assert mine.p_margin == pytest.approx(2 * stats.ttest_1samp(points, -0.5, alternative="greater").pvalue)
+    alike = over_seeds([0.5, 0.5, 0.5], 200)  # of 200 samples one each: as wide as rounding leaves open
+    half = stats.t.ppf(0.975, 2) * (0.5 / math.sqrt(12)) / math.sqrt(3)
+    assert (alike.low, alike.high) == pytest.approx((0.5 - half, 0.5 + half))
+    with pytest.raises(UserError, match="needs two seeds"):
+        over_seeds([0.1], 100)
+
+
+def test_mcnemar_is_the_binomial_test_and_holm_steps_down():
+    for first, second in ((83, 91), (1, 10), (0, 5)):
+        assert mcnemar_p(first, second) == pytest.approx(stats.binomtest(first, first + second, 0.5).pvalue)
+    assert mcnemar_p(0, 0) == 1.0
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # times 4, 3, 2, 1, never falling
+    assert holm([]) == []
+    with pytest.raises(UserError, match="at least 0"):
+        mcnemar_p(-1, 2)
+
+
+def test_the_power_is_the_share_of_test_sets_that_support_it():
+    rng, deviation = np.random.default_rng(3), 25.0  # points, of one sample
+    draws = rng.normal(0, deviation, (2000, 3000)).mean(1)
+    share = np.mean(draws - 1.96 * deviation / math.sqrt(3000) > -0.5)
+    assert power_within(deviation, 3000) == pytest.approx(share, abs=0.03) and 0.1 < share < 0.3
+    assert power_within(0.0, 3) == 1.0 and power_within(10.0, 4500) > 0.9
+    few = rng.normal(0, 0.3, (20_000, 3))
+    low = few.mean(1) - stats.t.ppf(0.975, 2) * few.std(1, ddof=1) / math.sqrt(3)
+    assert power_within(0.3, 3) == pytest.approx(np.mean(low > -0.5), abs=0.02)
+
+
+def evidence(low, high, power=1.0):
+    from cgf.stats.intervals import Evidence
+
+    return Evidence(low, high, 0.01, 0.02, power)
+
+
+@pytest.mark.parametrize(
+    "samples, between, labels",
+    [
+        ((0.1, 0.9), (0.2, 0.4), ["above", "within 0.5"]),
+        ((0.1, 0.9), (-0.1, 0.4), ["within 0.5"]),
+        ((0.1, 0.9), (-0.6, 0.4), ["undecided"]),
+        ((-0.4, -0.1), (-0.3, -0.2), ["below", "within 0.5"]),
+        ((-0.9, -0.1), (-0.3, -0.2), ["below"]),
+        ((-0.9, 0.1), (-0.3, -0.2), ["undecided"]),
+    ],
+)
+def test_a_label_holds_where_both_intervals_support_it(samples, between, labels):
+    assert Comparison(0.0, 3, evidence(*samples), evidence(*between)).labels == labels
+    assert Comparison(0.0, 2, evidence(*samples), evidence(*between)).labels == ["undecided: 2 seeds"]
+    assert Comparison(0.0, 3, None, evidence(*between)).labels == [NO_PREDICTIONS]
+
+
+def test_a_test_set_that_is_too_small_is_told_with_the_power():
+    weak = Comparison(0.0, 3, evidence(-0.9, 0.9, power=0.42), evidence(-0.2, 0.2))
+    assert weak.labels == ["undecided: test too small (power 42 %)"]
+    assert weak.interval == (-0.9, 0.9)
+    assert Comparison(-1.0, 3, evidence(-1.9, -0.1, power=0.42), evidence(-1.2, -0.2)).labels == ["below"]
+
+
+def test_one_seed_alone_has_mcnemars_p_and_a_table_is_corrected_over_what_was_tested():
+    rng = np.random.default_rng(5)
+    ((a, b),) = right_of(rng, 1, 400, (0.9, 0.8))
+    one = compare([(a.mean(), b.mean())], 400, [(a, b)])
+    assert one.p("above") == mcnemar_p(int((a & ~b).sum()), int((b & ~a).sum())) < 1e-3
+    assert one.labels == ["undecided: 1 seed"] and one.between is None
+    bare = compare([(0.9, 0.8)], 400)
+    assert (bare.interval, bare.p("above")) == (None, None)
+    assert corrected([one, None, bare, one], "above") == [2 * one.p("above"), None, None, 2 * one.p("above")]
+
+
+def test_error_rates_of_the_labels_on_simulated_comparisons():
+    """Labels that need both intervals are wrong in no more than a fortieth of the cases, and right ones are found."""
+    rng, cases = np.random.default_rng(7), 120
+
+    def share(shares, label, between):
+        count = 0
+        for _ in range(cases):
+            pairs = right_of(rng, 3, 2000, shares, between)
+            accuracies = [(a.mean(), b.mean()) for a, b in pairs]
+            count += label in compare(accuracies, 2000, pairs).labels
+        return count / cases
+
+    assert share((0.9, 0.9), "above", 0.002) <= 0.06  # 0.025 at most: of 120 cases 7 or fewer, but for one in a hundred
+    assert share((0.9, 0.9), "below", 0.002) <= 0.06
+    assert share((0.895, 0.9), "within 0.5", 0.002) <= 0.06  # at the border itself
+    assert share((0.93, 0.9), "above", 0.002) > 0.9
+    assert share((0.9, 0.93), "below", 0.002) > 0.9
+    assert share((0.9, 0.9), "within 0.5", 0.0001) > 0.4
