@@ -30,7 +30,7 @@ COLUMNS = [
     Column("server core-s", lambda r: f"{r['server_s']:,.0f}"),
     Column("core-s a sample", lambda r: f"{(r['client_s'] + r['server_s']) / r['samples']:.2f}"),
     Column("µs a score entry", lambda r: f"{r['us_per_entry_core']:.1f}"),
-    Column("peak MiB of a worker", lambda r: f"{r['peak_mib']:,.0f}"),
+    Column("peak MiB, all processes", lambda r: f"{r['peak_mib']:,.0f}"),
 ]
 
 
