@@ -143,6 +143,10 @@ LEVELS_AFTER_BOOTSTRAP = 10
 PRECISIONS = {"FP32": 2.0**-23, "FP16": 2.0**-10, "BF16": 2.0**-7}
 NOISE = {"cgf_depth_7": 3.05e-10, "authors_mean_error": 1.1222e-11}
 
+# Bossuat et al., Security Guidelines for Implementing Homomorphic Encryption, 2024/463: the most bits of the
+# whole modulus (log QP) by ring dimension N, for a uniform ternary secret and 128 bits against classical attacks
+LOG_Q_BOUND_128 = {8192: 214, 16384: 430, 32768: 868, 65536: 1747}
+
 
 def runtimes_by_key() -> dict[str, float]:
     """Seconds of the published softmaxes that results/bench/softmax.json states beside its own."""

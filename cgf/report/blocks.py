@@ -24,6 +24,7 @@ from cgf.report import (
     columns,
     cost,
     exponentials,
+    parameters,
     pipelines,
     whole,
     whole_attention,
@@ -215,6 +216,11 @@ def paper_k(folder: Path) -> str:
     return grid(exponentials.TITLES, exponentials.lines(_read(folder, "approx/paper_k.json")))
 
 
+def rings(folder: Path) -> str:
+    """Ring, moduli and secret of each engine beside the bound for 128 bits."""
+    return grid(parameters.TITLES, parameters.lines(_read(folder, "bench/parameters.json")))
+
+
 def training(folder: Path) -> str:
     """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
     return training_rows.block(training_rows.read_rows(folder))
@@ -262,4 +268,5 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "cumulants": cumulants,
     "paper_k": paper_k,
     "pipelines": both_pipelines,
+    "parameters": rings,
 }
