@@ -6,6 +6,8 @@ import os
 import pytest
 from digits_checkpoint import call, spawn
 
+from cgf.predictions import read
+
 QUICK = [
     "host=digits",
     "softmaxes=[cgf]",
@@ -13,6 +15,7 @@ QUICK = [
     "decides=7",
     "outputs=runs",
     "out=rows",
+    "opened=opened.jsonl",
     "study.common=['model=vit_digits','task=digits','task.limit={train: 64, val: 32, test: 32}']",
     "study.schedules.teacher=['train.epochs=1']",
     "study.schedules.student=['distill=kd','train.epochs=2','train.lr=1e-3']",
@@ -40,10 +43,14 @@ def test_rows_from_training_to_their_files(tmp_path):
     done = spawn("rows", *QUICK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     path = tmp_path / "rows" / "digits-digits-cgf-7.json"
-    assert done.stdout.endswith(f"{path.relative_to(tmp_path)}\n") and len(list(path.parent.iterdir())) == 1
+    assert done.stdout.endswith(f"{path.relative_to(tmp_path)}\n")
+    assert sorted(p.name for p in path.parent.iterdir()) == [path.name, "predictions"]
     row = json.loads(path.read_text())
+    kept = read(path.parent, path.stem, row["predictions"])
+    assert kept.right("this").mean() == row["accuracy"] and kept.right("against").mean() == row["accuracy_exact"]
+    assert [line["figure"] for line in row["opened"]] == ["trained", "planned"]
     assert set(row) >= NEEDED and row["epochs"] == 2 and row["best_epoch"] in (1, 2) and row["train_s"] > 0
-    assert sum(row["paired"].values()) == 32 and row["run"]["config"]["train"]["epochs"] == 2
+    assert sum(row["paired"].values()) == 32 and row["made"]["config"]["train"]["epochs"] == 2
     gain = row["paired"]["this_alone"] - row["paired"]["exact_alone"]
     assert abs(32 * (row["accuracy"] - row["accuracy_exact"]) - gain) < 1e-9
     assert row["total_levels"] > 2 and row["accuracy_planned"] is not None and row["approx"] != "exact"
@@ -51,6 +58,8 @@ def test_rows_from_training_to_their_files(tmp_path):
     again = spawn("rows", *QUICK, cwd=tmp_path)
     assert again.returncode == 0 and again.stdout == ""
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json*")} == before
+    elsewhere = spawn("rows", *QUICK, "outputs=others", "out=more", cwd=tmp_path)
+    assert elsewhere.returncode == 2 and "a test figure is opened once a row" in elsewhere.stderr
     path.unlink()
     collected = spawn("rows", *QUICK, "collect=true", cwd=tmp_path)
     assert collected.returncode == 0 and collected.stdout == "rows/digits-digits-cgf-7.json\n"

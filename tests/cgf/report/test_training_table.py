@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cgf.errors import UserError
 from cgf.former import current_row
+from cgf.predictions import Predictions, packed
+from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
 from cgf.results import append_lines, read_json, write_json
@@ -75,7 +78,9 @@ def test_means_over_seeds_and_rows_not_run(folder):
     ) * 3
     assert (cgf["levels"], cgf["seeds"], cgf["with its polynomial"]) == ("5 to 6", "42, 43", "89.00 %")
     assert cgf["accuracy"] == "89.00 % (87.00 to 91.00) [63.59, 100.00]"  # 89 -+ 12.706 * 2
-    assert cgf["points against exact"] == "-1.00 [-26.41, +24.41], undecided: 2 seeds; p 1"
+    assert (
+        cgf["points against exact"] == "-1.00 [-26.41, +24.41], undecided: 2 seeds; p 0.7"
+    )  # of t = 1 / 2, the larger of two
     assert (cgf["right alone / exact alone"], cgf["epochs (best)"]) == ("3 / 5", "3 (2, 1)")
     assert cgf["points against BPMax"] == "+6.00, undecided: 1 seed"
     assert (bpmax["points against BPMax"], bpmax["trials"], cgf["trials"]) == ("–", "at least 2", "at least 1")
@@ -213,3 +218,68 @@ def test_a_row_of_a_later_schema_is_refused(folder):
     write(folder, "relu", 42, 0.8, schema=4)
     with pytest.raises(UserError, match=r"relu-42\.json is of schema 4, and this version reads rows up to schema 3"):
         training.read_rows(folder)
+
+
+def kept(folder, softmax, seed, this, against, labels):
+    """A row of today with predictions, and their file."""
+    right = [np.array(answers) == labels for answers in (this, against)]
+    row = f"toy-t-{softmax}-{seed}"
+    told = write_predictions(folder / "train", row, Predictions(*(packed("x", a) for a in (labels, this, against))))
+    counts = {"this_alone": int((right[0] & ~right[1]).sum()), "exact_alone": int((right[1] & ~right[0]).sum())}
+    counts |= {"both": int((right[0] & right[1]).sum()), "neither": int((~right[0] & ~right[1]).sum())}
+    facts = {"run": softmax, "schema": 3, "tuning": "full", "tempered": False, "trained": True, "within": None}
+    facts |= {"yardstick": softmax == "bpmax", "predictions": told, "trials": 24, "tried": [], "all_trials": True}
+    shares = [float(answers.mean()) for answers in right]
+    write(folder, softmax, seed, shares[0], accuracy_exact=shares[1], paired=counts, **facts)
+
+
+def three_seeds(folder):
+    """Of 2,000 samples, cgf as good as exact softmax but for two each way, bpmax 3 points below; three seeds."""
+    labels, rng = [1] * 2000, np.random.default_rng(0)
+    for seed in (42, 43, 44):
+        exact = (rng.random(2000) < 0.9).astype(int)
+        cgf, bpmax = exact.copy(), exact.copy()
+        ones, zeros = np.flatnonzero(exact), np.flatnonzero(exact == 0)
+        cgf[ones[:2]], cgf[zeros[:2]], bpmax[ones[-60:]] = 0, 1, 0
+        for name, answers in (("exact", exact), ("cgf", cgf), ("bpmax", bpmax)):
+            kept(folder, name, seed, answers.tolist(), exact.tolist(), labels)
+
+
+def test_labels_of_rows_that_kept_their_predictions(tmp_path):
+    three_seeds(tmp_path)
+    cgf, bpmax = cells(tmp_path, "cgf"), cells(tmp_path, "bpmax")
+    assert cgf["points against exact"].startswith("+0.00 [") and ", within 0.5\\*; p 1" in cgf["points against exact"]
+    assert (
+        cgf["points against BPMax"].startswith("+3.00 [")
+        and ", above\\*, within 0.5\\*; p" in cgf["points against BPMax"]
+    )
+    assert bpmax["points against exact"].startswith("-3.00 [") and ", below\\*; p" in bpmax["points against exact"]
+    assert cgf["trials"] == "24"
+    path = tmp_path / "train" / "toy-t-cgf-42.json"
+    write_json(path, {**read_json(path), "accuracy": 0.95})
+    with pytest.raises(UserError, match=r"toy-t-cgf-42\.json says accuracy 0\.95, and its predictions have"):
+        training.read_rows(tmp_path)
+
+
+def test_one_row_without_predictions_leaves_its_run_undecided(tmp_path):
+    three_seeds(tmp_path)
+    path = tmp_path / "train" / "toy-t-cgf-43.json"
+    write_json(path, {**read_json(path), "predictions": None})
+    assert "undecided: no predictions kept" in cells(tmp_path, "cgf")["points against exact"]
+    assert "below" in cells(tmp_path, "bpmax")["points against exact"]
+
+
+def test_counts_that_are_not_the_accuracies_are_refused(folder):
+    write(folder, "relu", 42, 0.8, paired={"both": 79, "neither": 18, "this_alone": 1, "exact_alone": 2})
+    with pytest.raises(UserError, match="row relu of toy, seed 42, has counts that are not its accuracies'"):
+        filled(TEXT, folder)
+
+
+def test_reasons_of_second_openings_stand_below_the_table(folder):
+    register(folder)
+    assert "Opened once more" not in filled(TEXT, folder)
+    again = {"figure": "trained", "date": "2026-02-03", "commit": "b", "reason": "its guard was wrong"}
+    append_lines(folder / "opened.jsonl", [{"row": "train/toy-t-cgf-43", **again}])
+    assert cells(folder, "cgf")["opened"] == "2026-01-02 to 2026-02-03 (1)"
+    assert cells(folder, "exact")["opened"] == "2026-01-02"
+    assert filled(TEXT, folder).count("- (1) its guard was wrong\n") == 1
