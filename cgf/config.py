@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import sys
@@ -117,7 +118,16 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
 
 
 def _check_type(key: str, default: Any, value: Any) -> None:
-    """A setting whose default is a number or a truth value takes no other kind, but null."""
+    """A setting whose default is a number or a truth value takes no other kind, but null; a group takes only a group.
+
+    Numbers must be finite: comparisons with NaN are false, so that a check of an end further down may let it pass.
+    """
+    if isinstance(default, DictConfig) and not isinstance(value, DictConfig):
+        raise UserError(f"{key} holds settings of its own ({', '.join(map(str, default))}), and {value!r} was given")
+    if isinstance(default, str) and isinstance(value, DictConfig):
+        raise UserError(f"{key} must be a text, and {value!r} was given")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{key} must be finite, and {value!r} was given")
     kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
     what, kind = kinds.get(type(default), ("", object))
     if key in LISTED and isinstance(value, ListConfig):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.engines.engine import BOOTSTRAPPABLE, Library, Ring, is_public, ring_for
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_size
@@ -65,6 +66,8 @@ def vendor(version: str = VERSION) -> Module:
 # measured: memory of the process that makes and uses a bootstrap key of this size
 BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
 
+MOST_THREADS = 1024  # that the library is asked to start
+
 
 def holds(level: int) -> float:
     """The largest size of a number at a level, if every slot holds it."""
@@ -80,6 +83,8 @@ def build_engine(
     ring_for(max_level)
     if mode not in ("cpu", "parallel", "gpu"):
         raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
+    if threads is not None:
+        whole("he.owner.threads", threads, 1, MOST_THREADS)
     options: dict[str, Any] = {"bootstrap": True} if bootstrap else {"max_level": max_level}
     options["mode"] = mode
     if mode == "parallel":
