@@ -120,12 +120,14 @@ def test_alternatives_show_accuracies_where_there_are_any(tmp_path):
         "best_epoch": 2,
         "total_levels": 6,
         "dirty": False,
-        "paired": {"this_alone": 0, "exact_alone": 1},
     }
     (tmp_path / "train").mkdir()
     for seed, accuracy in ((1, 0.85), (2, 0.95)):
         file = tmp_path / "train" / f"toy-t-cgf-{seed}.json"
-        file.write_text(json.dumps({**trained, "seed": seed, "accuracy": accuracy}))
+        paired = {"both": 85, "neither": 5, "this_alone": 0, "exact_alone": 10}  # of 100 samples
+        if seed == 2:
+            paired |= {"both": 95, "exact_alone": 0}
+        file.write_text(json.dumps({**trained, "seed": seed, "accuracy": accuracy, "paired": paired}))
     made = MAKERS["alternatives"](tmp_path)
     assert made.splitlines()[0].endswith("| shift invariance | toy t (seeds) |")
     assert "| cgf | 6 | 6 | strict | yes | yes | 90.00 % (2) |" in made
