@@ -61,7 +61,7 @@ ALLOWED = {
         "cgf.named",
         "cgf.results",
     },
-    "cgf.he": {"cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
+    "cgf.he": {"cgf.checks", "cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
     "cgf.plan": {"cgf.network", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former"},
     "cgf.config": {"cgf.data", "cgf.help"},
