@@ -132,13 +132,13 @@ def test_bf16_computes_in_bfloat16_and_keeps_weights_and_optimizer_in_float32(te
 
 
 def test_nan_in_the_loss_is_one_sentence_and_leaves_nothing(teacher, tmp_path):
-    done = train(tmp_path, "nan", "softmax=cgf", "train.lr=1e30", "train.max_steps=20", "train.grad_norm=0")
+    done = train(tmp_path, "lost", "softmax=cgf", "train.lr=1e30", "train.max_steps=20", "train.grad_norm=0")
     assert done.returncode == 2 and done.stderr.startswith("error: the loss is ") and done.stderr.count("\n") == 1
-    assert not (tmp_path / "nan").exists()
+    assert not (tmp_path / "lost").exists()
     # one step of that size, and it is the validation that meets it
-    done = train(tmp_path, "nan", "softmax=cgf", "train.lr=1e30", "train.max_steps=1", "train.grad_norm=0")
+    done = train(tmp_path, "lost", "softmax=cgf", "train.lr=1e30", "train.max_steps=1", "train.grad_norm=0")
     assert done.returncode == 2 and done.stderr.startswith("error: the validation loss is ")
-    assert done.stderr.count("\n") == 1 and not (tmp_path / "nan").exists()
+    assert done.stderr.count("\n") == 1 and not (tmp_path / "lost").exists()
 
 
 def test_a_name_in_use_is_refused_and_overwritten_only_when_asked(teacher, tmp_path):

@@ -109,7 +109,7 @@ def test_corrupted_decryption_changes_the_predictions(checkpoint, monkeypatch):
         ("he.scope=everything", "he.scope must be one of softmax, attention, network, and 'everything' was given"),
         ("he.scope=null", "he.scope must be one of softmax, attention, network, and None was given"),
         ("he.memory_mib=0", "he.memory_mib must be a whole number of at least 1, and 0 was given"),
-        ("he.memory_mib=nan", "he.memory_mib must be a whole number, and nan was given"),
+        ("he.memory_mib=nan", "he.memory_mib must be finite, and nan was given"),
         ("he.memory_mib=true", "he.memory_mib must be a whole number, and True was given"),
         ("he.rows_at_once=64", "he.rows_at_once is about he.scope=softmax, and 64 was given with he.scope=attention"),
         ("he.max_level=4", "needs more levels than there are (4)"),
