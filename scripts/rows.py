@@ -17,8 +17,7 @@ from cgf.config import built, entry, resolved
 @entry("rows")
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
-    from cgf.openings import Register
-    from cgf.study.opened import check_closed, opening
+    from cgf.study.opened import check_closed, opening, register_of
     from cgf.study.seed import Seed, checked_seeds
     from cgf.study.study import Study, with_every_softmax
     from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
@@ -28,7 +27,7 @@ def main(cfg: DictConfig) -> None:
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     decides = folder / f"seed-{config['decides']}"
-    register = Register(Path(cfg.opened).expanduser(), cfg.again)
+    register = register_of(out, cfg.opened, cfg.again)
     made = known(recorded(study, task, out, config["decides"]))
 
     def of(seed: int) -> Seed:

@@ -26,6 +26,14 @@ def registered(name: str) -> str:
     return f"train/{name}"
 
 
+def register_of(out: Path, opened: str | None, again: str | None) -> Register:
+    """The register of rows in ``out``: the file named, or opened.jsonl beside that folder, as it is of results/train.
+
+    Rows elsewhere have a register of their own: a script that makes them anew for another purpose opens none of these.
+    """
+    return Register(out.parent / "opened.jsonl" if opened is None else Path(opened).expanduser(), again)
+
+
 def opening(register: Register, study: Study, task: str, seed: int) -> Callable[[Run, Path, bool], None]:
     """What a Seed tells before an evaluation: it writes the opening down, and refuses a second one without a reason.
 

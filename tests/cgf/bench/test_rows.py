@@ -19,7 +19,7 @@ from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 from cgf.study import training_rows as rows
-from cgf.study.opened import check_closed, opening
+from cgf.study.opened import check_closed, opening, register_of
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study, with_every_softmax
 
@@ -233,6 +233,13 @@ def test_trainings_elsewhere_count_and_a_changed_tree_of_the_planned_evaluation_
     assert (row["dirty"], row["commit_planned"], row["commit_evaluated"]) == (True, "c" * 40, "b" * 40)
     with pytest.raises(UserError, match=r"runs\.exact\.searched must be a whole number of at least 0"):
         Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": {**exact, "searched": -1}}})
+
+
+def test_rows_elsewhere_have_a_register_of_their_own():
+    """Scripts that train a row anew for another purpose are not kept out by the rows that are committed."""
+    assert register_of(Path("results/train"), None, None).path == Path("results/opened.jsonl")
+    assert register_of(Path("outputs/rows/results"), None, None).path == Path("outputs/rows/opened.jsonl")
+    assert register_of(Path("results/train"), "own.jsonl", "why").path == Path("own.jsonl")
 
 
 def test_each_test_figure_is_opened_once_unless_told_why(tmp_path):
