@@ -8,8 +8,9 @@ from rich.table import Table
 
 from cgf.report.columns import NONE, Column, terminal
 from cgf.report.red import reasons
+from cgf.report.tables import CKKS, NETWORK
 
-KINDS = ("eval_he", "eval_network")
+KINDS = (CKKS, NETWORK)
 SEES = {
     "softmax": "scores and weights of each layer",
     "attention": "outputs of each layer's attention",
@@ -19,7 +20,7 @@ SEES = {
 
 def what(result: dict[str, Any]) -> str:
     """softmax, attention or network: what was computed on ciphertexts."""
-    if result["kind"] == "eval_network":
+    if result["kind"] == NETWORK:
         return "network"
     return "attention" if str(result.get("scope", "")).startswith("attention") else "softmax"
 
@@ -41,7 +42,7 @@ def _share(result: dict[str, Any]) -> str:
 
 
 COLUMNS = [
-    Column("encrypted", what),
+    Column("encrypted", lambda r: what(r) if r["encrypted"] else f"{what(r)} (simulated)"),
     Column("model", lambda r: f"{r['model']}, {r['softmax']}"),
     Column("samples", lambda r: f"{r['samples']:,}"),
     Column("accuracy", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
@@ -55,10 +56,23 @@ COLUMNS = [
 ]
 
 
-def side_by_side(results: list[dict[str, Any]]) -> Table | None:
-    """A table of the encrypted evaluations, the least encrypted first; None where all are of one kind."""
-    encrypted = [r for r in results if r.get("kind") in KINDS and r.get("encrypted")]
-    if len({what(r) for r in encrypted}) < 2:
-        return None
+def compared(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The evaluations to show, least encrypted first: those on ciphertexts, and whole networks on the simulator too.
+
+    None where softmaxes alone, or attentions alone, were evaluated: they have a table of their own.
+    """
+    shown = [r for r in results if r.get("kind") in KINDS and (r.get("encrypted") or r["kind"] == NETWORK)]
     order = list(SEES)
-    return terminal(COLUMNS, sorted(encrypted, key=lambda r: order.index(what(r))), title="how much stays encrypted")
+    several = len({what(r) for r in shown}) > 1 or any(r["kind"] == NETWORK for r in shown)
+    return sorted(shown, key=lambda r: order.index(what(r))) if several else []
+
+
+def side_by_side(results: list[dict[str, Any]]) -> Table | None:
+    """A table for the terminal; None where there is nothing to compare."""
+    shown = compared(results)
+    return terminal(COLUMNS, shown, title="how much stays encrypted") if shown else None
+
+
+def rows(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same table as a dict a row, of column and cell."""
+    return [{column.title: column.cell(result) for column in COLUMNS} for result in compared(results)]

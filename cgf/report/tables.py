@@ -10,7 +10,7 @@ from rich.table import Table
 from cgf.report.red import reasons
 
 MISSING = "–"
-PLAIN, CKKS = "eval_plain", "eval_he"
+PLAIN, CKKS, NETWORK = "eval_plain", "eval_he", "eval_network"
 
 
 class Column(NamedTuple):
@@ -183,11 +183,11 @@ def plan_rows(plans: dict[str, dict]) -> list[dict]:
 
 
 def other_rows(results: list[dict]) -> list[dict]:
-    """Results of a kind this report has no table for: name, kind and scalar fields."""
+    """Results of a kind this report has no table for: name, kind and scalar fields. Networks: cgf.report.scopes."""
     return [
         {"result": result.get("_path"), "kind": result.get("kind")} | _scalars(result)
         for result in results
-        if result.get("kind") not in (PLAIN, CKKS)
+        if result.get("kind") not in (PLAIN, CKKS, NETWORK)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from cgf.report import scopes
+from cgf.report import scopes, tables
 
 ONE = {
     "model": "vit",
@@ -38,7 +38,7 @@ def test_each_scope_is_named_with_the_seconds_of_its_ciphertexts():
 
 
 def test_the_table_goes_from_least_to_most_encrypted_and_leaves_out_what_was_not():
-    table = scopes.side_by_side([NETWORK, SOFTMAX, ATTENTION, NETWORK | {"encrypted": False}])
+    table = scopes.side_by_side([NETWORK, SOFTMAX, ATTENTION, ATTENTION | {"encrypted": False}])
     console = Console(width=250, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(table)
     lines = [line for line in console.export_text().splitlines() if "vit" in line]
@@ -46,5 +46,8 @@ def test_the_table_goes_from_least_to_most_encrypted_and_leaves_out_what_was_not
     assert "0.40" in lines[0] and "6.00" in lines[2] and "logits" in lines[2]
 
 
-def test_one_scope_alone_is_no_comparison():
+def test_one_scope_alone_is_no_comparison_but_a_network_is_always_shown():
     assert scopes.side_by_side([SOFTMAX, SOFTMAX]) is None
+    simulated = NETWORK | {"encrypted": False}
+    assert [row["encrypted"] for row in scopes.rows([NETWORK, simulated])] == ["network", "network (simulated)"]
+    assert tables.other_rows([NETWORK]) == []  # so that it is shown once
