@@ -95,10 +95,13 @@ def over_seeds(points: Sequence[float], samples: int) -> Evidence:
 
     points: one difference a seed, two at least, each a mean over ``samples``. Accuracies lie on a grid of 1 / samples,
     so the standard deviation is taken to be no less than that of rounding to it, 100 / (samples sqrt(12)): seeds that
-    happen to agree to the last sample do not make an interval without width. UserError for one seed.
+    happen to agree to the last sample do not make an interval without width. UserError for one seed, and for a
+    difference that is no finite number.
     """
     if len(points) < 2 or samples < 1:
         raise UserError(f"an interval over seeds needs two seeds, and {len(points)} were given")
+    if not np.isfinite(points).all():
+        raise UserError(f"an interval over seeds needs finite differences, and {list(points)} were given")
     k, mean = len(points), float(np.mean(points))
     deviation = max(float(np.std(points, ddof=1)), 100 / (samples * math.sqrt(12)))
     error = deviation / math.sqrt(k)

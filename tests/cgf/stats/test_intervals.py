@@ -70,6 +70,9 @@ def test_the_interval_over_seeds_is_students():
     assert (alike.low, alike.high) == pytest.approx((0.5 - half, 0.5 + half))
     with pytest.raises(UserError, match="needs two seeds"):
         over_seeds([0.1], 100)
+    right = np.ones(9, bool)  # beside samples that agree an accuracy that is none would be hidden by min and max
+    with pytest.raises(UserError, match="needs finite differences"):
+        compare([(0.9, 0.9), (math.nan, 0.9), (0.9, 0.9)], 9, [(right, right)] * 3)
 
 
 def test_mcnemar_is_the_binomial_test_and_holm_steps_down():
