@@ -17,7 +17,8 @@ def test_the_interval_is_wilsons():
 
 
 def test_a_line_a_file_and_none_is_missing(tmp_path):
-    (tmp_path / "he").mkdir()
+    (tmp_path / "he" / "exact").mkdir(parents=True)
+    (tmp_path / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.6}))
     for name in FILES:
         host, task, softmax = name.split("-")
         result = {"model": host, "task": task, "softmax": softmax, "samples": 10, "accuracy": 0.5, "agreement": 1.0}
@@ -25,6 +26,7 @@ def test_a_line_a_file_and_none_is_missing(tmp_path):
     table = headline(tmp_path).splitlines()
     assert len(table) == 2 + len(FILES)
     assert table[2].startswith("| minilm | clinc150 | `cgf_chain` | 10 | 50.00 % [") and table[2].endswith("| 5 |")
+    assert [line.split(" | ")[6] for line in table[2:4]] == ["-10.00, undecided: 1 seed", "–"]
     (tmp_path / "he" / f"{FILES[3]}.json").unlink()
     with pytest.raises(UserError, match=FILES[3]):
         headline(tmp_path)

@@ -48,6 +48,15 @@ def test_the_history_tells_each_figure_once_a_value(results):
     assert all(len(line["commit"]) == 40 and len(line["date"]) == 10 for line in told)
 
 
+def test_other_weights_of_the_same_accuracy_are_another_opening(results):
+    folder, commit = results
+    other = row(0.9, 0.7)
+    other["evaluation"]["loss"] = 0.3
+    write_json(folder / "train" / "toy-t-cgf-42.json", other)
+    commit("other weights")
+    assert [line["reason"] for line, _ in history(folder.parent)][4:] == ["other weights (read off the history)"]
+
+
 def test_what_the_register_lacks_or_lost_is_noticed(results):
     folder, commit = results
     with pytest.raises(UserError, match=r"lacks the opening of train/toy-t-cgf-42 \(trained, planned\)"):

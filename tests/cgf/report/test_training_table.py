@@ -13,6 +13,7 @@ from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
+from cgf.report.comparison import accuracy_interval
 from cgf.results import append_lines, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -259,6 +260,14 @@ def test_labels_of_rows_that_kept_their_predictions(tmp_path):
     write_json(path, {**read_json(path), "accuracy": 0.95})
     with pytest.raises(UserError, match=r"toy-t-cgf-42\.json says accuracy 0\.95, and its predictions have"):
         training.read_rows(tmp_path)
+
+
+def test_the_interval_of_an_accuracy_is_the_wider_of_seeds_and_samples(tmp_path):
+    answers, labels = [1] * 1800 + [0] * 200, [1] * 2000
+    for seed in (42, 43, 44):  # that do not differ: what samples leave open is all there is, 1.96 sqrt(0.9 0.1 / 2000)
+        kept(tmp_path, "cgf", seed, answers, answers, labels)
+    low, high = accuracy_interval(training.read_rows(tmp_path))
+    assert (low, high) == pytest.approx((88.69, 91.31), abs=0.15)
 
 
 def test_one_row_without_predictions_leaves_its_run_undecided(tmp_path):

@@ -123,6 +123,8 @@ def test_a_test_set_that_is_too_small_is_told_with_the_power():
     weak = Comparison(0.0, 3, evidence(-0.9, 0.9, power=0.42), evidence(-0.2, 0.2))
     assert weak.labels == ["undecided: test too small (power 42 %)"]
     assert weak.interval == (-0.9, 0.9)
+    for power, label in ((0.79, "undecided: test too small (power 79 %)"), (0.8, "undecided")):  # four of five
+        assert Comparison(0.0, 3, evidence(-0.9, 0.9, power=power), evidence(-0.2, 0.2)).labels == [label]
     assert Comparison(-1.0, 3, evidence(-1.9, -0.1, power=0.42), evidence(-1.2, -0.2)).labels == ["below"]
 
 
