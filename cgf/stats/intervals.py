@@ -56,14 +56,16 @@ def over_samples(differences: NDArray[np.int8]) -> Evidence:
     differences (S, N): of seed s and sample n 1 where the first alone is right, -1 where the second alone is, else 0.
     A sample is drawn with its answers of every seed. Draws of N samples with replacement are multinomial counts of the
     sums over seeds, of which there are 2 S + 1 at most, so that the counts are drawn and not the samples. Where all
-    samples differ alike, the interval has no width: it says nothing of a rarer sample that the test set lacks.
-    UserError where there is no sample or no seed, or another number.
+    samples differ alike, draws would give no width: see ``_none_differs``. UserError where there is no sample or no
+    seed, or another number.
     """
     if differences.ndim != 2 or not differences.size or not np.isin(differences, (-1, 0, 1)).all():
         raise UserError(f"differences must be -1, 0 or 1 by seed and sample, and are of shape {differences.shape}")
     seeds, samples = differences.shape
     sums = differences.sum(0, dtype=np.int64)
     values, counts = np.unique(sums, return_counts=True)
+    if len(values) == 1:
+        return _none_differs(100 * int(values[0]) / seeds, samples)
     rng = np.random.default_rng(RNG_SEED)
     draws = rng.multinomial(samples, counts / samples, DRAWS) @ values  # integers: ties with 0 are exact
     ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) * (100 / (seeds * samples))
@@ -75,6 +77,23 @@ def over_samples(differences: NDArray[np.int8]) -> Evidence:
         min(1.0, 2 * zero / (DRAWS + 1)),
         min(1.0, 2 * margin / (DRAWS + 1)),
         power_within(100 * float(sums.std()) / seeds, samples),
+    )
+
+
+def _none_differs(mean: float, samples: int) -> Evidence:
+    """Where every sample has the same difference, ``mean`` points: what the test set is too small to have shown.
+
+    A kind of sample of share q is missed by all with probability (1 - q)^samples, which is 0.025 at the largest share
+    that is not ruled out (Clopper and Pearson). Such samples could be wrong where these are right.
+    """
+    unseen = 100 * (1 - ((1 - LEVEL) / 2) ** (1 / samples))
+    reach = unseen * (1 + abs(mean) / 100)
+    return Evidence(
+        mean - reach,
+        mean + reach,
+        1.0 if mean == 0 else min(1.0, 2 * (1 - abs(mean) / (100 + abs(mean))) ** samples),
+        min(1.0, 2 * (1 - max(0.0, mean + MARGIN) / (100 + abs(mean))) ** samples),
+        1.0 if reach < MARGIN else 0.0,
     )
 
 

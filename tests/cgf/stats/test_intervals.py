@@ -169,3 +169,18 @@ def test_each_interval_alone_holds_the_truth_as_often_as_it_says():
     draws = rng.normal(0.2, 0.3, (2000, 3))
     held = [e.low <= 0.2 <= e.high for e in (over_seeds(points.tolist(), 100_000) for points in draws)]
     assert np.mean(held) == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize("samples, decided", [(100, False), (359, False), (735, False), (736, True), (4500, True)])
+def test_samples_that_all_agree_say_no_more_than_their_number_allows(samples, decided):
+    """The end of Clopper and Pearson's interval of no hit, which scipy has too."""
+    evidence = over_samples(np.zeros((3, samples), np.int8))
+    unseen = 100 * stats.binomtest(0, samples).proportion_ci(0.95, method="exact").high
+    assert evidence.low == pytest.approx(-unseen) and evidence.high == pytest.approx(unseen)
+    assert (evidence.low > -0.5) == decided == (evidence.p_margin < 0.05) and evidence.p_zero == 1.0
+    assert evidence.power == float(decided)
+
+
+def test_samples_that_all_differ_leave_room_for_one_that_does_not():
+    evidence = over_samples(np.ones((2, 50), np.int8))
+    assert 80 < evidence.low < 90 and evidence.p_zero < 1e-6
