@@ -15,10 +15,9 @@ from torch.utils.hooks import RemovableHandle
 from cgf.activation.base import Activation, ActivationVariant, ExactActivations
 from cgf.errors import UserError
 from cgf.models import places
+from cgf.models.saving import PARTS, settle
 from cgf.norm.base import ExactNorms, Norm, NormVariant
 from cgf.replacement import Replacement, Tokens, Variant
-
-PARTS = "_cgf_parts"  # attribute of a model that holds what stands in it
 
 
 @dataclass
@@ -103,6 +102,7 @@ def replace(
     if parts.originals:
         parts.handles = _listen(model, parts.tokens)
         object.__setattr__(model, PARTS, parts)
+        settle(model)
     return parts
 
 
@@ -117,6 +117,7 @@ def restore(model: nn.Module) -> int:
         places.put(model, name, original)
     if parts.originals:
         object.__delattr__(model, PARTS)
+        settle(model)
     return len(parts.originals)
 
 

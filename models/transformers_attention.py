@@ -13,13 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from cgf.errors import UserError
+from cgf.models.saving import BEFORE, settle
 from cgf.softmax.slot import Slot
 
 NAME = "cgf"  # under which the attention and the mask function are registered
 SLOT = "_cgf_softmax"  # attribute of an attention module that holds its softmax
-SAVER = "_cgf_saver"  # attribute of the model, where its softmax is saved with it: what save_pretrained then is
-BEFORE = "_cgf_previous_attention"  # attribute of the model: the implementation to go back to
-
 
 # keywords that hosts pass and that change no weight here, with the reason
 WITHOUT_EFFECT = {
@@ -199,19 +197,12 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
 
 
 def switch_on(model: nn.Module) -> None:
-    """The registered attention in place, and no saving: a model read back would have exact softmax, unsaid.
-
-    A model with a SAVER is saved by that, which keeps the softmax beside the weights.
-    """
+    """The registered attention in place, and no saving of the weights alone: see cgf.models.saving."""
     register()
-    for part in model.modules():
-        if hasattr(part, "save_pretrained"):
-            object.__setattr__(part, "save_pretrained", _refuse_to_save)
-    if hasattr(model, SAVER):
-        object.__setattr__(model, "save_pretrained", getattr(model, SAVER))
     # mypy: a transformers model has it
     object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
     model.set_attn_implementation(NAME)  # type: ignore[operator]  # as above
+    settle(model)
 
 
 def restore(model: nn.Module) -> int:
@@ -223,13 +214,5 @@ def restore(model: nn.Module) -> int:
     if before is not None:
         model.set_attn_implementation(before)  # type: ignore[operator]  # as above
         object.__delattr__(model, BEFORE)
-        for part in (m for m in model.modules() if "save_pretrained" in vars(m)):
-            object.__delattr__(part, "save_pretrained")
+        settle(model)
     return len(held)
-
-
-def _refuse_to_save(*_: Any, **__: Any) -> None:
-    raise UserError(
-        "save_pretrained would keep the weights without their softmax, and what reads them would compute "
-        "the exact one: use the checkpoint of a training run, or cgf.models.install.uninstall first"
-    )

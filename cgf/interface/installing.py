@@ -10,9 +10,9 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.interface.own_model import measured
 from cgf.interface.saved import save_with_softmax
-from cgf.models import transformers_attention
 from cgf.models.install import install_copies
 from cgf.models.install import uninstall as restore
+from cgf.models.saving import SAVER
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import VARIANTS
 
@@ -31,7 +31,7 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
     chosen = softmax_of(softmax)
     measured(model)
     if hasattr(model, "save_pretrained"):
-        object.__setattr__(model, transformers_attention.SAVER, partial(save_with_softmax, model))
+        object.__setattr__(model, SAVER, partial(save_with_softmax, model))
     slots = install_copies(model, chosen)
     if any(slot.parameters() for slot in slots):
         warnings.warn(
@@ -45,8 +45,8 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
 def uninstall(model: nn.Module) -> int:
     """Puts the model's own attention back, as it was; returns how many softmaxes stood in it, 0 where none did."""
     count = restore(model)
-    if transformers_attention.SAVER in vars(model):
-        object.__delattr__(model, transformers_attention.SAVER)
+    if SAVER in vars(model):
+        object.__delattr__(model, SAVER)
     return count
 
 

@@ -21,7 +21,11 @@ from transformers import (
 )
 
 import cgf
+from cgf.activation.base import ExactActivations
 from cgf.errors import UserError
+from cgf.models import places
+from cgf.models.replace import replace, restore
+from cgf.norm.batch import BatchNorms
 
 SMALL = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
 
@@ -135,6 +139,33 @@ def test_a_saved_model_comes_back_with_its_softmax(make, tmp_path):
     (tmp_path / "out" / "softmax.json").unlink()
     with pytest.raises(UserError, match=r"no softmax\.json"):
         cgf.load(tmp_path / "out")
+
+
+def test_a_model_with_replaced_norms_is_not_saved_and_saves_itself_again_without_them(tmp_path):
+    """In whatever order softmaxes and norms come and go."""
+
+    def refused(says):
+        for part in (model, model.bert):
+            with pytest.raises(UserError, match=says):
+                part.save_pretrained(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    model, norms = bert(), dict.fromkeys(places.norms(bert()), 16)
+    replace(model, BatchNorms(), ExactActivations(), norms, {})
+    refused("without the norms and activations put in")
+    cgf.install(model, "cgf")
+    refused("without the norms and activations put in")
+    restore(model)
+    with pytest.raises(UserError, match="without their softmax"):
+        model.bert.save_pretrained(tmp_path / "part")
+    model.save_pretrained(tmp_path / "softmax")
+    assert (tmp_path / "softmax" / "softmax.json").is_file()
+    replace(model, BatchNorms(), ExactActivations(), norms, {})
+    cgf.uninstall(model)
+    refused("without the norms and activations put in")
+    restore(model)
+    model.save_pretrained(tmp_path / "plain")
+    assert not any("save_pretrained" in vars(part) for part in model.modules())
 
 
 def test_transformers_trainer_trains_and_saves_it(tmp_path):
