@@ -37,10 +37,12 @@ class MeanPooledBert(BertForSequenceClassification):
         self.bert.pooler = None
 
     def forward(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, **more: Any
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> SequenceClassifierOutput:
-        """Logits (B, classes) of token ids (B, T) and their mask (B, T), 1 where a token is real."""
-        hidden = self.bert(input_ids=input_ids, attention_mask=attention_mask, **more).last_hidden_state
+        """Logits (B, classes) of token ids (B, T), their mask (B, T), 1 where a token is real, and their types."""
+        hidden = self.bert(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **more
+        ).last_hidden_state
         if attention_mask is None:
             mean = hidden.mean(1)
         else:
@@ -58,14 +60,16 @@ def host(
     trained: bool,
     source: dict[str, Any],
     class_names: Sequence[str] | None = None,
+    token_types: bool | None = None,
 ) -> Host:
-    """A host of a MeanPooledBert; trained: whether its head was trained for these classes."""
+    """A host of a MeanPooledBert; trained: whether its head was trained for these classes; token_types: see bert."""
+    types = bert.reads_types(model) if token_types is None else token_types
     made = Host(
         model=model,
         name=name,
         family="bert_tiny",
-        forward=bert.forward,
-        inputs=Inputs(tokenizer=tokenizer),
+        forward=bert.forward_with_types if types else bert.forward,
+        inputs=Inputs(tokenizer=tokenizer, token_types=types),
         num_classes=num_classes,
         head_trained=trained,
         source=source,

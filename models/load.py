@@ -94,16 +94,14 @@ def _parts(checkpoint: Checkpoint) -> Parts:
         return _vit(run, about, where)
     if family == "hf_image":
         return _hf_image(checkpoint, about, where)
-    if family == "bert_tiny":
-        return _bert_tiny(checkpoint, about)
-    if family not in TEXT:
+    if family not in (*TEXT, "bert_tiny"):
         raise UserError(
             f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, bert_tiny, hf_image, "
             "llama, vit"
         )
-    if family == "bert":  # pairs are read as in training: by token types only where the run says so
+    if family != "llama":  # pairs are read as in training: by token types only where the run says so
         about["token_types"] = run.get("token_types") is True
-    return _text(checkpoint, about)
+    return _bert_tiny(checkpoint, about) if family == "bert_tiny" else _text(checkpoint, about)
 
 
 def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:

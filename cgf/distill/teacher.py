@@ -95,6 +95,7 @@ def _fitting(teacher: Host, host: Host) -> Host:
     if own is None or theirs is None:
         if teacher.family != host.family and (own is None) != (theirs is None):
             raise UserError(f"teacher {teacher.name} and student {host.name} need the same kind of input")
+        _check_words(teacher, host)
         return teacher
     if own.size != theirs.size:
         raise UserError(f"teacher {teacher.name} takes images of {own.size}, and the student {theirs.size}")
@@ -108,6 +109,16 @@ def _fitting(teacher: Host, host: Host) -> Host:
         return teacher.forward(model, {**batch, "pixel_values": again})
 
     return replace(teacher, forward=forward)
+
+
+def _check_words(teacher: Host, host: Host) -> None:
+    """UserError where a teacher of texts knows other words, or the same by other numbers: it is given the student's."""
+    words, own = teacher.inputs.tokenizer, host.inputs.tokenizer
+    if words is not None and own is not None and words.get_vocab() != own.get_vocab():
+        raise UserError(
+            f"teacher {teacher.name} needs the tokenizer of student {host.name}, whose tokens it is given, and has "
+            "another"
+        )
 
 
 def renormalisation(before: ImageInput, after: ImageInput) -> tuple[Tensor, Tensor]:

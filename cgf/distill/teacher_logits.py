@@ -99,7 +99,8 @@ def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> s
         for name, tensor in sorted(tensors.items()):
             digest.update(f"{owner}/{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    about = [[s.describe() for s in softmaxes], samples.input_ids]
+    types = [] if samples.types is None else [samples.types]  # of pairs
+    about = [[s.describe() for s in softmaxes], samples.input_ids, *types]
     digest.update(json.dumps(about, sort_keys=True).encode())
     return digest.hexdigest()[:32]
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cgf.checks import one_of
 from cgf.data.task import Collate, Item, Items
+from cgf.data.tokens import TYPES
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
@@ -45,16 +46,14 @@ def run(
 
 
 def padded_to(collate: Collate, width: Callable[[int], int], pad_id: int) -> Collate:
-    """The same batches with input_ids and attention_mask (B, T) padded on the right to width(T) tokens."""
+    """The same batches with ids, mask and token types (B, T) padded on the right to width(T) tokens."""
 
     def pad(items: Sequence[Item]) -> dict[str, Tensor]:
         batch = collate(items)
         own = batch["input_ids"].shape[1]
         more = max(0, width(own) - own)
-        return {
-            **batch,
-            "input_ids": F.pad(batch["input_ids"], (0, more), value=pad_id),
-            "attention_mask": F.pad(batch["attention_mask"], (0, more)),
-        }
+        values = {"input_ids": pad_id, "attention_mask": 0, TYPES: 0}
+        padded = {key: F.pad(batch[key], (0, more), value=value) for key, value in values.items() if key in batch}
+        return {**batch, **padded}
 
     return pad

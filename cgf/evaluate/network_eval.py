@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgf.data.tokens import TYPES
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
@@ -159,7 +160,14 @@ def features_of(inputs: Inputs, batch: dict[str, Tensor]) -> np.ndarray:
         return inputs.prepared(batch["pixel_values"].numpy())
     if not bool(batch["attention_mask"].all()):
         raise UserError("he.scope=network needs texts of one length in a set of ciphertexts, and these are padded")
+    check_one_segment(batch.get(TYPES))
     return inputs.prepared(batch["input_ids"].numpy())
+
+
+def check_one_segment(types: Any) -> None:
+    """UserError for token types that tell a second text: the table of embeddings has those of a first one alone."""
+    if types is not None and np.any(np.asarray(types)):
+        raise UserError("he.scope=network reads texts alone, and these are pairs, the second told by its token types")
 
 
 def lines_of(batch: list[int], clear: BatchInTheClear, logits: np.ndarray) -> list[dict[str, Any]]:

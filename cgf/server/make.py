@@ -18,8 +18,10 @@ from cgf.checks import whole
 from cgf.data.task import Task
 from cgf.data.tasks import task_from_node
 from cgf.data.text_task import TextTask
+from cgf.data.tokens import TYPES
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
+from cgf.evaluate.network_eval import check_one_segment
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
@@ -94,6 +96,7 @@ def _training_logits(network: Network, inputs: Inputs, opened: OpenCheckpoint, c
     for index in chosen:
         item = opened.dataset[index]
         raw = item["pixel_values"].numpy() if isinstance(inputs, Patches) else np.asarray(item["input_ids"])
+        check_one_segment(item.get(TYPES))
         features = inputs.prepared(raw[None])[0]
         if network.tokens[0] <= len(features) <= network.tokens[1]:
             by_tokens.setdefault(len(features), []).append(features)

@@ -74,6 +74,25 @@ def test_the_pooling_is_the_mean_of_the_real_tokens_and_linear(larger):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("said", [True, False])
+def test_pairs_reach_it_with_token_types_as_it_was_trained(said, larger, tmp_path):
+    host = made(larger)
+    assert host.inputs.token_types and host.describe()["token_types"] is True
+    host.model.eval()
+    pair = {**BATCH, "token_type_ids": torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])}
+    own = host.model(**pair).logits
+    assert torch.equal(host.logits(pair), own) and not torch.allclose(host.logits(BATCH), own, atol=1e-4)
+    softmaxes = install_copies(host.model, ChainCGF(k=2, domain=[-10.0, 1.2]))
+    run = {**host.describe(), "task": "t", "config": {}}
+    if not said:  # one of before
+        del run["token_types"]
+    again, _ = from_checkpoint(read(save(tmp_path / "ckpt-1", host.state(), softmaxes, run, host.write_surroundings)))
+    again.model.eval()
+    assert again.inputs.token_types is said
+    torch.testing.assert_close(again.logits(pair), host.logits(pair if said else BATCH), rtol=1e-6, atol=1e-6)
+
+
+@torch.no_grad()
 def test_everything_of_it_is_replaced_and_comes_back_from_a_checkpoint(larger, tmp_path):
     host = made(larger)
     softmaxes = install_copies(host.model, ChainCGF(k=2, domain=[-10.0, 1.2]))

@@ -5,12 +5,13 @@ import json
 
 import pytest
 import torch
+from conftest_models import small_bert, tokenizer
 from digits_checkpoint import call
 from safetensors.torch import load_file
 
 from cgf.checkpoint import read
 from cgf.config import build, compose
-from cgf.data.task import ImageInput
+from cgf.data.task import ImageInput, Inputs
 from cgf.distill.teacher import renormalisation, teacher_of
 from cgf.distill.tune import tune
 from cgf.errors import UserError
@@ -65,6 +66,16 @@ def test_a_teacher_of_other_images_is_refused():
     other.inputs = dataclasses.replace(other.inputs, image=ImageInput((1, 16, 16), (0.5,), (0.5,)))
     with pytest.raises(UserError, match=r"takes images of \(1, 16, 16\), and the student \(1, 8, 8\)"):
         teacher_of({"_target_": "cgf.models.vit.load"}, None, student, digits, lambda node, num_classes: other)
+
+
+def test_a_teacher_of_other_words_is_refused():
+    student, other = small_bert(), small_bert()
+    other.head_trained = True
+    node = {"_target_": "cgf.models.bert.load"}
+    assert teacher_of(node, None, student, digits, lambda node, num_classes: other) is other
+    other.inputs = Inputs(tokenizer=tokenizer("pad", "another", pad_token="pad"))
+    with pytest.raises(UserError, match="needs the tokenizer of student small_bert, whose tokens it is given"):
+        teacher_of(node, None, student, digits, lambda node, num_classes: other)
 
 
 def test_renormalisation_by_hand():

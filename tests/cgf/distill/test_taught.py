@@ -90,7 +90,7 @@ def test_the_logits_are_those_of_each_text_on_its_own(tmp_path):
     assert found.lengths == data.lengths and len(found) == 24
 
 
-@pytest.mark.parametrize("change", ["weight", "texts", "softmax"])
+@pytest.mark.parametrize("change", ["weight", "texts", "types", "softmax"])
 def test_another_teacher_or_other_texts_are_asked_anew(tmp_path, change):
     teacher, data, softmaxes = small_bert(), texts(), []
     before = taught(data, teacher, softmaxes, COLLATE, str(tmp_path)).logits
@@ -99,6 +99,8 @@ def test_another_teacher_or_other_texts_are_asked_anew(tmp_path, change):
             teacher.model.classifier.bias.add_(0.05)
     elif change == "texts":
         data = texts(seed=2)
+    elif change == "types":  # of the second texts of pairs
+        data = TextDataset(data.input_ids, data.labels, [[0] + [1] * (n - 1) for n in data.lengths])
     else:
         install_copies(teacher.model, CGF())
         softmaxes = installed_softmaxes(teacher.model)

@@ -1,5 +1,6 @@
 """What a calibration pass shows: every row that encrypted evaluation can meet, padding included."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from conftest_models import small_bert, small_llama, small_vit
 from torch import nn
 
 from cgf.approx.fit import chain
+from cgf.data.text_items import collate_text
 from cgf.errors import UserError
 from cgf.evaluate.calibrate import padded_to, run
 from cgf.evaluate.he_lines import SampleLog
@@ -130,6 +132,12 @@ def test_padded_to_keeps_what_is_long_enough():
     assert batch["input_ids"].shape == (2, 6) and batch["input_ids"][0].tolist() == [0, 1, 2, 7, 7, 7]
     assert batch["attention_mask"].sum(1).tolist() == [3, 2]
     assert pad([torch.arange(9)])["input_ids"].shape == (1, 9)
+
+
+def test_token_types_of_pairs_are_padded_as_their_tokens_are():
+    pairs = [{"input_ids": [5, 6, 8], "label": 0, "token_type_ids": [0, 1, 1]}]
+    batch = padded_to(partial(collate_text, pad_id=0), lambda _: 5, 0)(pairs)
+    assert batch["token_type_ids"].tolist() == [[0, 1, 1, 0, 0]] and batch["labels"].tolist() == [0]
 
 
 def test_unknown_padding():

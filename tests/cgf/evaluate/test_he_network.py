@@ -262,3 +262,6 @@ def test_padded_texts_are_refused():
     texts = Texts([5, 7])
     with pytest.raises(UserError, match="needs texts of one length in a set of ciphertexts, and these are padded"):
         features_of(table, collate([texts[0], texts[1]]))
+    with pytest.raises(UserError, match="reads texts alone, and these are pairs"):
+        features_of(table, {**collate([texts[0]]), "token_type_ids": torch.tensor([[0, 0, 0, 1, 1]])})
+    features_of(table, {**collate([texts[0]]), "token_type_ids": torch.zeros(1, 5)})
