@@ -25,6 +25,7 @@ from cgf.help import known, nearest
 from cgf.help import text as help_text
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
+NAMES = ("run", "ckpt", "out", "outputs", "data.root")  # of runs, files and folders
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
 
@@ -103,6 +104,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         value: Any = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
+        if override.get_key_element() in NAMES and not swept:
+            _check_name(override.get_key_element(), text.partition("=")[2], value)
         choices = [str(v) for v in values] if override.key_or_group in groups else []
         for choice in choices:
             _check_choice(override.key_or_group, choice)
@@ -115,6 +118,13 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         key = text.split("=")[0].lstrip("+~")
         if key not in groups:
             _check_type(key, OmegaConf.select(defaults, key), OmegaConf.select(given, key))
+
+
+def _check_name(key: str, text: str, value: Any) -> None:
+    """UserError for a name that is read as something else, as of another folder; a run may have a whole number."""
+    if value is None or isinstance(value, str) or (key == "run" and type(value) is int and str(value) == text):
+        return
+    raise UserError(f"{key} must be a name, and {text} is read as {value!r}: quoted it is one, \"{key}='{text}'\"")
 
 
 def _check_type(key: str, default: Any, value: Any) -> None:

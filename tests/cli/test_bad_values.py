@@ -60,6 +60,13 @@ def test_right_values_are_taken():
         ("train", "penalty=3", "penalty holds settings of its own"),
         ("train", "train.lr=nan", "train.lr must be finite"),
         ("train", "train.warmup=inf", "train.warmup must be finite"),
+        ("train", "run=nan", "run must be a name, and nan is read as nan: quoted it is one, \"run='nan'\""),
+        ("train", "run=1e5", "run must be a name, and 1e5 is read as 100000.0"),
+        ("train", "run=true", "run must be a name, and true is read as True"),
+        ("train", "run=[a]", "run must be a name"),
+        ("train", "ckpt=1e5", "ckpt must be a name, and 1e5 is read as 100000.0: quoted it is one, \"ckpt='1e5'\""),
+        ("train", "outputs=7", "outputs must be a name, and 7 is read as 7"),
+        ("eval_plain", "ckpt=true", "ckpt must be a name"),
         ("plan", "data=null", "data holds settings of its own"),
         ("eval_he", "he.memory_mib=[1]", "he.memory_mib must be a whole number"),
     ],
@@ -67,6 +74,11 @@ def test_right_values_are_taken():
 def test_on_the_command_line(command, argument, says):
     with pytest.raises(UserError, match=says):
         check_overrides(command, [argument])
+
+
+@pytest.mark.parametrize("name", ["'1e5'", "'nan'", "7", "null", "a-1", "a,b"])
+def test_a_name_of_a_run_may_look_like_a_number_in_quotes(name):
+    check_overrides("train", [f"run={name}"])
 
 
 @pytest.mark.parametrize("threads", [-1, 0, 100_000, 1.5, True])
