@@ -21,7 +21,16 @@ from cgf.models.self_check import LEAK, OperationWatch, Stand, distance, evaluat
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
 
-NORMS = ("aten::native_layer_norm", "rms_norm", "aten::native_group_norm", "aten::rsqrt", "aten::linalg_vector_norm")
+NORMS = (
+    "aten::native_layer_norm",
+    "rms_norm",
+    "aten::native_group_norm",
+    "aten::rsqrt",
+    "aten::sqrt",
+    "aten::std",
+    "aten::var",
+    "aten::linalg_vector_norm",
+)
 ACTIVATIONS = (
     "aten::gelu",
     "aten::silu",

@@ -181,6 +181,33 @@ def test_what_cannot_be_replaced_is_refused_by_name_and_the_model_is_as_it_was()
         replaced(host, BatchNorms(), ExactActivations())
 
 
+class ByRoot(nn.Module):
+    """A LayerNorm that divides by a root, as older code of transformers has it; it is not found as a norm."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        return self.weight * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) + self.bias
+
+
+class BySpread(ByRoot):
+    """The same by torch's deviation."""
+
+    def forward(self, x):
+        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.bias
+
+
+@pytest.mark.parametrize("kind", [ByRoot, BySpread])
+def test_a_norm_that_is_not_found_is_refused_and_does_not_stay(kind):
+    host = small_vit()
+    host.model.blocks[0].norm1 = kind(32)
+    with pytest.raises(UserError, match=rf"a norm in {kind.__name__} at blocks.0.norm1"):
+        replaced(host, BatchNorms(), ExactActivations())
+
+
 def test_modules_that_stand_in_two_places_are_refused():
     host = small_vit()
     host.model.blocks[1].norm1 = host.model.blocks[0].norm1
