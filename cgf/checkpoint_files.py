@@ -68,6 +68,8 @@ def _part(path: Path) -> tuple[dict[str, Any] | None, dict[str, int]]:
         if not isinstance(name, str) or set(place) != {"name", "features"} or name in places:
             raise UserError(f"{path} needs places with a name of their own and features, and has {short(place)}")
         places[name] = check_features(place["features"], str(path))
+    if data.get("variant") == "exact":
+        raise UserError(f"{path} says that nothing is replaced, and names {len(places)} places: it was changed")
     return {key: value for key, value in data.items() if key != "places"}, places
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -94,10 +94,10 @@ class Variant:
     keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        keep = (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
-        if not all(isinstance(name, str) and name for name in keep):
-            raise UserError(f"keep must be a list of names of modules, and {list(keep)!r} was given")
-        object.__setattr__(self, "keep", keep)
+        keep = (self.keep,) if isinstance(self.keep, str) else self.keep
+        if not isinstance(keep, Sequence) or not all(isinstance(name, str) and name for name in keep):
+            raise UserError(f"keep must be a list of names of modules, and {short(keep)} was given")
+        object.__setattr__(self, "keep", tuple(keep))
 
     def to_json(self) -> dict[str, Any]:
         """The variant's name and its settings as plain values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from cgf.softmax.base import Softmax
@@ -10,10 +11,13 @@ from cgf.softmax.base import Softmax
 NAME = "README.md"
 
 
-def model_card(run: dict[str, Any], softmax: Softmax, layers: int) -> str:
+def model_card(
+    run: dict[str, Any], softmax: Softmax, layers: int, parts: Mapping[str, Mapping[str, Any]] | None = None
+) -> str:
     """The card in Markdown, with the front matter that the hub reads.
 
-    run   what run.json says: model, task, config, progress, data, git, versions
+    run    what run.json says: model, task, config, progress, data, git, versions
+    parts  what norm.json and activation.json say, by 'norm' and 'activation', where there are such files
     The validation accuracy is that of this checkpoint's run at its best; a test accuracy stands in eval/ alone.
     """
     progress, config = run.get("progress", {}), run.get("config", {})
@@ -25,6 +29,7 @@ def model_card(run: dict[str, Any], softmax: Softmax, layers: int) -> str:
         ("model", f"{run['model']} ({run['family']}), {layers} attentions, {run['num_classes']} classes"),
         ("task", str(run["task"])),
         ("softmax", f"{softmax.title()}, {json.dumps(softmax.params())}"),
+        *((f"{kind}s", f"{said['variant']} at {len(said['places'])} places") for kind, said in (parts or {}).items()),
         ("teacher", "none: fine-tuned on labels" if teacher == "none" else str(teacher)),
         ("training", f"step {progress.get('step')}, epoch {progress.get('epoch')}; {json.dumps(settings)}"),
         ("best accuracy on the validation split so far", _percent(progress.get("best"))),
@@ -38,7 +43,8 @@ def model_card(run: dict[str, Any], softmax: Softmax, layers: int) -> str:
     lines += [
         "- The accuracy is of one seed, on the split that chose the checkpoint. `eval/` holds those of the test.",
         "- The security of an encrypted run rests on the library's parameters, which nothing here measures.",
-        "- Softmaxes, or attentions, are encrypted; all else is in the clear, and a key holder acts once a layer.",
+        "- Softmaxes, or attentions, are encrypted; all else is in the clear, and a key holder acts once a layer."
+        + (" With `he.scope=network` the whole is, where every part is a polynomial." if parts else ""),
         "- The licences of the model's weights and of the data are theirs; this card grants none.",
     ]
     return "\n".join(lines) + "\n"

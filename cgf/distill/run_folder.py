@@ -149,7 +149,8 @@ class RunFolder:
 
         def write(folder: Path, progress: dict[str, Any], state: TrainingState) -> Path:
             run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
-            parts, card = parts_of(host.model).described(), model_card(run, softmaxes[0], len(softmaxes))
+            parts = parts_of(host.model).described()
+            card = model_card(run, softmaxes[0], len(softmaxes), parts)
             return save(folder, host.state(), softmaxes, run, host.write_surroundings, state, parts=parts, card=card)
 
         return write

@@ -32,6 +32,14 @@ def test_a_card_says_what_was_trained():
     assert '"order": 2' in rest and '"lr": 0.001' in rest and "scripts/plan.py" in rest
 
 
+def test_a_card_says_which_norms_and_activations_were_replaced():
+    parts = {"norm": {"variant": "batch", "places": [{"name": "a", "features": 4}, {"name": "b", "features": 4}]}}
+    card = model_card(RUN, CGF(), 4, parts)
+    assert "| norms | batch at 2 places |" in card and "he.scope=network" in card and "activations" not in card
+    plain = model_card(RUN, CGF(), 4)
+    assert "norms" not in plain and "he.scope=network" not in plain
+
+
 def test_its_commands_are_those_of_the_softmax():
     assert "eval_he.py" not in model_card(RUN, Exact(), 2)
     shown = model_card(RUN, BPMax(), 2)

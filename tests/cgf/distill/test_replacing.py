@@ -48,6 +48,7 @@ def trained(tmp_path_factory):
     outputs = tmp_path_factory.mktemp("replaced")
     done = train(outputs, "whole", *PARTS, "train.epochs=2", "train.save_every=1", "train.staged=0.5")
     assert done.returncode == 0, done.stderr
+    assert "| activations | square at 2 places |" in (read(outputs / "whole").path / "README.md").read_text()
     assert "replaced: 5 norms by 'batch', 2 activations by 'square', started from 32 training samples" in done.stdout
     return outputs / "whole"
 
@@ -150,6 +151,7 @@ def test_what_was_changed_since_is_found(trained, tmp_path):
         ("norm.json", lambda d: d.update(variant="os.mkdir"), "one of exact, batch, short"),
         ("norm.json", lambda d: d.update(_target_="os.mkdir"), "_target_"),
         ("norm.json", lambda d: d.update(places=[]), "list of 1 to"),
+        ("norm.json", lambda d: d.update(variant="exact"), "says that nothing is replaced, and names 5 places"),
         ("norm.json", lambda d: d["places"].append({"name": "head", "features": 10}), "no norm that can be replaced"),
         ("norm.json", lambda d: d["places"].append(d["places"][0]), "name of their own"),
         ("norm.json", lambda d: d["places"][0].update(features=10**9), "from 1 to 1048576"),

@@ -107,6 +107,12 @@ def test_a_second_computation_measures_nothing():
     assert not norm.running_mean.any()
 
 
+@pytest.mark.parametrize("keep", [None, 5, {"a": 1}, [""], [3]])
+def test_names_of_norms_that_are_kept_are_a_list(keep):
+    with pytest.raises(UserError, match="keep must be a list of names of modules, and "):
+        BatchNorms(keep=keep)
+
+
 def test_a_variant_comes_back_from_its_description():
     variant = BatchNorms(mean=False, frozen=0.5, keep=["embeddings.LayerNorm"])
     assert norms_from_json(variant.to_json(), "norm.json") == variant
