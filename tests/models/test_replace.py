@@ -208,6 +208,24 @@ def test_a_norm_that_is_not_found_is_refused_and_does_not_stay(kind):
         replaced(host, BatchNorms(), ExactActivations())
 
 
+class TwoWidths(nn.Module):
+    """An MLP whose activation runs before and after it is widened."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.fc1, self.fc2, self.act = own.fc1, own.fc2, nn.GELU()
+
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(self.act(x))))
+
+
+def test_an_activation_of_two_widths_is_refused():
+    host = small_vit()
+    host.model.blocks[0].mlp = TwoWidths(host.model.blocks[0].mlp)
+    with pytest.raises(UserError, match=r"blocks.0.mlp.act runs on values of several widths"):
+        replaced(host, ExactNorms(), Squares())
+
+
 def test_modules_that_stand_in_two_places_are_refused():
     host = small_vit()
     host.model.blocks[1].norm1 = host.model.blocks[0].norm1

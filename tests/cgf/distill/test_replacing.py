@@ -170,6 +170,12 @@ def test_what_a_file_says_is_checked(name, change, message, trained, tmp_path):
         from_checkpoint(read(folder))
 
 
+def test_squares_are_held_after_the_last_step_too(tmp_path):
+    assert train(tmp_path, "held", *PARTS, "activation.least=0.9", "train.max_steps=1").returncode == 0
+    kept = load_file(read(tmp_path / "held").path / "model.safetensors")
+    assert all(kept[f"blocks.{i}.mlp.act.a"].abs().min() >= 0.9 - 1e-7 for i in (0, 1))
+
+
 def test_a_start_from_other_norms_is_refused(trained, tmp_path):
     done = train(tmp_path, "other", "softmax=cgf_chain", f"ckpt={trained}", "train.max_steps=1")
     assert done.returncode == 2 and "was trained with norm" in done.stderr and "'exact'" in done.stderr
