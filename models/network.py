@@ -59,9 +59,8 @@ def exponentials_of(host: Host) -> list[Exponential]:
 def exponential_of(softmax: Softmax) -> Exponential:
     """What stands for exp in CGF-softmax of two cumulants. UserError for any other softmax, or with exp itself."""
     applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
-    known = as_defined(softmax, ExponentialSoftmax.formula, CGF.exponent) and any(
-        as_defined(softmax, one) for one in applied
-    )
+    own = (Softmax.scores, Softmax.attention, Softmax.public_scale, ExponentialSoftmax.formula, CGF.exponent)
+    known = as_defined(softmax, *own) and any(as_defined(softmax, one) for one in applied)
     if not isinstance(softmax, CGF) or not known or softmax.order != 2:
         raise UserError(
             f"he.scope=network knows CGF-softmax of two cumulants alone, and layer {softmax.layer} has "
@@ -91,7 +90,7 @@ def linear(module: Any, where: str) -> Linear:
 
 def norm(module: Any, where: str) -> tuple[Layer, ...]:
     """A norm of fixed statistics, or none. UserError for others."""
-    if isinstance(module, BatchNorm):
+    if type(module) is BatchNorm:
         return (Affine(*module.affine()),)
     if type(module) in NOTHING:
         return ()
@@ -108,7 +107,7 @@ def norm(module: Any, where: str) -> tuple[Layer, ...]:
 
 def activation(module: Any, where: str) -> Square:
     """A trained square. UserError for others."""
-    if isinstance(module, SquareModule):
+    if type(module) is SquareModule:
         return Square(module.coefficients())
     name = getattr(module, "variant", None) or type(module).__name__
     raise UserError(

@@ -67,7 +67,11 @@ def _embedding(model: Any) -> tuple[Patches, list[Layer]]:
 
 
 def _block(block: Any, where: str, exponential: Exponential) -> list[Layer]:
+    from timm.layers import Mlp
+
     attention, mlp = block.attn, block.mlp
+    if type(mlp) is not Mlp:
+        raise UserError(f"he.scope=network reads timm's Mlp, and {where}.mlp is {type(mlp).__name__}")
     if type(attention) is not SwappedAttention:
         raise UserError(f"he.scope=network needs a CGF-softmax in place, and {where}.attn keeps its own")
     for name, part in (("q_norm", attention.q_norm), ("k_norm", attention.k_norm), ("norm", attention.norm)):

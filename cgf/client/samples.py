@@ -65,10 +65,10 @@ def _ids(bundle: ClientBundle, path: Path) -> list[np.ndarray]:
     if path.suffix not in TEXTS:
         raise UserError(f"texts are read from {', '.join(TEXTS)}, a line a text, and {path} was given")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # and at no other separator
     except (OSError, ValueError) as error:
         raise UserError(f"{path} needs to be a text file in UTF-8, and reading it failed: {error}") from None
-    if not lines:
+    if lines == [""]:
         raise UserError(f"{path} must hold a text a line, and is empty")
     try:
         tokenizer = Tokenizer.from_file(str(bundle.folder / TOKENIZER))

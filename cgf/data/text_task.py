@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from cgf.data.files import Row
 from cgf.data.hub import hub_rows, load_hub
+from cgf.data.pairs import parted
 from cgf.data.sentences import whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
@@ -96,6 +97,11 @@ class TextTask(Task):
         ids = tokenized(kept, tokenizer, self.max_length, self.cache)
         types = token_types(kept, tokenizer, self.max_length) if inputs.token_types else None
         return TextDataset(ids, [labels[i] for i in keep], types)
+
+    def has_pairs(self, split: str) -> bool:
+        """Whether the texts of a split are pairs."""
+        self.check_split(split)
+        return parted(self._splits[split][0])[1] is not None
 
     def collate(self, inputs: Inputs) -> Collate:
         """Right padding with the tokenizer's pad id; see `collate_text`. UserError if it has none."""

@@ -35,6 +35,7 @@ class Batches:
                   one length, which saves the mask's level
     size          samples of a batch, fewer where rows_at_once asks for it; None: as many as fill the slots
     pieces        a length's last samples, which leave slots free, go in sets near powers of two: for scores alone
+    whole_sets    a batch is one set of ciphertexts: no more samples than the slots take, whatever ``size`` is
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
     """
 
@@ -44,6 +45,7 @@ class Batches:
     size: int | None = None
     rows_at_once: int | None = None
     pieces: bool = True
+    whole_sets: bool = False
 
     def of(self, indices: list[int]) -> list[list[int]]:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
@@ -51,7 +53,7 @@ class Batches:
         rows = self.rows_at_once
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")
-        if self.size is not None and rows is None:
+        if self.size is not None and rows is None and not self.whole_sets:
             return grouped(self.dataset, self.size, indices)[::-1]
         batches: list[list[int]] = []
         for group in reversed(grouped(self.dataset, self.size or max(1, len(indices)), indices)):

@@ -68,7 +68,7 @@ class NetworkEvaluation:
         self.opened, self.session, self.indices, self.lines = opened, session, indices, lines
         self.shard, self.say = shard, say
         self.network, self.inputs = network_of(opened.host)
-        self.plan = Batches(opened.dataset, self._probe, False, batch, pieces=False)
+        self.plan = Batches(opened.dataset, self._probe, False, batch, pieces=False, whole_sets=True)
         self._double = copy.deepcopy(opened.host.model).double().eval()
 
     def run(self) -> FinishedSamples:
@@ -155,7 +155,10 @@ class NetworkEvaluation:
 
 
 def features_of(inputs: Inputs, batch: dict[str, Tensor]) -> np.ndarray:
-    """Prepared features (B, tokens, width) of a collated batch. UserError for texts of more than one length."""
+    """Prepared features (B, tokens, width) of a collated batch.
+
+    UserError for texts of more than one length, and for pairs that token types tell apart: the table has one segment.
+    """
     if isinstance(inputs, Patches):
         return inputs.prepared(batch["pixel_values"].numpy())
     if not bool(batch["attention_mask"].all()):

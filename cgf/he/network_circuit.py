@@ -13,6 +13,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from cgf.errors import UserError
 from cgf.he.engines.engine import Ciphertext, Engine
 from cgf.he.network_heads import Head
 from cgf.he.network_layout import Steps, TokenLayout
@@ -82,8 +83,16 @@ class NetworkCircuit:
         return [(turned_name(turn), turn) for turn in turns]
 
     def packed(self, features: np.ndarray) -> dict[str, list[np.ndarray]]:
-        """What is encrypted of samples (B, tokens, features), B at most the layout's: slots by name and feature."""
+        """What is encrypted of samples (B, tokens, features), B at most the layout's: slots by name and feature.
+
+        UserError for more samples, and for features of another shape.
+        """
         check_features(self.program, features)
+        if len(features) > self.layout.samples:
+            raise UserError(
+                f"a set of ciphertexts takes {self.layout.samples} samples of network '{self.program.name}', and "
+                f"{len(features)} were given"
+            )
         columns = np.moveaxis(features, 2, 0)
         return {name: [self.layout.pack(column, turn) for column in columns] for name, turn in self.sent}
 

@@ -87,6 +87,10 @@ def _prepare(task: Task, opened: OpenCheckpoint) -> tuple[Json, str | None]:
             f"a client prepares images, or texts of a tokenizer with a tokenizer.json, and task {task.name} of model "
             f"'{opened.host.name}' has neither"
         )
+    if task.has_pairs("train"):
+        raise UserError(f"a client takes a text a line, and task {task.name} has pairs of texts")
+    if (side := inputs.tokenizer.truncation_side) != "right":
+        raise UserError(f"a client cuts texts off at their end, and model '{opened.host.name}' does so on the {side}")
     return {"text": task.max_length}, str(backend.to_str())
 
 

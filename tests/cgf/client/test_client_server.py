@@ -88,7 +88,7 @@ def test_an_attention_in_a_ring_without_a_level_to_spare(tmp_path):
 def test_texts_of_different_lengths_come_back_in_their_order(tmp_path):
     network, table = write_text_bundles(tmp_path)
     (tmp_path / "images.npy").mkdir()  # the name of the samples in the commands here
-    (tmp_path / "texts.txt").write_text("a b\nc d a b\nd d\n? a b c\n")
+    (tmp_path / "texts.txt").write_text("a b\nc d a b\nd\u2028d\n? a b c\n", encoding="utf-8")
     given = commands(tmp_path)
     given["encrypt"][2] = tmp_path / "texts.txt"
     for name in ("keys", "encrypt", "run", "decrypt"):

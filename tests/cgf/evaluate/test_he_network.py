@@ -1,5 +1,6 @@
 """eval_he.py he.scope=network from files to result: against both readings in the clear, stopped, in shards, refused."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -255,6 +256,29 @@ def test_texts_of_one_length_share_a_set(tmp_path):
     network, table = network_of(host)
     alone = twin(program_of(network, 7), table.prepared(texts.ids[4].numpy()[None]))
     np.testing.assert_allclose(finished.samples[4]["logits"], alone[0], rtol=0, atol=1e-7)
+
+
+def test_a_batch_is_never_more_than_a_set_takes(tmp_path):
+    """Whatever he.batch asks for."""
+    host, texts = bert(1, dim=4, heads=1), Texts([5] * 4000)
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    session, lines = Session(SimOwner), SampleLog(tmp_path / "x.jsonl", "2:d", {})
+    evaluation = NetworkEvaluation(opened, session, list(range(4000)), lines, batch=4000, say=lambda text: None)
+    most = session.party.network_needs(evaluation.network, 5).samples
+    assert most < 4000
+    assert sorted(map(len, evaluation.plan.of(list(range(4000))))) == sorted([most, 4000 - most])
+    evaluation.plan = dataclasses.replace(evaluation.plan, size=3)
+    assert [len(batch) for batch in evaluation.plan.of(list(range(7)))] == [1, 3, 3]
+
+
+def test_pairs_with_token_types_are_refused():
+    """The table of embeddings has one segment: logits would be those of other texts."""
+    _, table = network_of(bert(1, dim=4, heads=1))
+    batch = collate([Texts([5])[0]])
+    same = features_of(table, {**batch, "token_type_ids": torch.zeros(1, 5, dtype=torch.long)})
+    np.testing.assert_array_equal(same, features_of(table, batch))
+    with pytest.raises(UserError, match="needs texts of one segment, and these are pairs with token types"):
+        features_of(table, {**batch, "token_type_ids": torch.tensor([[0, 0, 0, 1, 1]])})
 
 
 def test_padded_texts_are_refused():

@@ -133,6 +133,13 @@ def test_features_are_sent_turned_where_the_ring_has_no_level_to_turn_them_in():
     assert higher.encrypted == sevens.features
 
 
+def test_more_samples_than_a_set_takes_are_refused():
+    net = network(tokens=16)
+    most = needs_of(program_of(net, 16)).samples
+    with pytest.raises(UserError, match=f"takes {most} samples of network 'small', and {most + 1} were given"):
+        Session(SimOwner).network(net, features_for(net, 16, most + 1))
+
+
 def test_few_samples_leave_no_slot_to_what_no_sample_is():
     layout = TokenLayout.of(program_of(network(), 4), 8192)
     column = np.arange(12.0).reshape(3, 4) + 1

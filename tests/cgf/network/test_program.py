@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the models in the clear are tensors")
-from friendly_hosts import bert, vit  # noqa: E402
+from friendly_hosts import bert, vit, with_chain  # noqa: E402
 
+from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.models.network import network_of  # noqa: E402
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
 from cgf.network.layers import Linear, Network, Pool, Residual, Square  # noqa: E402
 from cgf.network.program import Attend, program_of  # noqa: E402
 from cgf.network.twin import Ranges, twin  # noqa: E402
+from cgf.norm.batch import BatchNorm  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
 
 EXACT = 1e-9
 
@@ -142,8 +145,46 @@ def test_a_vit_that_does_not_stay_encrypted_is_refused_by_name(change, message):
         network_of(host)
 
 
+def test_an_mlp_of_another_forward_is_refused():
+    """One has the names of timm's Mlp and a norm of its hidden layer between them, the other lacks them."""
+    from timm.layers import GlobalResponseNormMlp, SwiGLU
+
+    for made in (GlobalResponseNormMlp(16, 32), SwiGLU(16, 32)):
+        host = vit(1)
+        made.act, made.norm = host.model.blocks[0].mlp.act, torch.nn.Identity()
+        host.model.blocks[0].mlp = made
+        with pytest.raises(UserError, match=rf"reads timm's Mlp, and blocks\.0\.mlp is {type(made).__name__}"):
+            network_of(host)
+
+
+def test_subclasses_that_compute_something_else_are_refused():
+    class Clipped(SquareModule):
+        def polynomial(self, u):
+            return super().polynomial(u).clamp(-1, 1)
+
+    class Halved(BatchNorm):
+        def forward(self, x, *more):
+            return super().forward(x, *more) / 2
+
+    class Distances(CGF):
+        def scores(self, query, key, scaling):
+            return -0.5 * scaling * torch.cdist(query, key) ** 2
+
+    host = vit(1)
+    host.model.blocks[0].mlp.act = Clipped(32)
+    with pytest.raises(UserError, match="needs a square for an activation"):
+        network_of(host)
+    host = vit(1)
+    host.model.blocks[0].norm2 = Halved(16)
+    with pytest.raises(UserError, match=r"at blocks\.0\.norm2"):
+        network_of(host)
+    softmax = Distances()
+    softmax.exponential = with_chain(2).exponential
+    with pytest.raises(UserError, match="knows CGF-softmax of two cumulants alone"):
+        network_of(vit(1, softmax=softmax))
+
+
 def test_other_softmaxes_are_refused_by_name():
-    from cgf.softmax.cgf import CGF
     from cgf.softmax.published.gaussian import GaussianKernel
 
     with pytest.raises(UserError, match="layer 0 has none: approx=plan"):

@@ -1,6 +1,7 @@
 """Bundles from checkpoints: what they hold, that their logits are the model's own, and what has no bundle."""
 
 import json
+import shutil
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ pytest.importorskip("desilofhe")
 pytest.importorskip("torchvision", reason="hosts in the clear are tensors")
 from both_sides import call
 from conftest_models import tokenizer
+from resealed import reseal
 from transformers import BertConfig, BertForSequenceClassification
 
 from cgf.activation.polynomial import Squares
@@ -19,6 +21,7 @@ from cgf.bundle.sides import ClientBundle, ServerBundle
 from cgf.checkpoint import TrainingState, read, save
 from cgf.client.__main__ import main as client_main
 from cgf.client.samples import batches_of
+from cgf.data.pairs import MARK
 from cgf.data.tasks import task_from_node
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
@@ -134,6 +137,24 @@ def test_a_client_of_texts_tokenises_as_the_model(texts, capsys):
     for row, line in ((0, "w1 w2"), (1, "w0 unheard")):
         ids = host.inputs.tokenizer(line)["input_ids"]
         assert np.array_equal(batches[2].features[row], client.inputs.prepared(np.array([ids]))[0])
+
+
+def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, capsys):
+    """A client takes a text a line, and cuts it off at its end."""
+    given = ("bundle", texts / "run", "--out", tmp_path / "o", "--tokens", 2, "--data-root")
+    (tmp_path / "table").mkdir()
+    for name in ("train.csv", "test.csv"):
+        rows = (texts / "data" / "table" / name).read_text()
+        (tmp_path / "table" / name).write_text(rows.replace(" w", MARK + "w"))
+    assert call(server, *given, tmp_path) == 2
+    assert "takes a text a line, and task table has pairs of texts" in capsys.readouterr().err
+    shutil.copytree(texts / "run", tmp_path / "run")
+    for path in (tmp_path / "run").rglob("tokenizer_config.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "truncation_side": "left"}))
+    reseal(tmp_path / "run" / "ckpt-1")
+    assert call(server, "bundle", tmp_path / "run", *given[2:], texts / "data") == 2
+    assert "cuts texts off at their end, and model 'small' does so on the left" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
 
 
 def test_what_has_no_bundle_is_refused(made, tmp_path, capsys):
