@@ -277,7 +277,7 @@ def test_pairs_with_token_types_are_refused():
     batch = collate([Texts([5])[0]])
     same = features_of(table, {**batch, "token_type_ids": torch.zeros(1, 5, dtype=torch.long)})
     np.testing.assert_array_equal(same, features_of(table, batch))
-    with pytest.raises(UserError, match="needs texts of one segment, and these are pairs with token types"):
+    with pytest.raises(UserError, match="reads texts alone, and these are pairs, the second told by its token types"):
         features_of(table, {**batch, "token_type_ids": torch.tensor([[0, 0, 0, 1, 1]])})
 
 
