@@ -15,7 +15,7 @@ from friendly_hosts import bert
 
 from cgf.errors import UserError
 from cgf.evaluate.he_lines import SampleLog
-from cgf.evaluate.network_eval import NetworkEvaluation, features_of
+from cgf.evaluate.network_eval import BatchInTheClear, NetworkEvaluation, features_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
@@ -256,6 +256,18 @@ def test_texts_of_one_length_share_a_set(tmp_path):
     network, table = network_of(host)
     alone = twin(program_of(network, 7), table.prepared(texts.ids[4].numpy()[None]))
     np.testing.assert_allclose(finished.samples[4]["logits"], alone[0], rtol=0, atol=1e-7)
+
+
+def test_logits_that_are_off_by_more_than_noise_are_counted():
+    evaluation = object.__new__(NetworkEvaluation)
+    evaluation.session = SimpleNamespace(noise=1e-6)
+    plain = np.array([[4.0, -1.0], [2.0, 0.0], [1.0, 1.0]])
+    clear = BatchInTheClear(np.zeros((3, 5, 4)), np.zeros(3), plain, plain + 0.25, {(0, 1): 2, (0, 0): 0})
+    logits = plain + np.array([[3e-5, 5e-5], [0.0, -1e-3], [np.nan, 0.0]])  # tenfold the noise, of 4: 4e-5
+    errors = evaluation._errors(clear, logits)
+    assert (errors["wrong"], errors["logits"], errors["largest"], errors["unfolded"]) == (2, 4, 4.0, 0.25)
+    assert errors["max_error"] == pytest.approx(1e-3) and errors["sum_error"] == pytest.approx(1.08e-3)
+    assert errors["beyond"] == [[0, 1, 2]]
 
 
 def test_a_batch_is_never_more_than_a_set_takes(tmp_path):

@@ -137,6 +137,12 @@ def test_ranges_of_a_run_in_the_clear():
     (lambda m: setattr(m.blocks[1].mlp, "act", torch.nn.GELU()), "GELU at blocks.1.mlp.act is none"),
     (lambda m: setattr(m.blocks[1].attn, "q_norm", torch.nn.LayerNorm(8)), "blocks.1.attn.q_norm is one"),
     (lambda m: setattr(m, "global_pool", "max"), "not by 'max'"),
+    (lambda m: setattr(m.blocks[0].attn, "gate", torch.nn.Linear(16, 16)), "blocks.0.attn has one"),
+    (lambda m: setattr(m.blocks[0].attn, "norm", torch.nn.LayerNorm(16)), "blocks.0.attn.norm is one"),
+    (lambda m: setattr(m.blocks[0].mlp, "norm", torch.nn.LayerNorm(32)), "blocks.0.mlp.norm is one"),
+    (lambda m: setattr(m.patch_embed, "norm", torch.nn.LayerNorm(16)), "patch_embed.norm is one"),
+    (lambda m: setattr(m.patch_embed.proj, "groups", 2), "patch_embed has others"),
+    (lambda m: setattr(m, "dynamic_img_size", True), "patch_embed has others"),
 ])  # fmt: skip
 def test_a_vit_that_does_not_stay_encrypted_is_refused_by_name(change, message):
     host = vit(2)
