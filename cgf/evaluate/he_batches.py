@@ -56,7 +56,8 @@ class Batches:
         if self.size is not None and rows is None and not self.whole_sets:
             return grouped(self.dataset, self.size, indices)[::-1]
         batches: list[list[int]] = []
-        for group in reversed(grouped(self.dataset, self.size or max(1, len(indices)), indices)):
+        most_asked = max(1, len(indices)) if self.size is None else self.size
+        for group in reversed(grouped(self.dataset, most_asked, indices)):
             while group:  # from the longest on: it decides how many fit
                 heads, queries, slots = self.probe(group[-1])
                 most = max(1, (rows or slots) // (heads * queries))
