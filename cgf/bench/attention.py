@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from cgf.network.attention import Heads
 from cgf.plan.attention_cost import PredictedAttention, predict_attention
 from cgf.plan.op_times import OpTimes
 from cgf.softmax.base import Softmax
+
+READY_S = 600  # how long processes that start together wait for each other's keys
 
 
 @dataclass(frozen=True)
@@ -41,36 +44,81 @@ class Shape:
         return Heads(query, key, value, self.features**-0.5, mask)
 
 
-def measured(
-    shape: Shape, softmax: Softmax, make_owner: Callable[..., Owner], most_mib: float, times: OpTimes | None, seed: int
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Costing:
+    """What every shape is measured with.
+
+    make_owner  the engine, by its level
+    most_mib    that the ciphertexts of one set may take in a process
+    times       what an operation takes, to predict from; None: no prediction
+    seed        of the random queries, keys and values
+    """
+
+    softmax: Softmax
+    make_owner: Callable[..., Owner]
+    most_mib: float
+    times: OpTimes | None
+    seed: int
+
+
+def measured(shape: Shape, costing: Costing) -> dict[str, Any]:
     """Predicted, then measured, in a process of its own, whose peak of memory is this shape's.
 
     client_s, server_s  seconds of one thread of the key holder (packing, encryption, decryption) and of the server
     max_error  of an output, against float64 with the same polynomials
     """
+    return _in_processes(shape, costing, 1)[0]
+
+
+def side_by_side(shape: Shape, costing: Costing, workers: int) -> dict[str, float]:
+    """A set of the shape in each of several processes at once, which start together once all have their keys.
+
+    seconds  of the slowest, from the start to the last decryption
+    ms_per_head  of that time, by instance of all the sets
+    peak_mib  of all the processes together
+    """
+    rows = _in_processes(shape, costing, workers)
+    seconds = max(row["client_s"] + row["server_s"] for row in rows)
+    return {
+        "workers": workers,
+        "seconds": seconds,
+        "ms_per_head": 1e3 * seconds / sum(row["instances"] for row in rows),
+        "peak_mib": sum(row["peak_mib"] for row in rows),
+    }
+
+
+_ready: Barrier | None = None  # of the processes that measure side by side
+
+
+def _wait_with(barrier: Barrier) -> None:
+    global _ready
+    _ready = barrier
+
+
+def _in_processes(shape: Shape, costing: Costing, count: int) -> list[dict[str, Any]]:
     context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_measured, (shape, softmax, make_owner, most_mib, times, seed))
+    with context.Pool(count, initializer=_wait_with, initargs=(context.Barrier(count),)) as pool:
+        return pool.starmap(_measured, [(shape, costing)] * count, chunksize=1)
 
 
-def _measured(
-    shape: Shape, softmax: Softmax, make_owner: Callable[..., Owner], most_mib: float, times: OpTimes | None, seed: int
-) -> dict[str, Any]:
+def _measured(shape: Shape, costing: Costing) -> dict[str, Any]:
     keep_freed_memory()
-    heads = shape.layer(seed)
+    softmax, make_owner, most_mib = costing.softmax, costing.make_owner, costing.most_mib
+    heads = shape.layer(costing.seed)
     every = np.arange(heads.instances)
     needs = needs_of(
         softmax, heads, every, rings=rings_of(make_owner), pairs=complex_slots(make_owner), most_mib=most_mib
     )
     chosen = every[: needs.tile.instances]
     before = resident_mib()
-    predicted = None if times is None else predict_attention(needs, heads, times)
+    predicted = None if costing.times is None else predict_attention(needs, heads, costing.times)
     started = time.perf_counter()
     owner = make_owner(max_level=needs.max_level)
     evaluator = owner.evaluator(needs.rotations, needs.pairs)
     keys_s = time.perf_counter() - started
     task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
+    if _ready is not None:
+        _ready.wait(READY_S)
     cpu = time.process_time()
     outputs, seen = attention_run.run(needs, owner, evaluator, softmax, task)
     cpu, peak = time.process_time() - cpu, peak_mib()

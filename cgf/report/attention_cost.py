@@ -14,6 +14,14 @@ def seconds(shape: Shape) -> float:
     return float(shape["client_s"] + shape["server_s"])
 
 
+def together(shape: Shape) -> str:
+    """Milliseconds a head where several processes take a set each, and how many times fewer than one alone takes."""
+    beside = shape.get("side_by_side")
+    if beside is None:
+        return "–"
+    return f"{beside['ms_per_head']:.1f} ({shape['ms_per_head'] / beside['ms_per_head']:.2f} times)"
+
+
 COLUMNS = [
     Column("attention", lambda s: f"{s['samples']:,} x {s['heads']} heads, {s['tokens']} tokens, {s['rows']}"),
     Column("features", lambda s: str(s["features"])),
@@ -23,6 +31,7 @@ COLUMNS = [
     Column("key holder s", lambda s: f"{s['client_s']:.1f}"),
     Column("server s", lambda s: f"{s['server_s']:.1f}"),
     Column("ms a head", lambda s: f"{s['ms_per_head']:.1f}"),
+    Column("two workers, ms a head", together),
     Column("µs a multiply-add", lambda s: f"{s['us_per_mac']:.2f}"),
     Column("µs a score entry", lambda s: f"{s['us_per_entry']:.1f}"),
     Column("peak MiB", lambda s: f"{s['peak_mib']:,.0f}"),

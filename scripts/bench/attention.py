@@ -1,6 +1,7 @@
 """Measures whole attentions under CKKS by shape: python scripts/bench/attention.py   (one thread: he.owner.mode=cpu)
 
-Writes results/bench/attention.json: predicted seconds and memory of each shape, then what it took.
+Writes results/bench/attention.json: predicted seconds and memory of each shape, what it took in one process, and what
+a set in each of several processes at once took.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cgf.config import build, entry, resolved
 @entry("attention_cost")
 def main(cfg: DictConfig) -> None:
     from cgf.approx import fit
-    from cgf.bench.attention import Shape, measured
+    from cgf.bench.attention import Costing, Shape, measured, side_by_side
     from cgf.plan.op_times import OpTimes
     from cgf.results import read_json, run_info, write_json
     from cgf.softmax.cgf import CGF
@@ -21,11 +22,14 @@ def main(cfg: DictConfig) -> None:
 
     out = result_file(cfg.out)
     times = None if cfg.times is None else OpTimes.from_json(read_json(cfg.times))
-    softmax, make_owner, measured_shapes = CGF(), build(cfg.he.owner), []
+    softmax, measured_shapes = CGF(), []
     softmax.exponential = fit.chain(float(cfg.domain[0]), float(cfg.domain[1]), cfg.k)
+    costing = Costing(softmax, build(cfg.he.owner), cfg.memory_mib, times, cfg.seed)
     for values in cfg.shapes:
         shape = Shape(*values)
-        row = measured(shape, softmax, make_owner, cfg.memory_mib, times, cfg.seed)
+        row = measured(shape, costing)
+        if cfg.workers > 1:
+            row["side_by_side"] = side_by_side(shape, costing, cfg.workers)
         measured_shapes.append(row)
         print(
             f"{shape.samples} x {shape.heads} heads, {shape.tokens} tokens, {shape.features} features, {shape.rows}: "

@@ -1,0 +1,25 @@
+"""Whole attentions by shape: what is predicted and measured in one process, and side by side in two."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgf.approx import fit
+from cgf.bench.attention import Costing, Shape, measured, side_by_side
+from cgf.he.engines.sim import SimOwner
+from cgf.report.attention_cost import together
+from cgf.softmax.cgf import CGF
+
+
+def test_one_process_is_right_and_two_take_a_set_each():
+    softmax = CGF()
+    softmax.exponential = fit.chain(-18.0, 1.2, 3)
+    costing, shape = Costing(softmax, SimOwner, 2000, None, 0), Shape(4, 2, 6, 4, "causal")
+    row, beside = measured(shape, costing), side_by_side(shape, costing, 2)
+    assert row["levels"] == row["levels_counted"] and row["instances"] == 8
+    assert row["max_error"] < 1e-9 * row["largest"]
+    assert together(row) == "–"
+    assert beside["workers"] == 2
+    assert beside["ms_per_head"] == pytest.approx(1e3 * beside["seconds"] / (2 * row["instances"]))
+    assert beside["peak_mib"] > 1.5 * row["peak_mib"]
+    assert together({**row, "side_by_side": beside}).endswith("times)")
