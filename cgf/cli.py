@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+from cgf.ending import quiet
 from cgf.help import nearest
 
 COMMANDS = {
@@ -41,7 +42,8 @@ def main() -> None:
         )
         sys.exit(2)
     sys.argv = [f"cgf {verb}", *sys.argv[2:]]
-    sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())
+    with quiet():
+        sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cgf.errors import UserError, disk_is_full
+from cgf.ending import UNREAD, quiet
+from cgf.errors import UserError, disk_is_full, sentence
 from cgf.help import known, nearest
 from cgf.help import text as help_text
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
-NAMES = ("run", "ckpt", "out", "outputs", "data.root")  # of runs, files and folders
+NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
+MOST_SEED = 2**32 - 1  # numpy takes no greater one, and none below 0
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
 
@@ -42,6 +44,8 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
                 ended(2, UserError(f"the configuration does not hold together: {_first_line(error)}"))
             except SystemExit as end:
                 ended(end.code)
+            except BrokenPipeError:  # Hydra would tell it as a failure of the job
+                sys.exit(UNREAD)
             except Exception as error:
                 if not disk_is_full(error):
                     raise
@@ -54,21 +58,30 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
                 )
 
         def run() -> None:
-            if {"-h", "--help"} & set(sys.argv[1:]):
-                program = sys.argv[0] if sys.argv[0].startswith("cgf ") else f"python {os.path.relpath(sys.argv[0])}"
-                given = [a for a in sys.argv[1:] if not a.startswith("-")]
-                print(help_text(config_name, main.__globals__["__doc__"] or "", program, given))
-                return
-            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-            try:
-                check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
-            except UserError as error:
-                fail(error)
-            hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
+            with quiet():
+                if {"-h", "--help"} & set(sys.argv[1:]):
+                    _help(config_name, main.__globals__["__doc__"] or "")
+                else:
+                    _checked_run(config_name, guarded)
 
-        return run
+        # run.__wrapped__ is the command on a configuration that is composed already
+        return update_wrapper(run, update_wrapper(guarded, main))
 
     return decorate
+
+
+def _help(config_name: str, about: str) -> None:
+    program = sys.argv[0] if sys.argv[0].startswith("cgf ") else f"python {os.path.relpath(sys.argv[0])}"
+    print(help_text(config_name, about, program, [a for a in sys.argv[1:] if not a.startswith("-")]))
+
+
+def _checked_run(config_name: str, guarded: Callable[[DictConfig], None]) -> None:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
+    except UserError as error:
+        fail(error)
+    hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
 
 
 class FailedJob(Exception):
@@ -77,14 +90,14 @@ class FailedJob(Exception):
 
 def fail(error: Exception) -> None:
     """Prints the sentence and ends with exit code 2."""
-    print(f"error: {error}", file=sys.stderr)
+    print(sentence(error), file=sys.stderr)
     sys.exit(2)
 
 
 def ended(code: str | int | None, error: Exception | None = None) -> None:
     """Ends this process; a job of a sweep ends alone, as Hydra's launchers take SystemExit for the end of all jobs."""
     if error is not None:
-        print(f"error: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
     if code and HydraConfig.get().mode == RunMode.MULTIRUN:
         raise FailedJob(f"exit code {code}")
     sys.exit(code)
@@ -117,7 +130,15 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
     for text in unswept:
         key = text.split("=")[0].lstrip("+~")
         if key not in groups:
-            _check_type(key, OmegaConf.select(defaults, key), OmegaConf.select(given, key))
+            _check_type(key, _selected(defaults, key), _selected(given, key))
+
+
+def _selected(cfg: DictConfig, key: str) -> Any:
+    """The value of a dotted key, None where there is none; UserError for a reference that leads nowhere."""
+    try:
+        return OmegaConf.select(cfg, key)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{key} refers to what cannot be read: {_first_line(error)}") from None
 
 
 def _check_name(key: str, text: str, value: Any) -> None:
@@ -138,6 +159,8 @@ def _check_type(key: str, default: Any, value: Any) -> None:
         raise UserError(f"{key} must be a text, and {value!r} was given")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{key} must be finite, and {value!r} was given")
+    if key.rpartition(".")[2] == "seed" and isinstance(value, int) and not 0 <= value <= MOST_SEED:
+        raise UserError(f"{key} must be from 0 to {MOST_SEED}, and {value!r} was given")
     kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
     what, kind = kinds.get(type(default), ("", object))
     if key in LISTED and isinstance(value, ListConfig):

@@ -10,6 +10,17 @@ class UserError(ValueError):
     """
 
 
+def sentence(error: BaseException) -> str:
+    """The line that an error is told by. Names and values in it may come out of files: what a terminal would obey or
+    break the line at is written as an escape."""
+    return f"error: {inert(str(error))}"
+
+
+def inert(text: str) -> str:
+    """The text with every letter that is not printable as an escape, as ``\\x1b``; a terminal obeys none of it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def disk_is_full(error: BaseException) -> bool:
     """Whether an error says that there was no room to write; safetensors has it in its text alone."""
     return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)

@@ -17,7 +17,7 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.provenance import run_info
-from cgf.target import regular
+from cgf.target import content_of, regular
 
 __all__ = [
     "append_line",
@@ -32,6 +32,8 @@ __all__ = [
     "write_json",
     "write_text",
 ]
+
+MOST_LINES = 2**30  # bytes of a file of lines
 
 # ---------------------------------------------------------------- writing
 
@@ -113,7 +115,9 @@ def _plain(value: Any, key: str) -> Any:
 def read_json(path: str | os.PathLike) -> Any:
     """The content of a JSON file; UserError if it is missing, half-written or holds NaN."""
     try:
-        return _parse(Path(path).read_bytes())
+        return _parse(content_of(path))
+    except UserError:
+        raise
     except FileNotFoundError:
         raise UserError(f"{path} is needed, and there is no such file") from None
     except OSError as error:
@@ -128,7 +132,7 @@ def read_lines(path: str | os.PathLike) -> list[dict]:
     A line counts once its line feed is written. UserError, with the line's number, for any other damage.
     """
     try:
-        lines = Path(path).read_bytes().split(b"\n")[:-1]
+        lines = content_of(path, MOST_LINES).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -146,7 +150,15 @@ def _parse(text: bytes) -> Any:
     def refuse(name: str) -> None:
         raise ValueError(f"it holds {name}, not a number")
 
-    return json.loads(text.decode("utf-8"), parse_constant=refuse)
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError(f"it holds {number[:40]}, which is beyond any float")
+        return value
+
+    try:
+        return json.loads(text.decode("utf-8"), parse_constant=refuse, parse_float=finite)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def check_replaceable(path: str | os.PathLike, same: Callable[[dict], bool]) -> None:
@@ -155,7 +167,7 @@ def check_replaceable(path: str | os.PathLike, same: Callable[[dict], bool]) -> 
     if not path.exists():
         return
     try:
-        there = _parse(path.read_bytes())
+        there = _parse(content_of(path))
     except (OSError, ValueError):
         there = None
     if isinstance(there, dict) and "kind" in there:

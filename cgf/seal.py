@@ -13,6 +13,7 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.named import short
+from cgf.target import check_regular
 
 SCHEMA = 2
 MODEL, SOFTMAX, RUN, HOST = "model.safetensors", "softmax.json", "run.json", "host"
@@ -20,13 +21,15 @@ PARTS = ("norm.json", "activation.json")  # where norms or activations are repla
 KEYS = ("schema", "files", "seal")  # what run.json says of the folder, beside its content
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".gguf", ".npz", ".npy", ".h5", ".onnx")
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+MOST_SMALL = 2**28  # bytes of a file that is no weights
 AS_SAVED = "take it as it was saved, or train it anew"
 
 
-def file_hash(path: Path) -> str:
-    """sha256 of a file, read piece by piece. UserError where it cannot be read."""
+def file_hash(path: Path, most: int | None = None) -> str:
+    """sha256 of a file, read piece by piece. UserError where it cannot be read, or is no regular file."""
     digest = hashlib.sha256()
     try:
+        check_regular(path, most)
         with path.open("rb") as file:
             while piece := file.read(2**20):
                 digest.update(piece)
@@ -39,6 +42,19 @@ def json_hash(data: Any) -> str:
     """sha256 of the canonical text of what a JSON file holds."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_seal(data: dict[str, Any]) -> dict[str, Any]:
+    """JSON's own values, and their hash as 'seal'."""
+    return {**data, "seal": json_hash(data)}
+
+
+def check_seal(data: Any, path: Path) -> None:
+    """UserError where ``data``, read from ``path``, has a seal that does not fit it; files of before have none."""
+    if isinstance(data, dict) and "seal" in data:
+        content = {key: value for key, value in data.items() if key != "seal"}
+        if json_hash(content) != data["seal"]:
+            raise UserError(f"{path} was changed after it was made, its seal does not fit: take it as it was made")
 
 
 def small_files(folder: Path) -> list[str]:
@@ -86,7 +102,7 @@ def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
             raise UserError(f"checkpoint {folder} lacks {name}, which was saved with it: {AS_SAVED}")
         if name not in kept:
             raise UserError(f"checkpoint {folder} holds {name}, which was not saved with it: take that file away")
-        if name != MODEL and file_hash(folder / name) != kept[name]:
+        if name != MODEL and file_hash(folder / name, MOST_SMALL) != kept[name]:
             raise UserError(f"{folder / name} was changed after the checkpoint was saved: {AS_SAVED}")
     return kept
 

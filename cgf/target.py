@@ -1,4 +1,4 @@
-"""Where a result may be written to."""
+"""Where a result may be written to, and what may be read whole."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ def regular(path: str | os.PathLike) -> Path:
             f"{path} must be a regular file to be written to, and is {kinds.get(stat.S_IFMT(mode), 'a device')}"
         )
     return target
+
+
+def content_of(path: str | os.PathLike, most: int = 2**28) -> bytes:
+    """All bytes of a file, which must be a regular one of at most ``most`` bytes.
+
+    UserError for any other: a fifo would wait without end, a device and a file of holes take all memory. OSError where
+    it cannot be opened, as for any file.
+    """
+    check_regular(path, most)
+    return Path(path).read_bytes()
+
+
+def check_regular(path: str | os.PathLike, most: int | None = None) -> None:
+    """UserError where ``path`` is there and no regular file, or of more than ``most`` bytes; folders say so on opening.
+
+    OSError where nothing is known of it.
+    """
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode) and not stat.S_ISDIR(about.st_mode):
+        raise UserError(f"{path} must be a regular file to be read, and is none")
+    if most is not None and about.st_size > most:
+        raise UserError(f"{path} may have {most} bytes, and has {about.st_size}: it is not what it should be")
 
 
 def result_file(out: str | os.PathLike) -> Path:

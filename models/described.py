@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ def timm_source(source: dict[str, Any], where: str) -> tuple[str, dict[str, Any]
     if (size // patch) ** 2 > MOST_PATCHES:
         raise UserError(f"{where} may have {MOST_PATCHES} patches at most, and has {(size // patch) ** 2}")
     return name, options
+
+
+def check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """UserError for an option of timm's whose reach is known and that lies beyond it; others are timm's to judge."""
+    for key, value in options.items():
+        if key in SIZES or key in SHARES:
+            _check_option(key, value, where)
 
 
 def _check_option(key: str, value: Any, where: str) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
+from cgf.models.described import check_sizes
 from cgf.models.host import Host, listed
 from cgf.models.self_check import checked
 
@@ -36,6 +37,7 @@ def load(
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
     options = {**_plain(options or {}), **dropping(drop_path)}
+    check_sizes(options, f"model '{name}'")  # before memory is taken
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"

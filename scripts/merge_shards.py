@@ -17,17 +17,17 @@ def main(cfg: DictConfig) -> None:
     """Merges the results of shards into one, and writes it."""
     from cgf.errors import UserError
     from cgf.evaluate.he_lines import SampleLog
-    from cgf.evaluate.he_summary import merged
+    from cgf.evaluate.he_summary import merged, shard_of
     from cgf.report.encrypted import judged, tell
     from cgf.report.network import tell_network
-    from cgf.results import check_replaceable, read_json, run_info, write_json
+    from cgf.results import check_replaceable, run_info, write_json
     from cgf.target import result_file
 
     if not isinstance(cfg.shards, ListConfig):
         raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")
     out = result_file(cfg.out)
     paths = [Path(p).expanduser() for p in cfg.shards]
-    results = [read_json(p) for p in paths]
+    results = [shard_of(p) for p in paths]
     lines = [
         SampleLog(p.with_suffix(".jsonl"), str(r.get("digest"))).of(r).read()
         for p, r in zip(paths, results, strict=True)

@@ -49,7 +49,8 @@ def from_checkpoint(cfg: DictConfig) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
     from cgf.evaluate.plan_checkpoint import plan_asked
     from cgf.report.front import show, show_layers
-    from cgf.results import run_info, write_json
+    from cgf.results import plain_json, run_info, write_json
+    from cgf.seal import with_seal
 
     config = resolved(cfg)
     planned, opened = plan_asked(config, task_maker(cfg.data.root))
@@ -58,7 +59,7 @@ def from_checkpoint(cfg: DictConfig) -> None:
     if planned.plan.layers:
         show_layers(planned.data["plans"])
     run = run_info(config, cfg.seed, opened.task.revision(), opened.checkpoint.run["source"])
-    write_json(planned.path, {**planned.data, "run": run})
+    write_json(planned.path, with_seal(plain_json({**planned.data, "run": run})))
     print(f"{planned.told()}\n{planned.path}")
 
 

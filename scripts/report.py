@@ -28,7 +28,7 @@ def main() -> int:
     args = parser.parse_args()
     from rich.console import Console  # seconds with what comes below: not for --help
 
-    from cgf.errors import UserError
+    from cgf.errors import UserError, sentence
     from cgf.report import page, scopes, tables
     from cgf.report.collect import collect
 
@@ -45,10 +45,13 @@ def main() -> int:
             console.print(", ".join(fields), markup=False)
         print(page.write_page(inputs, args.out or args.root / "report.html"))
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from cgf.ending import quiet
+
+    with quiet():
+        sys.exit(main())

@@ -30,7 +30,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, help="the weights go there, as .npy")
     args = parser.parse_args()
-    from cgf.errors import UserError
+    from cgf.errors import UserError, sentence
 
     try:
         matrix = read(args.matrix)
@@ -52,7 +52,7 @@ def main() -> int:
             np.save(args.out, applied.weights)
             print(args.out)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         return 2
     return 0
 
@@ -70,11 +70,11 @@ def read(path: Path) -> Any:
         raise UserError(f"a matrix is needed, and there is no file {path}")
     try:
         if path.suffix == ".npy":
-            matrix = np.load(path, allow_pickle=False)
+            matrix = np.load(path, mmap_mode="r", allow_pickle=False)  # a header may say more than there is
         else:
             matrix = np.loadtxt(path, delimiter=separators[path.suffix], ndmin=2)
         matrix = matrix.astype(np.float64, casting="safe")
-    except (OSError, ValueError, TypeError, EOFError) as error:
+    except (OSError, ValueError, TypeError, EOFError, OverflowError, SyntaxError) as error:
         raise UserError(f"{path} needs to hold a matrix of numbers, and reading it failed: {error}") from None
     if matrix.ndim != 2 or not matrix.size:
         raise UserError(f"{path} needs to hold a matrix (R, N), and holds the shape {matrix.shape}")
@@ -82,4 +82,7 @@ def read(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from cgf.ending import quiet
+
+    with quiet():
+        sys.exit(main())

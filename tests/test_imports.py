@@ -16,8 +16,9 @@ SOURCES = sorted([*ROOT.glob("*.py"), *LIBRARY, *ROOT.glob("models/*.py"), *ROOT
 # what a package of this project imports of this project, from the ground up; cgf.errors is for everyone
 ALLOWED = {
     "cgf.errors": set(),
+    "cgf.ending": set(),
     "cgf.help": set(),
-    "cgf.cli": {"cgf.help"},
+    "cgf.cli": {"cgf.ending", "cgf.help"},
     "cgf.commands": set(),
     "cgf.cache": set(),
     "cgf.memory": set(),
@@ -41,7 +42,7 @@ ALLOWED = {
     "cgf.approx": {"cgf.checks"},
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
     "cgf.network": {"cgf.softmax", "cgf.approx", "cgf.checks", "cgf.named", "cgf.results"},
-    "cgf.seal": {"cgf.named"},
+    "cgf.seal": {"cgf.named", "cgf.target"},
     "cgf.training_state": {"cgf.named", "cgf.results"},
     "cgf.checkpoint_files": {
         "cgf.activation",
@@ -62,9 +63,18 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.he": {"cgf.checks", "cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
-    "cgf.plan": {"cgf.network", "cgf.he", "cgf.softmax", "cgf.approx", "cgf.results", "cgf.checks", "cgf.former"},
-    "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former"},
-    "cgf.config": {"cgf.data", "cgf.help"},
+    "cgf.plan": {
+        "cgf.network",
+        "cgf.he",
+        "cgf.softmax",
+        "cgf.approx",
+        "cgf.results",
+        "cgf.checks",
+        "cgf.former",
+        "cgf.seal",
+    },
+    "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
+    "cgf.config": {"cgf.data", "cgf.ending", "cgf.help"},
     "cgf.models": {
         "cgf.activation",
         "cgf.approx",
@@ -152,6 +162,7 @@ ALLOWED = {
     "cgf.parcel": {"cgf.header", "cgf.named", "cgf.target"},
     "cgf.bundle": {
         "cgf.checks",
+        "cgf.ending",
         "cgf.he",
         "cgf.header",
         "cgf.memory",
@@ -172,6 +183,7 @@ ALLOWED = {
         "cgf.network",
         "cgf.parcel",
         "cgf.results",
+        "cgf.target",
     },
     "cgf.server": {
         "cgf.bundle",

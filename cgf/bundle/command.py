@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cgf.errors import UserError, disk_is_full
+from cgf.ending import quiet
+from cgf.errors import UserError, disk_is_full, inert, sentence
 
 Run = Callable[[argparse.Namespace], None]
 Command = Callable[[str, str, Run], argparse.ArgumentParser]
@@ -31,13 +32,14 @@ def parsers(program: str, about: str, examples: str) -> tuple[argparse.ArgumentP
 def ended_well(given: argparse.Namespace) -> int:
     """Runs the command; its exit code: 2, with one sentence, for bad input and where a file cannot be made."""
     try:
-        given.run(given)
+        with quiet():
+            given.run(given)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         return 2
     except OSError as error:
         what = "the disk is full" if disk_is_full(error) else error.strerror or str(error)
-        print(f"error: {error.filename or 'a file'}: {what}; what was finished before is whole", file=sys.stderr)
+        print(inert(f"error: {error.filename or 'a file'}: {what}; what was finished before is whole"), file=sys.stderr)
         return 2
     return 0
 

@@ -6,7 +6,6 @@ model's size already need numpy alone; whatever is to be decoded or resized goes
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from cgf.checks import one_of, positive
 from cgf.errors import UserError
 from cgf.named import arguments
+from cgf.target import check_regular
 
 FILES, ARRAYS = (".bmp", ".jpeg", ".jpg", ".png", ".webp"), (".npy",)
 INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos")
@@ -84,8 +84,13 @@ class Preparation:
 def read_array(path: Path) -> np.ndarray:
     """Images (N, C, H, W) in float32, in [0, 1], of 1 or 3 channels. UserError for a file of anything else."""
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        check_regular(path)
+        array = np.load(
+            path, mmap_mode="r", allow_pickle=False
+        )  # a header that says more than there is takes no memory
+    except UserError:
+        raise
+    except (OSError, ValueError, EOFError, OverflowError, SyntaxError) as error:
         raise UserError(f"{path} needs to hold images as numbers, and reading it failed: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim != 4 or not array.size or array.shape[1] not in (1, 3):
         raise UserError(
@@ -111,16 +116,9 @@ def _decoded(path: Path) -> Iterator[Any]:
 
 
 def _image(path: Path) -> Any:
-    from PIL import Image, UnidentifiedImageError
+    from cgf.data.images import decoded
 
-    from cgf.data.images import shallow
-
-    try:
-        image = Image.open(io.BytesIO(path.read_bytes()))
-        image.load()
-    except (OSError, UnidentifiedImageError) as error:
-        raise UserError(f"{path} needs to be an image, and reading it failed: {error}") from None
-    return shallow(image, str(path))
+    return decoded(path.read_bytes, str(path))
 
 
 def _facts(image: dict[str, Any], crop: bool) -> None:

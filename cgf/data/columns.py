@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cgf.data.files import read_text
+from cgf.data.files import parsed_json, read_text
 from cgf.errors import UserError
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
@@ -112,18 +111,20 @@ def _objects(path: Path, needed: Sequence[str], whole: bool) -> Iterator[Line]:
     lines: Iterator[tuple[int, Any]]
     try:
         if whole:
-            data = json.loads(content)
+            data = parsed_json(content)
             if not isinstance(data, list):
                 raise UserError(f"{path} needs to be a list of objects, and is a {type(data).__name__}")
             lines = iter(enumerate(data, 1))
         else:
-            lines = ((i, json.loads(text)) for i, text in enumerate(content.split("\n"), 1) if text.strip())
+            lines = ((i, parsed_json(text)) for i, text in enumerate(content.split("\n"), 1) if text.strip())
         for number, line in lines:
             if not isinstance(line, dict):
                 raise UserError(f"{path} needs an object in every line, and line {number} has none")
             check_columns_of(f"line {number} of {path}", needed, list(line))
             yield number, line
-    except json.JSONDecodeError as error:
+    except UserError:
+        raise
+    except ValueError as error:
         raise UserError(f"{path} needs to be {'JSON' if whole else 'JSON lines'}, and is not: {error}") from None
 
 

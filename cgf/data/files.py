@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
+from cgf.target import check_regular, content_of
 
+MOST_TEXT = 2**30  # bytes of a table, which is read whole
+FULLEST, FREE = 100, 2**26  # a packed file holds at most so many times its own size, or so many bytes
 Row = tuple[str, str]  # text, label as the file writes it
 
 
@@ -27,10 +30,14 @@ def find_file(root: Path, name: str, task: str) -> Path:
     )
 
 
-def sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def sha256(path: Path, most: int = MOST_TEXT) -> str:
+    """Hex digest of a file. UserError where it cannot be read, or is no regular file of at most ``most`` bytes."""
+    try:
+        check_regular(path, most)
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
@@ -63,17 +70,43 @@ def check_own(where: Mapping[str, Path], hashes: Mapping[str, str], kept: Mappin
 def read_text(path: Path) -> str:
     """A UTF-8 file, unpacked if it ends in .gz, newlines as they are. UserError if it cannot be read."""
     try:
-        raw = path.read_bytes()
-        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+        raw = content_of(path, MOST_TEXT)
+        return (_unpacked(path, raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+    except UserError:
+        raise
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} needs to be UTF-8 text that can be read, and reading it failed: {error}") from error
+
+
+def most_unpacked(packed: int) -> int:
+    """How many bytes a packed file of so many bytes may hold: texts take a tenth when packed, a bomb a thousandth."""
+    return max(FREE, min(MOST_TEXT, FULLEST * packed))
+
+
+def _unpacked(path: Path, raw: bytes) -> bytes:
+    most = most_unpacked(len(raw))
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UserError(f"{path} has {len(raw)} bytes and may hold {most} when unpacked, and holds more")
+    return content
+
+
+def parsed_json(text: str) -> Any:
+    """What a JSON text holds. ValueError where it is none, or nested too deep to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file. UserError if it is none."""
     try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+        return parsed_json(read_text(path))
+    except UserError:
+        raise
+    except ValueError as error:
         raise UserError(f"{path} needs to be JSON, and it is not: {error}") from error
 
 

@@ -8,7 +8,10 @@ import hashlib
 import io
 import math
 import os
+import struct
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import permutations
@@ -16,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms.v2 import functional as F
@@ -26,6 +29,12 @@ from cgf.errors import UserError
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
 DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
+MOST_PIXELS = 2**26  # of an image before it is resized
+FULLEST = 100  # an archive of images holds at most so many times its own size
+# what PIL and zipfile raise for damaged files, beside their own errors
+BROKEN = (OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, struct.error, zlib.error)
+BROKEN_IMAGE = (*BROKEN, Image.DecompressionBombError, MemoryError)
+BROKEN_ZIP = (*BROKEN, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # the last: it is encrypted
 Augment = Callable[[Any, ImageInput], Any]
 
 
@@ -68,9 +77,17 @@ class Archive(Folder):
         super().__init__(path)
         try:
             with zipfile.ZipFile(path) as archive:
+                self._check_size(archive)
                 self.content = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
-        except (OSError, zipfile.BadZipFile) as error:
+        except UserError:
+            raise
+        except BROKEN_ZIP as error:
             raise UserError(f"{path} needs to be a zip archive, and reading it failed: {error}") from error
+
+    def _check_size(self, archive: zipfile.ZipFile) -> None:
+        packed, whole = self.path.stat().st_size, sum(entry.file_size for entry in archive.infolist())
+        if whole > FULLEST * packed:  # images are packed already
+            raise UserError(f"{self.path} has {packed} bytes and may hold {FULLEST * packed}, and says {whole}")
 
     def names(self, top: str) -> list[str]:
         """See Folder."""
@@ -118,14 +135,7 @@ class EncodedImages:
 
     def __getitem__(self, index: int) -> Image.Image:
         name = self.names[index]
-        try:
-            image = Image.open(io.BytesIO(self.source.read(name)))
-            image.load()
-        except (OSError, UnidentifiedImageError) as error:
-            raise UserError(
-                f"{self.source.path}: {name} needs to be an image, and reading it failed: {error}"
-            ) from error
-        return shallow(image, f"{self.source.path}: {name}")
+        return decoded(lambda: self.source.read(name), f"{self.source.path}: {name}")
 
 
 class HubImages:
@@ -142,11 +152,37 @@ class HubImages:
         where = f"image {index} of column '{self.column}'"
         try:
             image = self.data[index][self.column]
-        except (OSError, UnidentifiedImageError) as error:
-            raise UserError(f"{where} needs to be an image, and reading it failed: {error}") from error
+        except BROKEN_IMAGE as error:
+            raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
         if image is None:
             raise UserError(f"{where} needs to be an image, and there is none")
         return shallow(image, where)
+
+
+def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
+    """The image that the bytes hold; UserError for none, for one of too many pixels, and of more than 8 bits a channel.
+
+    The pixels are counted before they take memory: a file of kilobytes can say that it has thousands of millions.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # PIL's own of pixels and of what a damaged file lacks: one sentence is said
+            image: Image.Image = Image.open(io.BytesIO(read()))
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise UserError(f"{where} may have {MOST_PIXELS} pixels, and has {width} x {height}")
+            image.load()
+    except UserError:
+        raise
+    except BROKEN_IMAGE as error:
+        raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
+    return shallow(image, where)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def shallow(image: Image.Image, where: str) -> Image.Image:

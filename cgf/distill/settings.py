@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
+from cgf.checks import whole
 from cgf.data.task import Items
 from cgf.errors import UserError
 
 SCHEDULES = ("linear", "cosine", "constant")
+MOST_WORKERS = 1024  # processes that load data
 OPTIONAL = ("max_steps", "patience", "save_every", "length_pool")  # whole numbers, or None
 
 
@@ -61,6 +63,7 @@ class Settings:
                     f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
                     f"and {value!r} was given"
                 )
+        whole("train.workers", self.workers, 0, MOST_WORKERS)
         for name in ("warmup", "label_smoothing", "staged"):
             if getattr(self, name) > 1:
                 raise UserError(f"train.{name} must be a share from 0 to 1, and {getattr(self, name)!r} was given")

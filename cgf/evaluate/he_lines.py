@@ -13,7 +13,8 @@ from typing import Any
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.lock import locked
-from cgf.results import append_lines, read_lines, run_info
+from cgf.results import MOST_LINES, append_lines, read_lines, run_info
+from cgf.target import content_of
 
 VERSION = "2:"  # how digests begin whose lines carry checksums
 
@@ -68,6 +69,8 @@ class SampleLog:
         """
         rows = read_lines(self.path)
         for number, row in enumerate(rows, 1):
+            if not isinstance(row, dict):
+                raise UserError(f"{self.path} should hold one JSON object a line, and line {number} has none")
             if str(row.get("digest")).startswith(VERSION) and row.get("sha256") != checksum(row):
                 raise UserError(
                     f"{self.path} line {number} was changed after it was written: its checksum is another. "
@@ -82,7 +85,7 @@ class SampleLog:
 
     def sha256(self) -> str:
         """Of the whole file, for the result that is made of it."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return hashlib.sha256(content_of(self.path, MOST_LINES)).hexdigest()
 
     def of(self, result: dict[str, Any]) -> SampleLog:
         """These lines, where a result was made of them as they are; results of before say nothing of it."""

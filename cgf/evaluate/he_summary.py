@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
@@ -12,6 +13,7 @@ from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS, scope_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.he.layer_record import LayerRecord
+from cgf.results import read_json
 
 
 def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> dict[str, Any]:
@@ -124,6 +126,22 @@ def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
         "range": None if record.low is None else [record.low, record.high],
         "heads": None if record.heads is None else record.heads.to_json(),
     }
+
+
+def shard_of(path: Path) -> dict[str, Any]:
+    """The result of a shard in a file; UserError, naming the file, for what lacks what a merge reads."""
+    result = read_json(path)
+    if not isinstance(result, dict):
+        raise UserError(f"{path} must hold the result of a shard, and holds no object")
+    needed = {"kind": str, "digest": str, "split_by": dict, "samples_of_all_shards": int, "shard": str, "run": dict}
+    for key, kind in needed.items():
+        if not isinstance(result.get(key), kind):
+            raise UserError(
+                f"a merge needs results of he.shard=i/n, and got one that is not a shard: {path} lacks '{key}'"
+            )
+    if missing := [key for key in ("seed", "data", "model") if key not in result["run"]]:
+        raise UserError(f"{path} must say in 'run' what it was made of, and lacks '{missing[0]}'")
+    return result
 
 
 def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[str, Any]:

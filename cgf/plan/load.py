@@ -13,6 +13,7 @@ from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
 from cgf.plan.request import Request
 from cgf.results import read_json
+from cgf.seal import check_seal
 from cgf.softmax.base import ExponentialSoftmax
 
 FILE = "plan.json"
@@ -28,7 +29,9 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
     path = folder / FILE
     if not path.is_file():
         return None
-    plan = Plan.from_json(current_plan(read_json(path), path), path)
+    data = read_json(path)
+    check_seal(data, path)
+    plan = Plan.from_json(current_plan(data, path), path)
     anew = f"plan it anew: python scripts/plan.py ckpt={folder}"
     if checkpoint is not None and plan.checkpoint not in (None, checkpoint):
         raise UserError(

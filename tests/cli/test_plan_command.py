@@ -151,6 +151,10 @@ def test_a_plan_of_another_count_of_layers_is_refused(layered):
     data = json.loads(path.read_text())
     path.write_text(json.dumps({**data, "plans": data["plans"][:-1]}))
     done = call("eval_plain", f"ckpt={layered}", "approx=plan", "samples=4")
+    assert done.returncode == 2 and "its seal does not fit" in done.stderr
+    del data["seal"]
+    path.write_text(json.dumps({**data, "plans": data["plans"][:-1]}))
+    done = call("eval_plain", f"ckpt={layered}", "approx=plan", "samples=4")
     assert done.returncode == 2 and "plan it anew" in done.stderr
     path.write_text(json.dumps({**data, "plans": 3}))
     done = call("eval_plain", f"ckpt={layered}", "approx=plan", "samples=4")

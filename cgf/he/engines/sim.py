@@ -173,6 +173,8 @@ class SimOwner(CheckedOwner):
         secret: bytes | None = None,
         bootstrap: str | None = None,
     ) -> None:
+        if bootstrap not in (None, "plain", "small", "medium"):
+            raise UserError(f"he.owner.bootstrap must be null, plain, small or medium, and {bootstrap!r} was given")
         rings = rings if bootstrap is None else (BOOTSTRAPPABLE,)
         self.max_level, self.slots, self.rings = max_level, ring_for(max_level, rings).slots, rings
         self._settings = (bound, outside)
