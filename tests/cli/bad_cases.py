@@ -81,6 +81,8 @@ def _keys(node, above):
 
 def is_sure(key: str, kind: str, value) -> bool:
     """Whether a value must be refused whatever the setting means: another kind than the default's, or not finite."""
+    if isinstance(value, str) and value.startswith("${"):  # a reference, which may lead to a value of any kind
+        return False
     if isinstance(value, float) and not math.isfinite(value):
         return True
     if value is None:

@@ -59,7 +59,9 @@ def test_lines_of_other_weights_are_not_handed_on(checkpoint):
     digests, first = {before[0]["digest"]}, read(checkpoint).digest
     assert first == read(checkpoint).digest
     plan = read_json(checkpoint / "plan.json")
-    (checkpoint / "plan.json").write_text(json.dumps({k: v for k, v in plan.items() if k not in ("checkpoint", "seal")}))
+    (checkpoint / "plan.json").write_text(
+        json.dumps({k: v for k, v in plan.items() if k not in ("checkpoint", "seal")})
+    )
     path = checkpoint / "model.safetensors"
     tensors = load_file(path)
     swapped = {k: torch.flip(v, [0]) if k.endswith("head.weight") else v for k, v in tensors.items()}
