@@ -20,6 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from cgf.checks import whole
 from cgf.ending import UNREAD, quiet
 from cgf.errors import UserError, disk_is_full, sentence
 from cgf.help import known, nearest
@@ -159,8 +160,10 @@ def _check_type(key: str, default: Any, value: Any) -> None:
         raise UserError(f"{key} must be a text, and {value!r} was given")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{key} must be finite, and {value!r} was given")
-    if key.rpartition(".")[2] == "seed" and isinstance(value, int) and not 0 <= value <= MOST_SEED:
-        raise UserError(f"{key} must be from 0 to {MOST_SEED}, and {value!r} was given")
+    if key.rpartition(".")[2] == "seed" and (value is None or isinstance(value, int)):
+        whole(key, value, 0, MOST_SEED)
+    if isinstance(default, ListConfig) and not isinstance(value, ListConfig | None):
+        raise UserError(f"{key} must be a list, and {value!r} was given")
     kinds = {bool: ("true or false", bool), int: ("a whole number", int), float: ("a number", int | float)}
     what, kind = kinds.get(type(default), ("", object))
     if key in LISTED and isinstance(value, ListConfig):

@@ -74,7 +74,7 @@ ALLOWED = {
         "cgf.seal",
     },
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
-    "cgf.config": {"cgf.data", "cgf.ending", "cgf.help"},
+    "cgf.config": {"cgf.checks", "cgf.data", "cgf.ending", "cgf.help"},
     "cgf.models": {
         "cgf.activation",
         "cgf.approx",

@@ -86,10 +86,10 @@ def is_sure(key: str, kind: str, value) -> bool:
     if isinstance(value, float) and not math.isfinite(value):
         return True
     if value is None:
-        return kind == "group"
+        return kind == "group" or key.rpartition(".")[2] == "seed"
     if key in LISTED and isinstance(value, list):
         return not value or any(is_sure(key, kind, each) for each in value)
-    own = {"bool": bool, "int": int, "float": int | float, "group": dict}.get(kind)
+    own = {"bool": bool, "int": int, "float": int | float, "group": dict, "ListConfig": list}.get(kind)
     if own is None:
         return kind == "str" and isinstance(value, dict)
     return not isinstance(value, own) or (isinstance(value, bool) and kind != "bool")

@@ -15,7 +15,7 @@ import composed
 from cgf.errors import UserError
 
 STATE_COUNT = 31  # parameters of the vision transformer of bad_bases
-APART = ("run", "config", "seconds", "setup_s", "evaluate_s", "wall_s", "lines_sha256")
+APART = ("run", "config", "seconds", "setup_s", "evaluate_s", "wall_s", "lines_sha256", "us_per_entry")
 
 
 def facts_of(result):

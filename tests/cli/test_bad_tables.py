@@ -91,8 +91,8 @@ def test_every_setting_refuses_what_is_of_another_kind(command, least):
 
 
 SETTINGS = [
-    ("eval_plain", "seed", "-1", "from 0 to 4294967295"),
-    ("eval_plain", "seed", "4294967296", "from 0 to 4294967295"),
+    ("eval_plain", "seed", "-1", "seed must be a whole number from 0 to 4294967295"),
+    ("eval_plain", "seed", "4294967296", "seed must be a whole number from 0 to 4294967295"),
     ("eval_plain", "samples", "[3]", "samples"),
     ("eval_plain", "samples", "-3", "samples"),
     ("eval_plain", "batch_size", "-1", "a batch must hold a whole number"),
@@ -350,7 +350,7 @@ LINES = [  # a process each: script, arguments, what it says
     ("train", ["ckpt=vit_digits-digits-cgf-lr=0.1"], "a value that holds = goes in quotes of its own"),
     ("train", ["train.lr="], "train.lr"),
     ("train", ["train.lr=[1e-3]"], "train.lr must be a number"),
-    ("train", ["seed=-1"], "seed must be from 0"),
+    ("train", ["seed=-1"], "seed must be a whole number from 0"),
     ("train", ["run=${nothing}"], "run"),
     ("train", ["outputs=/dev/null", "train.max_steps=1"], "/dev/null"),
     ("train", ["=3"], "override"),
