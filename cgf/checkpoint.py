@@ -106,6 +106,8 @@ class Checkpoint:
 
 def resolve(path: str | Path) -> Path:
     """A checkpoint folder, or the best (else the newest) one of a run folder. UserError if there is none."""
+    if not isinstance(path, str | Path):
+        raise UserError(f"ckpt needs a checkpoint or run folder, and {path!r} was given")
     path = Path(path).expanduser()
     if not path.is_dir():
         raise UserError(f"ckpt needs a checkpoint or run folder, and there is no folder {path}")

@@ -28,6 +28,7 @@ from cgf.help import text as help_text
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
+WHOLE = ("", "train", "data", "temper", "calibrate", "tracker")  # what has no setting but those of its file
 MOST_SEED = 2**32 - 1  # numpy takes no greater one, and none below 0
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
@@ -115,6 +116,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             name, _, rest = text.partition("=")
             quoted = f"; a value that holds = goes in quotes of its own: '{name}=\"{rest}\"'" if "=" in rest else ""
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
+        if not override.key_or_group:
+            raise UserError(f"an override reads key=value, and {text!r} was given")
         value: Any = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
@@ -131,7 +134,18 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
     for text in unswept:
         key = text.split("=")[0].lstrip("+~")
         if key not in groups:
+            if text.startswith("+"):
+                _check_added(config_name, key, defaults)
             _check_type(key, _selected(defaults, key), _selected(given, key))
+
+
+def _check_added(config_name: str, key: str, defaults: DictConfig) -> None:
+    """UserError for +key=value where nothing would read it: at the top, and in a group whose settings are all there."""
+    above, _, name = key.rpartition(".")
+    node = OmegaConf.select(defaults, above) if above else defaults
+    if above in WHOLE and isinstance(node, DictConfig) and name not in node:
+        meant = nearest(name, [str(own) for own in node])
+        raise UserError(f"unknown setting '{key}' for {config_name}{meant}")
 
 
 def _selected(cfg: DictConfig, key: str) -> Any:

@@ -138,7 +138,8 @@ def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
 
     from cgf.models import bert_tiny
 
-    config, tokenizer = _config(checkpoint, BertConfig), _tokenizer(checkpoint)
+    config = _config(checkpoint, BertConfig)
+    tokenizer = _tokenizer(checkpoint, getattr(config, "vocab_size", None))
 
     def make() -> nn.Module:
         try:
@@ -149,20 +150,26 @@ def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     return make, lambda model: bert_tiny.host(model, tokenizer, **about)  # type: ignore[arg-type]
 
 
-def _tokenizer(checkpoint: Checkpoint) -> Any:
+def _tokenizer(checkpoint: Checkpoint, embeds: Any) -> Any:
+    """The tokenizer in the host folder; UserError for one that gives more ids than the model embeds."""
     from transformers import AutoTokenizer
 
     folder = checkpoint.path / "host"
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        ids = 1 + max(tokenizer.get_vocab().values(), default=-1)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
+    if isinstance(embeds, int) and ids > embeds:
+        raise UserError(f"{folder} has a tokenizer of {ids} ids, and its model embeds {embeds}: they are no pair")
+    return tokenizer
 
 
 def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification  # seconds: not for a ViT
 
-    config, tokenizer = _config(checkpoint, AutoConfig), _tokenizer(checkpoint)
+    config = _config(checkpoint, AutoConfig)
+    tokenizer = _tokenizer(checkpoint, getattr(config, "vocab_size", None))
     return _maker(checkpoint, AutoModelForSequenceClassification, config), lambda model: TEXT[
         checkpoint.run["family"]
     ].host(model, tokenizer, **about)

@@ -37,6 +37,10 @@ def load(
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
     options = {**_plain(options or {}), **dropping(drop_path)}
+    if options.get("global_pool") == "":
+        raise UserError(
+            f"model '{name}' needs one vector an image, and global_pool='' gives one a token: avg, token, map"
+        )
     check_sizes(options, f"model '{name}'")  # before memory is taken
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:

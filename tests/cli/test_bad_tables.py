@@ -94,6 +94,10 @@ SETTINGS = [
     ("eval_plain", "seed", "-1", "seed must be a whole number from 0 to 4294967295"),
     ("eval_plain", "seed", "4294967296", "seed must be a whole number from 0 to 4294967295"),
     ("eval_plain", "samples", "[3]", "samples"),
+    ("eval_plain", "ckpt", "null", "ckpt needs a checkpoint or run folder, and None was given"),
+    ("train", "model.options.global_pool", "''", "needs one vector an image"),
+    ("train", "seed", "null", "seed must be a whole number"),
+    ("train", "train.order", "true", "train.order must be a list"),
     ("eval_plain", "samples", "-3", "samples"),
     ("eval_plain", "batch_size", "-1", "a batch must hold a whole number"),
     ("eval_plain", "domain", "[1,2,3]", "domain"),
@@ -161,6 +165,15 @@ SETTINGS = [
 def test_a_setting_that_makes_no_sense(base, tmp_path, command, key, text, says):
     folder = bad_cases.copied(base, tmp_path / "here", {"command": command})
     refused(lambda: composed.run(command, bad_cases.COMMANDS[command], key, text), folder, says)
+    count("settings that make no sense")
+
+
+@pytest.mark.parametrize("threads", ["-1", "0", "100000", "1.5", "[1]"])
+def test_counts_of_threads_of_the_real_engine(base, tmp_path, threads):
+    pytest.importorskip("desilofhe")
+    asked = ("ckpt=vit/ckpt-1", "he=desilo", "he.samples=1", "he.owner.mode=parallel", "out=out.json")
+    folder = bad_cases.copied(base, tmp_path / "here", {"command": "eval_he"})
+    refused(lambda: composed.run("eval_he", asked, "he.owner.threads", threads), folder, "threads")
     count("settings that make no sense")
 
 
@@ -280,7 +293,7 @@ def cut_archive(path):
 PICTURES = {
     "thousands of millions of pixels": (png(60_000, 60_000), "pixels"),
     "a hundred million pixels": (png(10_000, 10_000), "may have 67108864 pixels"),
-    "a cut picture": (png(8, 8), "needs to be an image"),
+    "a cut picture": (png(8, 8)[:-40], "needs to be an image"),
     "no pixels": (png(0, 0), "needs to be an image"),
     "text": (b"hello", "needs to be an image"),
     "nothing": (b"", "needs to be an image"),
@@ -359,8 +372,8 @@ LINES = [  # a process each: script, arguments, what it says
     ("eval_plain", ["ckpt=nowhere", "approx=null"], "approx"),
     ("eval_plain", ["ckpt='a\\nb'"], "no folder"),
     ("eval_he", ["ckpt=nowhere", "he=null"], "he"),
-    ("eval_he", ["ckpt=nowhere", "he=desilo", "he.owner.threads=-1", "he.owner.mode=parallel"], "threads"),
-    ("eval_he", ["ckpt=nowhere", "he=desilo", "he.owner.threads=100000", "he.owner.mode=parallel"], "threads"),
+    ("eval_he", ["ckpt=nowhere", "he=sim", "+nothing=1"], "unknown setting 'nothing'"),
+    ("eval_he", ["ckpt=nowhere", "he=sim", "he.agreement=nan"], "he.agreement must be finite"),
     ("eval_he", ["ckpt=nowhere", "he=sim", "he.shard=0/0"], "he.shard"),
     ("eval_he", ["ckpt=nowhere", "he=sim", "he.workers=100000"], "he.workers"),
     ("plan", ["range=[0,0]"], "range"),
