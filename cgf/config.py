@@ -158,7 +158,11 @@ def _selected(cfg: DictConfig, key: str) -> Any:
 
 def _check_name(key: str, text: str, value: Any) -> None:
     """UserError for a name that is read as something else, as of another folder; a run may have a whole number."""
-    if value is None or isinstance(value, str) or (key == "run" and type(value) is int and str(value) == text):
+    if (
+        (value is None and key != "outputs")
+        or isinstance(value, str)
+        or (key == "run" and type(value) is int and str(value) == text)
+    ):
         return
     raise UserError(f"{key} must be a name, and {text} is read as {value!r}: quoted it is one, \"{key}='{text}'\"")
 

@@ -157,6 +157,7 @@ ALLOWED = {
         "cgf.published",
         "cgf.results",
         "cgf.stats",
+        "cgf.target",
     },
     "cgf.header": {"cgf.named"},
     "cgf.parcel": {"cgf.header", "cgf.named", "cgf.target"},

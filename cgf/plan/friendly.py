@@ -43,7 +43,7 @@ class Budget:
         positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
         if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
-        if self.levels < 1:
+        if not isinstance(self.levels, int) or self.levels < 1:
             raise UserError(f"levels must be at least 1, and is {self.levels}")
         if self.domain is not None:
             object.__setattr__(self, "domain", interval("domain", self.domain))

@@ -6,9 +6,11 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from cgf.errors import UserError
-from cgf.results import find_results, read_json, read_lines
+from cgf.errors import UserError, inert
+from cgf.results import MOST_LINES, find_results, read_json, read_lines
+from cgf.target import content_of
 
 CHECKPOINT = "_checkpoint"
 
@@ -36,14 +38,14 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     """
     root = Path(root)
     inputs = ReportInputs(
-        name=root.resolve().name, results=[_relative(_checked(row), root) for row in find_results(root)]
+        name=inert(root.resolve().name), results=[_inert(_relative(_checked(row), root)) for row in find_results(root)]
     )
     for path in sorted(root.rglob("metrics.jsonl")):
-        inputs.curves[_name(path.parent, root)] = read_lines(path)
+        inputs.curves[_name(path.parent, root)] = _inert(read_lines(path))
     for path in sorted(root.rglob("plan.json")):
-        inputs.plans[_name(path.parent, root)] = read_json(path)
+        inputs.plans[_name(path.parent, root)] = _inert(read_json(path))
     for path in sorted(root.rglob("friendly.json")):
-        inputs.friendly[_name(path.parent, root)] = read_json(path)
+        inputs.friendly[_name(path.parent, root)] = _inert(read_json(path))
     if not inputs.results and not inputs.friendly and not any(inputs.curves.values()):
         raise UserError(
             f"a report needs eval/*.json, metrics.jsonl or friendly.json, and {root} holds none; train or evaluate "
@@ -52,10 +54,19 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     return inputs
 
 
+def _inert(value: Any) -> Any:
+    """What a file holds, its texts without what a terminal would obey; the page itself escapes HTML."""
+    if isinstance(value, dict):
+        return {inert(str(key)): _inert(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_inert(item) for item in value]
+    return inert(value) if isinstance(value, str) else value
+
+
 def _checked(row: dict) -> dict:
     """The result, where the lines beside it are those it says it was made of; without either there is no telling."""
     lines, stated = Path(row["_path"]).with_suffix(".jsonl"), row.get("lines_sha256")
-    if stated is not None and lines.is_file() and hashlib.sha256(lines.read_bytes()).hexdigest() != stated:
+    if stated is not None and lines.is_file() and hashlib.sha256(content_of(lines, MOST_LINES)).hexdigest() != stated:
         raise UserError(
             f"{lines} was changed after {Path(row['_path']).name} was made of it: run the same evaluation "
             "again, or remove both"
@@ -71,4 +82,4 @@ def _relative(row: dict, root: Path) -> dict:
 def _name(path: Path, root: Path) -> str:
     """`path` as seen from `root`, or the root's own name: a page must not show where it was made."""
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-    return root.resolve().name if name == "." else name
+    return inert(root.resolve().name if name == "." else name)

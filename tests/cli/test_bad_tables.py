@@ -96,6 +96,8 @@ SETTINGS = [
     ("eval_plain", "samples", "[3]", "samples"),
     ("eval_plain", "ckpt", "null", "ckpt needs a checkpoint or run folder, and None was given"),
     ("train", "model.options.global_pool", "''", "needs one vector an image"),
+    ("train", "outputs", "null", "outputs must be a name"),
+    ("friendly", "levels", "null", "levels"),
     ("train", "seed", "null", "seed must be a whole number"),
     ("train", "train.order", "true", "train.order must be a list"),
     ("eval_plain", "samples", "-3", "samples"),
@@ -405,6 +407,18 @@ def test_real_processes_refuse(tmp_path, script):
 
 def test_a_name_cannot_speak_to_a_terminal():
     assert inert("a\x1b[2J\nb\u202ec\x9b é日") == "a\\x1b[2J\\nb\\u202ec\\x9b é日"
+
+
+def test_what_results_say_is_inert_in_a_terminal_and_in_a_page(base, tmp_path):
+    folder = bad_cases.copied(base, tmp_path / "here", {"reader": "report", "name": "report"})
+    evil = "\x1b[2J\x1b]0;x\x07<script>alert(1)</script>"
+    path = next((folder / "reported").rglob("*.json"))
+    result = json.loads(path.read_text())
+    for key in ("model", "task", "softmax", "approx", "split", "checkpoint"):
+        path.with_name(f"{key}.json").write_text(json.dumps({**result, key: evil}))
+    ended, _ = bad_cases._watched(lambda: readers.report(folder, "report") and None, folder)
+    assert ended.code == 0 and not ended.err, ended.err  # the reader holds the page against the script
+    assert "\x1b" not in ended.out and "\\x1b" in ended.out
 
 
 def test_a_reader_that_has_enough_ends_a_command_quietly(tmp_path):
