@@ -2,7 +2,8 @@
 
 Half of the cases are settings of the commands with values of every kind, half are files of checkpoints, data sets,
 shards and bundles with one change. Each runs in a fork with limits of time and memory; what is a finding is said in
-tests/cli/bad_cases.py. <out>/bad_inputs.jsonl has a line a case, and the command goes on behind the last of them.
+tests/cli/bad_cases.py. <out>/bad_inputs.jsonl has a line a case, and the command goes on with those
+that have none; seconds=N ends it, with the counts of what is done.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,7 +29,7 @@ from cgf.checks import whole  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import append_line, read_lines, run_info, write_json  # noqa: E402
 
-DEFAULTS = {"seed": "1", "cases": "2000", "out": "results/reliability"}
+DEFAULTS = {"seed": "1", "cases": "2000", "out": "results/reliability", "seconds": "86400"}
 FILES = {
     "bad_inputs.json": ("bad_inputs", "bad_inputs_refused", "tracebacks", "hangs"),
     "fuzz.json": ("fuzz_cases", "fuzz_findings_open"),
@@ -38,14 +40,16 @@ Json = dict[str, Any]
 
 def main() -> int:
     """Draws, runs and counts; exit code 1 where there is a finding."""
-    seed, count, out = asked(sys.argv[1:])
+    seed, count, out, seconds = asked(sys.argv[1:])
     lines = out / "bad_inputs.jsonl"
     lines.parent.mkdir(parents=True, exist_ok=True)
-    git = run_info()["git"]
+    git, until = run_info()["git"], time.monotonic() + seconds
     done = {row["number"] for row in read_lines(lines) if row["seed"] == seed}
     with tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
         for number, row in run(Path(place), seed, count, done):
             append_line(lines, {"number": number, "seed": seed, **row})
+            if time.monotonic() > until:  # the counts are of the cases that are done
+                break
     rows = [row for row in read_lines(lines) if row["seed"] == seed and row["number"] < count]
     counts = counted(rows)
     about = {"seed": seed, **git, "date": datetime.now(UTC).date().isoformat()}
@@ -58,8 +62,8 @@ def main() -> int:
     return 1 if counts["fuzz_findings_open"] else 0
 
 
-def asked(arguments: list[str]) -> tuple[int, int, Path]:
-    """Seed, number of cases and the folder of the results. UserError for whatever else is given."""
+def asked(arguments: list[str]) -> tuple[int, int, Path, int]:
+    """Seed, number of cases, the folder of the results and the most seconds. UserError for whatever else is given."""
     given = dict(DEFAULTS)
     for text in arguments:
         key, equals, value = text.partition("=")
@@ -68,8 +72,13 @@ def asked(arguments: list[str]) -> tuple[int, int, Path]:
                 f"settings are {', '.join(f'{k}={v}' for k, v in DEFAULTS.items())}, and {text!r} was given"
             )
         given[key] = value
-    numbers = [int(given[key]) if given[key].isdecimal() else given[key] for key in ("seed", "cases")]
-    return whole("seed", numbers[0], 0), whole("cases", numbers[1], 1, 10**6), Path(given["out"])
+    numbers = [int(given[key]) if given[key].isdecimal() else given[key] for key in ("seed", "cases", "seconds")]
+    return (
+        whole("seed", numbers[0], 0),
+        whole("cases", numbers[1], 1, 10**6),
+        Path(given["out"]),
+        whole("seconds", numbers[2], 1),
+    )
 
 
 def run(place: Path, seed: int, count: int, done: set[int]) -> Iterator[tuple[int, Json]]:
