@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ sys.path[:0] = [str(ROOT / part) for part in SUPPORT]  # what makes, spoils and 
 
 from cgf.checks import whole  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
-from cgf.results import append_line, read_lines, run_info, write_json  # noqa: E402
+from cgf.results import append_line, read_json, read_lines, run_info, write_json  # noqa: E402
 
 DEFAULTS = {"seed": "1", "cases": "2000", "out": "results/reliability", "seconds": "86400"}
 FILES = {
@@ -46,7 +47,7 @@ def main() -> int:
     git, until = run_info()["git"], time.monotonic() + seconds
     done = {row["number"] for row in read_lines(lines) if row["seed"] == seed}
     with tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
-        for number, row in run(Path(place), seed, count, done):
+        for number, row in run(Path(place), seed, count, done, out / "bad_inputs_cases.json"):
             append_line(lines, {"number": number, "seed": seed, **row})
             if time.monotonic() > until:  # the counts are of the cases that are done
                 break
@@ -81,7 +82,22 @@ def asked(arguments: list[str]) -> tuple[int, int, Path, int]:
     )
 
 
-def run(place: Path, seed: int, count: int, done: set[int]) -> Iterator[tuple[int, Json]]:
+def drawn(seed: int, count: int, network: bool, kept: Path) -> list[Json]:
+    """The cases; those in the file ``kept``, where it has them: hypothesis draws by what is loaded, too."""
+    import bad_cases
+
+    if kept.is_file() and (there := read_json(kept))["seed"] == seed and there["count"] == count:
+        cases: list[Json] = there["cases"]
+        return cases
+    values = bad_cases.drawn(bad_cases.value_cases(), count - count // 2, seed)
+    files = bad_cases.drawn(bad_cases.file_cases(network), count // 2, seed)
+    pairs = zip_longest(values, files)
+    cases = [case for pair in pairs for case in pair if case is not None]
+    kept.write_text(json.dumps({"seed": seed, "count": count, "cases": cases}))
+    return cases
+
+
+def run(place: Path, seed: int, count: int, done: set[int], kept: Path) -> Iterator[tuple[int, Json]]:
     """(number, row) of the cases that are not done; place: an empty folder."""
     import bad_bases
     import bad_cases
@@ -90,10 +106,8 @@ def run(place: Path, seed: int, count: int, done: set[int]) -> Iterator[tuple[in
     base = bad_bases.make(place / "base")
     if network := has_network():
         bad_bases.with_bundles(base)
-    values = bad_cases.drawn(bad_cases.value_cases(), count - count // 2, seed)
-    files = bad_cases.drawn(bad_cases.file_cases(network), count // 2, seed)
     whole_facts: dict[tuple[str, str], Any] = {}
-    for number, case in enumerate(case for pair in zip(values, files, strict=False) for case in pair):
+    for number, case in enumerate(drawn(seed, count, network, kept)):
         if number in done:
             continue
         folder = bad_cases.copied(base, place / "case" / "here", case)
