@@ -13,6 +13,7 @@ WIDTH_WITHOUT_TERMINAL = 160
 EXAMPLES = """examples:
   python scripts/report.py outputs/demo
   python scripts/report.py outputs/demo --out report.html
+  python scripts/report.py outputs/demo --cards cards.json
   cgf report outputs"""
 
 
@@ -25,12 +26,14 @@ def main() -> int:
     )
     parser.add_argument("root", type=Path, help="folder with training runs and their checkpoints")
     parser.add_argument("--out", type=Path, help="where the page goes (default: report.html in the folder)")
+    parser.add_argument("--cards", type=Path, help="JSON file for the four cards of every encrypted evaluation")
     args = parser.parse_args()
     from rich.console import Console  # seconds with what comes below: not for --help
 
     from cgf.errors import UserError, sentence
-    from cgf.report import page, scopes, tables
+    from cgf.report import cards, page, scopes, tables
     from cgf.report.collect import collect
+    from cgf.results import plain_json, write_json
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     try:
@@ -43,6 +46,9 @@ def main() -> int:
         for row in tables.other_rows(inputs.results):
             fields = (f"{key} {tables.plain(value)}" for key, value in row.items())
             console.print(", ".join(fields), markup=False)
+        if args.cards is not None:
+            write_json(args.cards, {"cards": plain_json(cards.all_cards(inputs.results))})
+            print(args.cards)
         print(page.write_page(inputs, args.out or args.root / "report.html"))
     except UserError as error:
         print(sentence(error), file=sys.stderr)

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cgf.report import friendly, levels_figure, plots, scopes, tables
+from cgf.report import cards, friendly, levels_figure, plots, scopes, tables
 from cgf.report.collect import ReportInputs
 from cgf.report.style import STYLE
 from cgf.results import plain_json, write_json, write_text
@@ -159,6 +159,7 @@ def _details(found: ReportInputs) -> list[str]:
         ("Layers" + _of(encrypted), tables.layer_rows(found.results), _dict_table),
         ("Plans, from training or validation data", tables.plan_rows(found.plans), _dict_table),
         ("How much stays encrypted", scopes.rows(found.results), _dict_table),
+        ("Cards of model, cryptography, system and application", cards.rows(found.results), _side_by_side),
         ("Other results", tables.other_rows(found.results), _dict_table),
     )
     return [_section(title, draw(rows)) for title, rows, draw in listed if rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cgf.approx.fit import chain
+from cgf.report.made_files import maker
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "concepts" / "drawings"
@@ -141,23 +141,12 @@ DRAWINGS: dict[str, Callable[[], str]] = {"levels": levels, "packing": packing, 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the drawings; with --check refuses stale ones instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a drawing is stale")
-    check, stale = parser.parse_args(arguments).check, False
-    for name, draw in DRAWINGS.items():
-        path, new = FOLDER / f"{name}.svg", draw()
-        if path.is_file() and path.read_text(encoding="utf-8") == new:
-            continue
-        stale = True
-        if check:
-            print(
-                f"error: docs/concepts/drawings/{name}.svg is stale: python scripts/repo/drawings.py", file=sys.stderr
-            )
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(new, encoding="utf-8")
-            print(path)
-    return 1 if stale and check else 0
+    return maker(
+        lambda: {FOLDER / f"{name}.svg": draw() for name, draw in DRAWINGS.items()},
+        __doc__ or "",
+        "scripts/repo/drawings.py",
+        arguments,
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import functools
 import re
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+
+from cgf.report.made_files import maker
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -167,24 +168,15 @@ def block() -> str:
     return "\n".join([*lines, "", END])
 
 
+def filled() -> str:
+    """docs/troubleshooting.md with the list as it is now; LookupError as of ``block``."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + block() + rest.partition(END)[2]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the list; with --check refuses a stale one instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where the list is stale")
-    check = parser.parse_args(arguments).check
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    try:
-        new = before + block() + rest.partition(END)[2]
-    except LookupError as error:
-        print(f"error: {error.args[0]}", file=sys.stderr)
-        return 1
-    if new != text and check:
-        print("error: docs/troubleshooting.md is stale: python scripts/repo/errors.py", file=sys.stderr)
-    elif new != text:
-        PAGE.write_text(new, encoding="utf-8")
-        print(PAGE.relative_to(ROOT) if PAGE.is_relative_to(ROOT) else PAGE)
-    return 1 if new != text and check else 0
+    return maker(lambda: {PAGE: filled()}, __doc__ or "", "scripts/repo/errors.py", arguments)
 
 
 if __name__ == "__main__":

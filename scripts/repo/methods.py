@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import yaml
 
 from cgf.help import CONFIGS, explained
 from cgf.report.columns import NONE, grid
+from cgf.report.made_files import maker
 from cgf.report.settings_table import cell, code, table
 from cgf.softmax.load import TARGETS
 
@@ -143,26 +143,12 @@ def pages() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the pages; with --check refuses stale ones instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is stale")
-    check, stale = parser.parse_args(arguments).check, False
-    try:
-        made = pages()
-    except LookupError as error:
-        print(f"error: {error.args[0]}", file=sys.stderr)
-        return 1
-    for name, new in made.items():
-        path = PAGES / name
-        if path.is_file() and path.read_text(encoding="utf-8") == new:
-            continue
-        stale = True
-        if check:
-            print(f"error: docs/methods/{name} is stale: python scripts/repo/methods.py", file=sys.stderr)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(new, encoding="utf-8")
-            print(path)
-    return 1 if stale and check else 0
+    return maker(
+        lambda: {PAGES / name: text for name, text in pages().items()},
+        __doc__ or "",
+        "scripts/repo/methods.py",
+        arguments,
+    )
 
 
 if __name__ == "__main__":

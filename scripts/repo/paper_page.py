@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import yaml
 
 from cgf.help import CONFIGS
 from cgf.report.columns import grid
+from cgf.report.made_files import maker
 from cgf.report.settings_table import cell, code
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "paper.md"
@@ -38,16 +38,7 @@ def page() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the page; with --check refuses a stale one instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where the page is stale")
-    check, new = parser.parse_args(arguments).check, page()
-    stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != new
-    if stale and check:
-        print("error: docs/paper.md is stale: python scripts/repo/paper_page.py", file=sys.stderr)
-    elif stale:
-        PAGE.write_text(new, encoding="utf-8")
-        print(PAGE)
-    return 1 if stale and check else 0
+    return maker(lambda: {PAGE: page()}, __doc__ or "", "scripts/repo/paper_page.py", arguments)
 
 
 if __name__ == "__main__":

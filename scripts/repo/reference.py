@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import re
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import cgf.help as shown
+from cgf.report.made_files import maker
 from cgf.report.settings_table import cell, code, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,27 +174,17 @@ def pages() -> tuple[dict[str, str], int]:
     return {"settings.md": page, "python.md": interface()}, silent
 
 
+def every_page() -> dict[Path, str]:
+    """Both pages by path. LookupError where keys of configs/ have no comment."""
+    made, silent = pages()
+    if silent:
+        raise LookupError(f"{silent} keys of configs/ have no comment")
+    return {PAGES / name: text for name, text in made.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the pages; with --check refuses stale ones instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is stale")
-    check = parser.parse_args(arguments).check
-    made, silent = pages()
-    stale = silent > 0
-    if silent:
-        print(f"error: {silent} keys of configs/ have no comment", file=sys.stderr)
-    for name, new in made.items():
-        path = PAGES / name
-        if path.is_file() and path.read_text(encoding="utf-8") == new:
-            continue
-        stale = True
-        if check:
-            print(f"error: docs/reference/{name} is stale: python scripts/repo/reference.py", file=sys.stderr)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(new, encoding="utf-8")
-            print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-    return 1 if stale and check else 0
+    return maker(every_page, __doc__ or "", "scripts/repo/reference.py", arguments)
 
 
 if __name__ == "__main__":

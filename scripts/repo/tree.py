@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from cgf.report.made_files import maker
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tree: made by scripts/repo/tree.py -->", "<!-- end of tree -->"
@@ -71,23 +73,15 @@ def filled(text: str, block: str) -> str:
     return before + block + after
 
 
-def main() -> int:
+def documents() -> dict[Path, str]:
+    """The documents with their trees as they are now."""
+    wanted = ((ROOT / "README.md", False), (ROOT / "docs" / "architecture.md", True))
+    return {path: filled(path.read_text(encoding="utf-8"), tree(files)) for path, files in wanted}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the trees; with --check refuses stale ones instead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a tree is stale")
-    check = parser.parse_args().check
-    stale = False
-    for name, files in (("README.md", False), ("docs/architecture.md", True)):
-        path = ROOT / name
-        text = path.read_text(encoding="utf-8")
-        new = filled(text, tree(files))
-        if new != text and check:
-            print(f"error: {name} has a stale tree: python scripts/repo/tree.py", file=sys.stderr)
-        elif new != text:
-            path.write_text(new, encoding="utf-8")
-            print(name)
-        stale = stale or new != text
-    return 1 if stale and check else 0
+    return maker(documents, __doc__ or "", "scripts/repo/tree.py", arguments)
 
 
 if __name__ == "__main__":
