@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cgf.interface.make_plan import make_plan as make_plan
     from cgf.interface.matrix import AppliedSoftmax as AppliedSoftmax
     from cgf.interface.matrix import apply_softmax as apply_softmax
+    from cgf.interface.publish import Pushed as Pushed
+    from cgf.interface.publish import push_to_hub as push_to_hub
     from cgf.interface.saved import load as load
     from cgf.softmax.base import Softmax as Softmax
     from cgf.softmax.bpmax import BPMax as BPMax
@@ -35,6 +37,7 @@ _OF = {
     "cgf.interface.installing": ("install", "uninstall"),
     "cgf.interface.make_plan": ("ModelPlan", "make_plan"),
     "cgf.interface.matrix": ("AppliedSoftmax", "apply_softmax"),
+    "cgf.interface.publish": ("Pushed", "push_to_hub"),
     "cgf.interface.saved": ("load",),
     "cgf.softmax.base": ("Softmax",),
     "cgf.softmax.bpmax": ("BPMax", "CalibratedBPMax"),

@@ -16,6 +16,7 @@ COMMANDS = {
     "friendly": "tells whether a model suits CGF-softmax, by layer and head",
     "merge-shards": "puts the shards of one evaluation together",
     "softmax": "takes one softmax of the rows of one matrix under CKKS",
+    "push": "pushes a checkpoint with its card to a model hub",
     "report": "prints the results below a folder and writes them as one HTML page",
 }
 EXAMPLES = (

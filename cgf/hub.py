@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cgf.errors import UserError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 CONNECT_S = 5.0
 GATED = "ask for access on its page, then run `hf auth login`"
@@ -77,6 +80,31 @@ def fetching(what: str, instead: str) -> Iterator[None]:
         raise UserError(
             f"{what} could not be fetched from the hub ({_short(text)}): connect, or use {instead}"
         ) from None
+
+
+@contextmanager
+def pushing(repository: str) -> Iterator[HfApi]:
+    """For questions and uploads to a repository OWNER/NAME: gives the hub's interface.
+
+    Raises UserError where nobody is logged in, and where the hub refuses or does not answer.
+    """
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+
+    if constants.HF_HUB_OFFLINE:
+        raise UserError(f"{repository} cannot be pushed: HF_HUB_OFFLINE is set, unset it")
+    try:
+        yield HfApi()
+    except UserError:
+        raise
+    except LocalTokenNotFoundError:
+        raise UserError(
+            f"{repository} cannot be pushed without a login: run `hf auth login`, or set HF_TOKEN"
+        ) from None
+    except HfHubHTTPError as error:
+        raise UserError(f"the hub refuses to take {repository}: {_short(str(error))}") from None
+    except Exception as error:  # the HTTP client's classes differ between versions; all mean: no answer
+        raise UserError(f"{repository} could not be pushed ({type(error).__name__}: {_short(str(error))})") from None
 
 
 def _unreachable(what: str) -> Exception | None:

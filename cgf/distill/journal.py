@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cgf.distill.wandb_log import check_artifact, log_checkpoint, log_layers
 from cgf.errors import UserError
 from cgf.results import append_line, read_lines
 
@@ -31,6 +32,7 @@ class Journal:
         """Starts wandb where it is asked for; UserError where it cannot start."""
         if not self.wandb:
             return
+        check_artifact(self.tracker.get("artifact", "card"))
         options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
         try:
             self.accelerator.init_trackers(
@@ -51,6 +53,16 @@ class Journal:
         append_line(self.folder / "metrics.jsonl", row)
         if self.wandb:
             self.accelerator.log({k: v for k, v in row.items() if k != "step"}, step=row["step"])
+
+    def finish(self, checkpoint: Path, layers: list[dict[str, float]], step: int) -> None:
+        """Gives wandb, where it is asked for, a table of the layers and the checkpoint as an artifact.
+
+        layers: a row a layer of numbers by name; none makes no table. tracker.artifact says what of the checkpoint.
+        """
+        if self.wandb and self.accelerator.is_main_process:
+            tracker = self.accelerator.get_tracker("wandb")
+            log_layers(tracker, layers, step)
+            log_checkpoint(tracker, checkpoint, str(self.tracker.get("artifact", "card")))
 
     def cut(self, step: int) -> None:
         """Forgets what was written after a step: a resumed run goes on from there."""

@@ -42,6 +42,8 @@ class RangeControl:
     _terms: dict[str, list[Tensor]] = field(default_factory=dict, init=False, repr=False)
     _seen: list[list[float]] = field(default_factory=list, init=False, repr=False)
     _last: dict[str, float] = field(default_factory=dict, init=False, repr=False)
+    _places: list[int] = field(default_factory=list, init=False, repr=False)
+    _by_layer: list[dict[str, float]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.range = RangePenalty(self.weight, self.bound, self.high, self.worst)
@@ -62,9 +64,9 @@ class RangeControl:
         UserError where a penalty with a weight meets a softmax without an exponent: such a softmax shows its
         rows to nobody. Without a weight it is left alone.
         """
-        for softmax, bound in zip(softmaxes, self.range.bounds(len(softmaxes)), strict=True):
+        for layer, (softmax, bound) in enumerate(zip(softmaxes, self.range.bounds(len(softmaxes)), strict=True)):
             if softmax.uses_exponential:
-                softmax.observers.append(partial(self._observe, bound))
+                softmax.observers.append(partial(self._observe, layer, bound))
             elif self.range.weight:
                 raise UserError(f"penalty.weight needs a softmax with an exponent, and '{softmax.name}' has none")
             elif self.rows.weight:
@@ -84,7 +86,9 @@ class RangeControl:
         if not part.again:  # a second computation must do what the first did, and is taken already
             self._terms.setdefault("input_penalty", []).append(term)
 
-    def _observe(self, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None) -> None:
+    def _observe(
+        self, layer: int, bound: float, softmax: Softmax, y: Tensor, weights: Tensor, valid: Tensor | None
+    ) -> None:
         if not softmax.training:
             return
         terms = {}
@@ -97,7 +101,9 @@ class RangeControl:
         for name, term in terms.items():
             self._terms.setdefault(name, []).append(term)
         if self.measuring:
+            before = len(self._seen)
             self._measure(bound, y.detach(), row_sums(weights.detach(), valid), valid)
+            self._places += [layer] * (len(self._seen) - before)  # none where no entry is valid
 
     def _measure(self, bound: float, y: Tensor, sums: Tensor, valid: Tensor | None) -> None:
         """Keeps the extremes of y and of the row sums (..., Q) of a layer, and how many lie outside of how many."""
@@ -129,8 +135,8 @@ class RangeControl:
 
     def take(self, progress: float = 1.0) -> Tensor | None:
         """What the forward pass just made adds to the loss, or None; the next pass starts afresh."""
-        share, terms, seen = self.share(progress), self._terms, self._seen
-        self._terms, self._seen, self._last = {}, [], {}
+        share, terms, seen, places = self.share(progress), self._terms, self._seen, self._places
+        self._terms, self._seen, self._last, self._places = {}, [], {}, []
         parts = {}
         if "range_penalty" in terms:
             parts["range_penalty"] = share * self.range.weight * torch.stack(terms["range_penalty"]).sum()
@@ -140,6 +146,7 @@ class RangeControl:
             parts["input_penalty"] = share * self.into_parts.weight * torch.stack(terms["input_penalty"]).sum()
         if seen:
             self._last = {**{k: float(v.detach()) for k, v in parts.items()}, **_summary(seen)}
+            self._by_layer = [{"layer": at, **_summary([one])} for at, one in zip(places, seen, strict=True)]
         # mypy: a sum of tensors, whose start 0 is an int
         return sum(parts.values()) if parts else None  # type: ignore[return-value]
 
@@ -153,6 +160,13 @@ class RangeControl:
         row_sum_outside                  share of those rows outside [row_sum.low, row_sum.high]
         """
         return dict(self._last)
+
+    def by_layer(self) -> list[dict[str, float]]:
+        """``report`` by layer, of the last pass that was measured in this process, with the 'layer' of each row.
+
+        Without the penalties. A layer that showed no rows, since its softmax has no exponent, has none here.
+        """
+        return [dict(row) for row in self._by_layer]
 
 
 def _summary(layers: list[list[float]]) -> dict[str, float]:

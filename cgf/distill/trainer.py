@@ -128,6 +128,7 @@ class Trainer:
                 if over:
                     break
             self._end_epoch()
+        self.journal.finish(self.folder / f"ckpt-{p.best_step}", self.penalty.by_layer(), p.step)
         self.accelerator.end_training()
         return p
 
@@ -144,7 +145,8 @@ class Trainer:
         self.processes.reseed(p.step)
         set_rate(self.optimizer, self.settings.lr_at(p.step, self.total_steps))
         self.curriculum.at(p.step / self.total_steps)
-        self.penalty.measuring = (p.step + 1) % self.settings.log_every == 0
+        last = p.step + 1 == self.total_steps and self.journal.wandb  # whose table of the layers is of the end
+        self.penalty.measuring = (p.step + 1) % self.settings.log_every == 0 or last
         loss, extra = 0.0, None
         parts = list(pieces(batch, self.settings.accumulate))
         for i, (piece, part) in enumerate(parts):

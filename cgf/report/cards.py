@@ -53,9 +53,7 @@ def _model(result: dict[str, Any], run: dict[str, Any]) -> Card:
         "attention_layers": len(result["layers"]) if result.get("layers") else len(polynomials) or None,
         "exponential": _only([p.get("method") for p in polynomials]) or result.get("approx"),
         "exponential_domain": _only([p.get("domain") for p in polynomials]),
-        "exponential_max_error": max(
-            (p["max_error"] for p in polynomials if is_number(p.get("max_error"))), default=None
-        ),
+        "exponential_max_error": max(errors, default=None),
         "accuracy_in_the_clear_as_trained": result.get("accuracy_exact"),
     }
 
@@ -92,7 +90,7 @@ def _library(engine: str, version: str | None) -> str:
 
 def _system(result: dict[str, Any], run: dict[str, Any]) -> Card:
     hardware, git = run.get("hardware") or {}, run.get("git") or {}
-    seconds = result.get("seconds") if isinstance(result.get("seconds"), dict) else {}
+    seconds = result["seconds"] if isinstance(result.get("seconds"), dict) else {}
     return {
         "cpu": hardware.get("cpu"),
         "cores": hardware.get("cores"),
@@ -119,14 +117,16 @@ def _network_seconds(result: dict[str, Any]) -> Card | None:
 
 def _application(result: dict[str, Any]) -> Card:
     samples, accuracy = result.get("samples"), result.get("accuracy")
-    counted = is_number(samples) and is_number(accuracy) and samples > 0
+    interval = None
+    if is_number(samples) and is_number(accuracy) and samples > 0:
+        interval = list(wilson(round(accuracy * samples), int(samples)))
     return {
         "task": result.get("task"),
         "split": result.get("split"),
         "data": (result.get("run") or {}).get("data"),
         "samples": samples,
         "accuracy": accuracy,
-        "accuracy_95_percent_interval": list(wilson(round(accuracy * samples), samples)) if counted else None,
+        "accuracy_95_percent_interval": interval,
         "accuracy_with_the_same_polynomials_in_the_clear": result.get("accuracy_plain"),
         "agreement_with_the_same_polynomials_in_the_clear": result.get("agreement"),
         "scope": result.get("scope"),

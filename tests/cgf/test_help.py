@@ -120,7 +120,9 @@ def test_the_nearest_name():
     assert nearest("nothing_like_it", known("train", [])) == ""
 
 
-@pytest.mark.parametrize("script", ["train.py", "eval_he.py", "scripts/friendly.py", "scripts/report.py", "-m cgf.cli"])
+@pytest.mark.parametrize(
+    "script", ["train.py", "eval_he.py", "scripts/friendly.py", "scripts/report.py", "scripts/push.py", "-m cgf.cli"]
+)
 def test_help_comes_without_what_takes_long_to_load(script):
     code = (
         "import runpy, sys\n"

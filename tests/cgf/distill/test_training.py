@@ -257,9 +257,55 @@ def test_a_second_training_in_the_same_folder_is_refused(teacher, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
 
 
+def records(path):
+    """The records of a .wandb file: blocks of 32 KiB, in them pieces with a head of checksum, length and kind."""
+    content, at, whole = path.read_bytes(), 7, b""  # after the head of the file
+    while at + 7 <= len(content):
+        if (left := 32768 - at % 32768) < 7:
+            at += left
+            continue
+        length, kind = int.from_bytes(content[at + 4 : at + 6], "little"), content[at + 6]
+        whole, at = whole + content[at + 7 : at + 7 + length], at + 7 + length
+        if kind in (1, 4):  # whole, or the last piece of one
+            yield whole
+            whole = b""
+
+
+def artifacts(run):
+    """What an offline run of wandb keeps for its server: kind and {file: size} of each artifact by name."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    found = [Record.FromString(content) for content in records(next(run.glob("*.wandb")))]
+    kept = [r.artifact for r in found if r.WhichOneof("record_type") == "artifact"]
+    return {one.name: (one.type, {entry.path: entry.size for entry in one.manifest.contents}) for one in kept}
+
+
 def test_offline_wandb(tmp_path):
+    """Scalars, a table with a line a layer, and the best checkpoint's card and descriptions as an artifact."""
     done = train(tmp_path, "tracked", "softmax=cgf", "train.max_steps=2", "tracker.name=wandb", "tracker.mode=offline")
     assert done.returncode == 0, done.stderr
-    assert list((tmp_path / "tracked").glob("wandb/offline-run-*/*.wandb"))
+    (run,) = (tmp_path / "tracked").glob("wandb/offline-run-*")
     rows, validations = losses(tmp_path / "tracked")
     assert [step for step, _ in rows] == [1, 2] and len(validations) == 1
+    (table,) = run.glob("files/media/table/*.json")
+    shown = json.loads(table.read_text())
+    assert shown["columns"][:3] == ["layer", "range_min", "range_max"]
+    assert [line[0] for line in shown["data"]] == list(range(len(shown["data"]))) and len(shown["data"]) > 1
+    last = [
+        row
+        for row in map(json.loads, (tmp_path / "tracked" / "metrics.jsonl").read_text().splitlines())
+        if "range_min" in row
+    ][-1]
+    columns = dict(zip(shown["columns"], zip(*shown["data"], strict=True), strict=True))
+    assert min(columns["range_min"]) == last["range_min"] and max(columns["row_sum_max"]) == last["row_sum_max"]
+    kind, files = artifacts(run)["tracked"]
+    (checkpoint,) = (tmp_path / "tracked").glob("ckpt-*")
+    assert kind == "model" and set(files) == {"README.md", "run.json", "softmax.json"}
+    assert files == {name: (checkpoint / name).stat().st_size for name in files}
+
+
+def test_an_unknown_artifact_is_refused_before_anything_is_trained(tmp_path):
+    options = ["softmax=cgf", "tracker.name=wandb", "tracker.mode=offline", "tracker.artifact=weights"]
+    done = train(tmp_path, "tracked", *options)
+    assert done.returncode == 2 and "tracker.artifact must be one of none, card, checkpoint" in done.stderr
+    assert not list(tmp_path.rglob("metrics.jsonl"))

@@ -1,0 +1,41 @@
+"""What wandb is given at the end of a run beside its scalars: a table of the layers, the checkpoint as artifact."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+
+CARD = ("README.md", "run.json", "softmax.json", "norm.json", "activation.json", "plan.json")
+WEIGHTS = ("model.safetensors", "host/*")
+ARTIFACTS: dict[str, tuple[str, ...]] = {"none": (), "card": CARD, "checkpoint": (*CARD, *WEIGHTS)}
+LAYERS = "layers"
+
+
+def check_artifact(wanted: object) -> None:
+    """UserError unless tracker.artifact is one of what there is."""
+    if wanted not in ARTIFACTS:
+        raise UserError(f"tracker.artifact must be one of {', '.join(ARTIFACTS)}, and {wanted!r} was given")
+
+
+def log_layers(tracker: Any, rows: list[dict[str, float]], step: int) -> None:
+    """A table with a line a layer, through accelerate's tracker; nothing where there is no row."""
+    if rows:
+        columns = list(rows[0])
+        tracker.log_table(LAYERS, columns=columns, data=[[row[key] for key in columns] for row in rows], step=step)
+
+
+def log_checkpoint(tracker: Any, folder: Path, wanted: str) -> None:
+    """The files of a checkpoint that ``wanted`` (a key of ARTIFACTS) names, as an artifact of type model."""
+    import wandb
+
+    paths = sorted({path for pattern in ARTIFACTS[wanted] for path in folder.glob(pattern) if path.is_file()})
+    if not paths:
+        return
+    name = re.sub(r"[^\w.-]", "-", folder.parent.name)[:100]  # what wandb takes as a name
+    artifact = wandb.Artifact(name, type="model", metadata={"checkpoint": folder.name})
+    for path in paths:
+        artifact.add_file(str(path), name=path.relative_to(folder).as_posix())
+    tracker.tracker.log_artifact(artifact)

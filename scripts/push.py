@@ -1,0 +1,40 @@
+"""Pushes a checkpoint with its card to a model hub: python scripts/push.py outputs/RUN OWNER/NAME"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+EXAMPLES = """examples:
+  python scripts/push.py outputs/RUN OWNER/NAME
+  python scripts/push.py outputs/RUN OWNER/NAME --public
+  cgf push outputs/RUN/ckpt-40 OWNER/NAME
+
+back again: hf download OWNER/NAME --local-dir FOLDER, then ckpt=FOLDER"""
+
+
+def main() -> int:
+    """Pushes, and prints each file and the address."""
+    parser = argparse.ArgumentParser(
+        description="Push a checkpoint with its card, plan and results to a repository of the model hub.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkpoint", help="folder of a checkpoint, or of a run (its best checkpoint)")
+    parser.add_argument("repository", help="OWNER/NAME; made where there is none")
+    parser.add_argument("--public", action="store_true", help="a repository that is made is public (default: private)")
+    args = parser.parse_args()
+    from cgf.errors import UserError
+    from cgf.interface.publish import push_to_hub
+
+    try:
+        pushed = push_to_hub(args.checkpoint, args.repository, public=args.public)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join([*pushed.files, pushed.address]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
