@@ -7,7 +7,7 @@ A document holds a block as
     <!-- end -->
 
 and everything between the two lines comes from here; a list of names within a line stands between
-<!-- list: NAME --> and <!-- end -->, and comes from whoever asks.
+<!-- list: NAME --> and <!-- end -->, and comes from whoever asks. Single figures: cgf.report.values.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from cgf.report import training as training_rows
 from cgf.report.columns import grid, or_dash
 from cgf.report.headline import headline
 from cgf.report.tables import markdown, rows
+from cgf.report.values import with_values
 from cgf.results import read_json
 
 LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
@@ -64,7 +65,7 @@ def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> s
             raise UserError(f"a list is one of {', '.join(given) or 'none'}, and the document asks for '{name}'")
         return f"{match.group(1)}{given[name]}{match.group(3)}"
 
-    return LIST.sub(listed, BLOCK.sub(fill, text))
+    return with_values(LIST.sub(listed, BLOCK.sub(fill, text)), folder)
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _library(engine: str, version: str | None) -> str:
 
 def _system(result: dict[str, Any], run: dict[str, Any]) -> Card:
     hardware, git = run.get("hardware") or {}, run.get("git") or {}
-    seconds = result["seconds"] if isinstance(result.get("seconds"), dict) else {}
+    seconds: Card = result["seconds"] if isinstance(result.get("seconds"), dict) else {}
     return {
         "cpu": hardware.get("cpu"),
         "cores": hardware.get("cores"),

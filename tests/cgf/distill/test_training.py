@@ -275,7 +275,10 @@ def artifacts(run):
     """What an offline run of wandb keeps for its server: kind and {file: size} of each artifact by name."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    found = [Record.FromString(content) for content in records(next(run.glob("*.wandb")))]
+    limit, found = time.monotonic() + 60, []
+    while not any(r.WhichOneof("record_type") == "exit" for r in found) and time.monotonic() < limit:
+        time.sleep(0.05)  # another process writes the file
+        found = [Record.FromString(content) for content in records(next(run.glob("*.wandb")))]
     kept = [r.artifact for r in found if r.WhichOneof("record_type") == "artifact"]
     return {one.name: (one.type, {entry.path: entry.size for entry in one.manifest.contents}) for one in kept}
 

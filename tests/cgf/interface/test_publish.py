@@ -9,6 +9,7 @@ from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 import cgf
 from cgf.cli import COMMANDS
 from cgf.errors import UserError
+from cgf.interface.publish import files_of
 from scripts import push
 
 
@@ -51,10 +52,17 @@ def test_card_weights_descriptions_plan_and_results_are_pushed_and_nothing_else(
     whoami, create, upload = hub
     assert whoami[0] == "whoami" and create[1:] == (("me/small",), {"private": True, "exist_ok": True})
     files = {"README.md", "run.json", "model.safetensors", "softmax.json", "plan.json", "eval/he.json"}
-    assert set(pushed.files) - files == {f"host/{path.name}" for path in (folder / "host").iterdir()} != set()
+    assert set(pushed.files) == files
     assert upload[2]["repo_id"] == "me/small" and upload[2]["folder_path"] == folder
     assert upload[2]["allow_patterns"] == list(pushed.files) and pushed.address == "https://hub/me/small"
     assert cgf.push_to_hub(folder, "me/small", public=True) == pushed and hub[4][2]["private"] is False
+
+
+def test_what_a_text_host_is_read_from_goes_along(tmp_path):
+    for name in ("host/config.json", "host/tokenizer.json", "host/deeper/x", "model.safetensors", "pareto.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert files_of(tmp_path) == ("host/config.json", "host/tokenizer.json", "model.safetensors")
 
 
 @pytest.mark.parametrize("name", ["small", "me/", "me/small/x", "https://hub/me/small", ""])
@@ -70,7 +78,7 @@ def test_another_name_is_refused(folder, hub, name):
         (lambda f: (f / "README.md").unlink(), "has no model card"),
         (lambda f: (f / "model.safetensors").write_bytes(b"0"), "was changed or damaged"),
         (lambda f: (f / "run.json").unlink(), "holds no complete checkpoint"),
-        (lambda f: (f / "host" / "more").symlink_to("/etc/hostname"), "holds links"),
+        (lambda f: (f / "eval" / "more.json").symlink_to("/etc/hostname"), "holds links"),
     ],
 )
 def test_a_checkpoint_that_is_not_whole_is_refused_before_the_hub_is_asked(folder, hub, spoil, said):

@@ -1,0 +1,76 @@
+"""Single figures within a sentence of a document, each read from the files under results/.
+
+A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Two names are known:
+
+    points HOST TASK RUN [OTHER]   by how many points the mean accuracy of a run of training over its seeds lies below
+                                   that of OTHER on these seeds; without OTHER below exact softmax, as the rows have it
+    file PATH KEY FORMAT [FACTOR]  what a JSON file under results/ says at a dotted key, in a format of Python's
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import fmean
+
+from cgf.errors import UserError
+from cgf.results import read_json
+
+VALUE = re.compile(r"(<!-- value: ([^<>]+?) -->)[^<>]*(<!-- end -->)")
+
+
+def with_values(text: str, folder: Path) -> str:
+    """The document with every figure made anew from the results in ``folder``; UserError as of ``value``."""
+    return VALUE.sub(lambda match: f"{match[1]}{value(match[2].split(), folder)}{match[3]}", text)
+
+
+def value(asked: list[str], folder: Path) -> str:
+    """The figure that a mark asks for. UserError for another name or arguments, and results that are not there."""
+    match asked:
+        case ["points", host, task, run]:
+            return points(folder, (host, task, run), None)
+        case ["points", host, task, run, other]:
+            return points(folder, (host, task, run), other)
+        case ["file", path, key, form]:
+            return of_file(folder / path, key, form, 1.0)
+        case ["file", path, key, form, factor]:
+            return of_file(folder / path, key, form, float(factor))
+        case _:
+            raise UserError(
+                "a value is points HOST TASK RUN [OTHER] or file PATH KEY FORMAT [FACTOR], and the document asks for "
+                f"'{' '.join(asked)}'"
+            )
+
+
+def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
+    """'2.9': mean over the seeds of a row of training, in points below exact softmax or the row ``other``."""
+    own = _seeds(folder, row)
+    if other is None:
+        return f"{100 * fmean(one['accuracy_exact'] - one['accuracy'] for one in own.values()):.1f}"
+    beside = _seeds(folder, (*row[:2], other))
+    if not own.keys() <= beside.keys():
+        raise UserError(
+            f"{'-'.join(row)} is compared on its seeds {sorted(own)}, and {other} has {sorted(beside)} alone"
+        )
+    return f"{100 * fmean(beside[seed]['accuracy'] - own[seed]['accuracy'] for seed in own):.1f}"
+
+
+def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float]]:
+    name = "-".join(row)
+    paths = sorted(path for path in (folder / "train").glob(f"{name}-*.json") if path.stem[len(name) + 1 :].isdigit())
+    found = [read_json(path) for path in paths]
+    if not found:
+        raise UserError(f"a value needs rows of training of {name}, and {folder / 'train'} has none")
+    return {int(one["seed"]): one for one in found}
+
+
+def of_file(path: Path, key: str, form: str, factor: float) -> str:
+    """What a JSON file says at a dotted key, times a factor, in a format such as ``,.0f``."""
+    found = read_json(path)
+    for part in key.split("."):
+        if not isinstance(found, dict) or part not in found:
+            raise UserError(f"{path} has no {key}, which a document asks for")
+        found = found[part]
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        raise UserError(f"{path} must have a number at {key}, and has {found!r}")
+    return format(found * factor, form)

@@ -1,0 +1,59 @@
+"""Figures within sentences: made from the files, stale ones replaced, missing ones refused by name."""
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report.values import value, with_values
+from cgf.results import write_json
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for run, seed, accuracy in (("cgf", 42, 0.9), ("cgf", 43, 0.86), ("bpmax", 42, 0.91), ("bpmax", 43, 0.88)):
+        row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93}
+        write_json(tmp_path / "train" / f"vit-digits-{run}-{seed}.json", row)
+    write_json(tmp_path / "train" / "vit-digits-cgf-hidden-42.json", {"seed": 42, "accuracy": 0.0, "accuracy_exact": 1})
+    write_json(tmp_path / "bench" / "demo.json", {"seconds": {"total": 1234.5}, "note": "x"})
+    return tmp_path
+
+
+def test_a_stale_figure_is_made_anew_and_all_around_it_stays(folder):
+    text = "lies <!-- value: points vit digits cgf -->9.9<!-- end --> below, <!-- list: a -->b<!-- end --> c"
+    new = with_values(text, folder)
+    assert new == text.replace("9.9", "5.0") and with_values(new, folder) == new
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("points vit digits cgf bpmax", "1.5"),
+        ("points vit digits bpmax cgf", "-1.5"),
+        ("file bench/demo.json seconds.total ,.0f", "1,234"),
+        ("file bench/demo.json seconds.total .1f 0.0166666666666667", "20.6"),
+    ],
+)
+def test_values(folder, asked, shown):
+    assert value(asked.split(), folder) == shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("points vit digits taylor", "rows of training of vit-digits-taylor"),
+        ("points vit digits", "the document asks for 'points vit digits'"),
+        ("mean vit digits cgf", "a value is points"),
+        ("file bench/demo.json seconds.most .0f", "has no seconds.most"),
+        ("file bench/demo.json note .0f", "must have a number at note"),
+        ("file bench/none.json note .0f", "there is no such file"),
+    ],
+)
+def test_what_is_not_there_is_refused(folder, asked, said):
+    with pytest.raises(UserError, match=said):
+        value(asked.split(), folder)
+
+
+def test_seeds_that_the_other_run_lacks_are_refused(folder):
+    (folder / "train" / "vit-digits-bpmax-43.json").unlink()
+    with pytest.raises(UserError, match=r"on its seeds \[42, 43\], and bpmax has \[42\] alone"):
+        value(["points", "vit", "digits", "cgf", "bpmax"], folder)
+    assert value(["points", "vit", "digits", "bpmax", "cgf"], folder) == "-1.0"
