@@ -46,9 +46,14 @@ def header(path: Path) -> list[str]:
 
 
 def one_line(path: Path) -> str:
-    """What a choice is: the first line of its header that is no command."""
-    said = [line for line in header(path) if not line.startswith("python ")]
-    return said[0] if said else ""
+    """What a choice is: the first line of its header that is no command, to the end of the sentence that it begins."""
+    first, *more = [line for line in header(path) if not line.startswith("python ")] or [""]
+    while more and not first.endswith("."):
+        told, stop, _ = more.pop(0).partition(". ")
+        first = f"{first} {told}{stop.strip()}"
+        if stop:
+            break
+    return first
 
 
 def examples(config_name: str) -> list[str]:
@@ -161,7 +166,7 @@ def text(config_name: str, about: str, program: str, overrides: Sequence[str]) -
     for group, default in there.items():
         lines += ["", f"{group}=CHOICE   ({'none' if default == 'null' else default} without it)"]
         lines += _columns((name, said) for name, said in choices(group).items())
-    lines += ["", "keys, with what they are without you saying so:"]
+    lines += ["", "keys, each with its default and what it is for:"]
     lines += _keys(explained(CONFIGS / f"{config_name}.yaml"))
     for group, choice in chosen(config_name, overrides).items():
         if group in named and (path := CONFIGS / group / f"{choice}.yaml").is_file():

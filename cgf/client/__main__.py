@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     one = command("encrypt", "encrypts samples", encrypt)
     one.add_argument("samples", type=Path, help="images: a folder, a file, or .npy; texts: .txt, a line a text")
     one.add_argument("--out", type=Path, required=True, help="new folder for the uploads, which go to the server")
-    other = command("decrypt", "decrypts results: logits, labels, and red lights", decrypt)
+    other = command("decrypt", "decrypts results: logits, labels, and reasons not to believe them", decrypt)
     other.add_argument("results", type=Path, help="folder of results, or one result")
     other.add_argument("--out", type=Path, required=True, help="new file for the logits, as JSON")
     for each in (keys, one, other):

@@ -113,6 +113,12 @@ def test_the_text_in_both_forms():
     assert all(len(line) <= 120 for line in shown.splitlines())
 
 
+def test_the_line_of_a_choice_is_a_whole_sentence():
+    assert choices("model")["hf"].endswith("attention interface: model=hf model.path=FOLDER or a hub id (owner/name).")
+    cut = [f"{g}={name}" for g in groups("train") for name, said in choices(g).items() if not said.endswith((".", ")"))]
+    assert not cut
+
+
 def test_the_nearest_name():
     assert nearest("clinc15", list(choices("task"))) == "; did you mean 'clinc150'?"
     assert nearest("train.lrr", known("train", [])) == "; did you mean 'train.lr'?"
