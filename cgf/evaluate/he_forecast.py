@@ -40,7 +40,7 @@ class Forecast:
         """What to expect, and what to change where that is much."""
         said = [
             f"predicted: about {clock(self.seconds)} and {self.mib / 1024:.1f} GiB of memory "
-            f"by {self.workers} worker{'s' if self.workers > 1 else ''}, from a table of operation times"
+            f"by {self.workers} worker{'s' if self.workers > 1 else ''}, from operation times of free cores"
         ]
         if self.free_gib is not None and self.mib / 1024 > self.free_gib:
             fewer = "he.workers=1, or " if self.workers > 1 else ""

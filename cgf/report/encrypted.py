@@ -58,7 +58,8 @@ def circuits(result: dict[str, Any]) -> str:
     other = sum(count for name, count in ran.items() if name not in (asked, "not recorded"))
     return shown + (
         f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
-        "another: it takes other rows, or the softmax has one of its own"
+        "another, which computes the same: rows with padding or a causal mask have one of their own, and so have some "
+        "softmaxes"
         if other
         else ""
     )

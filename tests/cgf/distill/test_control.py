@@ -325,3 +325,24 @@ def test_terms_and_ranges_are_in_the_log(students):
     assert all(r["range_min"] < r["range_max"] and 0 <= r["range_outside"] <= 1 for r in measured["with"])
     outside = {n: np.mean([r["row_sum_outside"] for r in found[1:]]) for n, found in measured.items()}
     assert outside["without"] > 0.04 and outside["with"] < 0.01  # measured: 0.068 and 0.0006
+
+
+def test_the_report_by_layer_names_each_layer_that_showed_rows():
+    control, valid = RangeControl(), masked()
+    control.measuring = True
+    scores = [draw(seed=seed) for seed in range(3)]
+    softmaxes = [CGF(), Exact(), CGF()]
+    for softmax in softmaxes:
+        softmax.training = True
+    control.watch(softmaxes)
+    for softmax, one in zip(softmaxes, scores, strict=True):
+        softmax.weights(one, valid)
+    assert control.by_layer() == []  # until the pass is taken
+    control.take()
+    rows, whole = control.by_layer(), control.report()
+    for row, at in zip(rows, (0, 2), strict=True):
+        y = np.concatenate(list(exponents(scores[at], valid).values()))
+        assert row["layer"] == at and np.isclose(row["range_min"], y.min()) and np.isclose(row["range_max"], y.max())
+    assert whole["row_sum_max"] == max(row["row_sum_max"] for row in rows)
+    control.take()  # a pass that nobody measured: the last one stays
+    assert control.report() == {} and control.by_layer() == rows

@@ -82,7 +82,7 @@ def test_a_circuit_that_bootstraps_has_no_forecast(session):
 def test_what_is_said():
     fine = Forecast(seconds=245.0, mib=2048.0, workers=2, free_gib=8.0)
     assert fine.sentences() == [
-        "predicted: about 4:05 and 2.0 GiB of memory by 2 workers, from a table of operation times"
+        "predicted: about 4:05 and 2.0 GiB of memory by 2 workers, from operation times of free cores"
     ]
     _, tight = replace(fine, free_gib=1.5).sentences()
     assert "more than the 1.5 GiB that are free: he.workers=1, or he.rows_at_once=2048" in tight
