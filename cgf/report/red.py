@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any
 
-CURE = "calibrate on more samples or train with a range penalty"
+CURE = "plan on more samples (scripts/plan.py samples=null), or train with a range penalty (penalty.weight=0.1)"
 KINDS = ("eval_plain", "eval_he", "eval_network")
 
 
