@@ -124,6 +124,9 @@ PAPER_K = (
 # CGF-softmax paper, table 'depth_analysis': levels, for those publications' own models and settings
 DEPTH: dict[str, int | str] = {"thor": 30, "tricycle": 17, "arion": 14, "fixed_max": "22 / 26 / 30", "cgf": "7 to 10"}
 
+# CGF-softmax paper, text on its figures of accuracy against depth: "multiplicative depths of up to" so many levels
+FIGURE_DEPTH = {"cho": 52, "bpmax": 2}
+
 # CGF-softmax paper, table 'benefitofcgf': (maximum, division, data-adaptivity)
 TRAITS: dict[str, tuple[str, bool, bool]] = {
     "hetal": ("comparison", True, True),

@@ -14,7 +14,7 @@ from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register
 from cgf.results import read_json
 
 FILE = "opened.jsonl"
-FOLDERS = ("train", "he", "he/exact")  # of results, whose files hold test figures
+FOLDERS = ("train", "he", "he/exact", "approximated")  # of results, whose files hold test figures
 EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of a row of training, by figure
 ADD = "python scripts/repo/openings.py"
 

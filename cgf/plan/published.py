@@ -1,0 +1,159 @@
+"""Settings of the published softmaxes that the scores of a model need: intervals, rounds, steps of a division."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from cgf.approx.inverse import iterations_for
+from cgf.errors import UserError
+from cgf.he.dryrun import depth
+from cgf.plan.cost import MASK_OF, mask_rows
+from cgf.softmax.published.base import Published
+from cgf.softmax.published.comparison import Comparison
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published.standard import Standard
+from cgf.softmax.published.statistical import Arion
+
+MARGIN = 0.1  # of the width of what was seen, on either side: other samples reach further than those that were seen
+ERROR = 0.01  # largest error of a weight that a setting is to state, where one that is tried does
+TEMPERATURES = (2, 4, 8, 16, 32)  # tried for THOR
+SQUARINGS = range(1, 9)  # of a polynomial for exp, tried in this order
+RADIUS = 8.0  # of HETAL's exponential, which its comparisons and extensions are about
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """What scaled scores reached over all layers, heads and rows of a model, padding rows included.
+
+    low, high      the least and the greatest score
+    least_maximum  the least of the rows' maxima
+    log_sums       [least, greatest] of ln of the rows' sums of exp
+    entries        valid entries of the longest row
+    shifted        [least, greatest] score less ARION's estimate of the row's maximum
+    sums           [least, greatest] of the rows' sums of exp of those shifted scores
+    """
+
+    low: float
+    high: float
+    least_maximum: float
+    log_sums: tuple[float, float]
+    entries: int
+    shifted: tuple[float, float]
+    sums: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.high, self.least_maximum, *self.log_sums, *self.shifted, *self.sums)
+        if not all(map(math.isfinite, numbers)) or not self.low < self.high or self.entries < 2 or self.sums[0] <= 0:
+            raise UserError(
+                f"settings of a published softmax need finite scores that differ, in rows of two entries or more, and "
+                f"those seen reach from {self.low} to {self.high} in rows of {self.entries}"
+            )
+
+    def widened(self) -> ScoreRange:
+        """With MARGIN of the width on either side; the sums by the factor that this is for an exponential's sum."""
+        more = MARGIN * (self.high - self.low)
+        spread = (self.sums[1] / self.sums[0]) ** MARGIN
+        return replace(
+            self,
+            low=self.low - more,
+            high=self.high + more,
+            least_maximum=self.least_maximum - more,
+            log_sums=_wider(self.log_sums),
+            shifted=_wider(self.shifted),
+            sums=(self.sums[0] / spread, self.sums[1] * spread),
+        )
+
+    @property
+    def columns(self) -> int:
+        """Entries of the longest row, rounded up to a power of two: a circuit without padding columns."""
+        return 1 << (self.entries - 1).bit_length()
+
+
+def levels_of(softmax: Published, rows: str, columns: int) -> int:
+    """Levels of its circuit on 'full' or 'masked' rows of so many columns, counted as if no ring ended."""
+    return depth(softmax, mask_rows(MASK_OF[rows], columns, columns), columns).levels
+
+
+def cho(seen: ScoreRange) -> Published:
+    """Cho et al. on the interval of the scores; rounds by the rule k = ceil(log2 M - log2 ln n)."""
+    return NormalizeSquare(bound=seen.high - seen.low, high=seen.high, n=seen.columns)
+
+
+def hetal(seen: ScoreRange) -> Published:
+    """HETAL with as many extensions as the scores' interval asks for."""
+    reach = max(abs(seen.low), abs(seen.high))
+    return Comparison(radius=RADIUS, extensions=max(0, math.ceil(math.log2(2 * reach / RADIUS))), n=seen.columns)
+
+
+def standard(seen: ScoreRange) -> Published:
+    """Exponential and Goldschmidt on the interval of the scores and of the rows' sums, without a maximum.
+
+    UserError where the sums are so far apart that no number of steps divides by all of them.
+    """
+    least, most = map(math.exp, seen.log_sums)
+    steps = iterations_for(least, most, ERROR / 2)
+
+    def of(k: int) -> Standard:
+        return Standard(seen.low, seen.high, n=seen.columns, k=k, iterations=steps, least=least, most=most)
+
+    return _shortest(map(of, SQUARINGS))
+
+
+def thor(seen: ScoreRange, count: Callable[[Published], int]) -> Published:
+    """THOR at the temperature and with the squarings of the fewest levels among those that state ERROR.
+
+    The mean exponential at temperature t is at least exp((least maximum - high) / t) / n.
+    """
+
+    def of(temperature: int, squarings: int) -> Thor:
+        eps = math.exp((seen.least_maximum - seen.high) / temperature) / seen.columns
+        return Thor(seen.low, seen.high, temperature, squarings, seen.columns, eps)
+
+    fine = [_shortest(of(t, s) for s in SQUARINGS) for t in TEMPERATURES]
+    stated = [softmax for softmax in fine if softmax.error_bound() <= ERROR]
+    return min(stated, key=count) if stated else min(fine, key=lambda softmax: softmax.error_bound())
+
+
+def arion(seen: ScoreRange) -> Published:
+    """ARION with its own degrees, on the interval of the scores less its estimate of the maximum."""
+    (low, high), (least, most) = seen.shifted, seen.sums
+    return Arion(n=seen.columns, low=low, high=high, least=least, most=most)
+
+
+def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> dict[str, Published]:
+    """A published softmax by name, each with settings for scores as ``seen`` with its margin; rows 'full' or 'masked'.
+
+    UserError for a name without a rule, and for scores on which none of a method's settings can be had.
+    """
+    wide = seen.widened()
+    made: dict[str, Callable[[ScoreRange], Published]] = {
+        "arion": arion,
+        "cho": cho,
+        "hetal": hetal,
+        "standard": standard,
+        "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, rows, s.columns)),
+    }
+    if unknown := [name for name in names if name not in made]:
+        raise UserError(f"settings are made for {', '.join(made)}, and '{unknown[0]}' was asked for")
+    return {name: made[name](wide) for name in names}
+
+
+def _wider(ends: tuple[float, float]) -> tuple[float, float]:
+    """An interval with MARGIN of its width on either side."""
+    more = MARGIN * (ends[1] - ends[0])
+    return ends[0] - more, ends[1] + more
+
+
+def _shortest(tried: Iterable[Published]) -> Published:
+    """The first that states ERROR; else the one that states the least."""
+    best: tuple[float, Published] | None = None
+    for softmax in tried:
+        error = softmax.error_bound()
+        if error <= ERROR:
+            return softmax
+        if best is None or error < best[0]:
+            best = error, softmax
+    assert best is not None
+    return best[1]

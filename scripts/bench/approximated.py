@@ -1,0 +1,47 @@
+"""Exact softmax by published polynomials, in the clear: python scripts/bench/approximated.py ckpt=PATH host_name=NAME
+
+Intervals, rounds and steps follow from the scores of training samples, levels from the circuit of those settings. The
+whole test set is evaluated once with each, and with the exact softmax that the model was trained with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved, task_maker
+
+
+@entry("approximated")
+def main(cfg: DictConfig) -> None:
+    """Sees the scores, settles the settings, evaluates what has no file yet."""
+    from cgf.checks import path_part
+    from cgf.evaluate.approximated import Approximated
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+    from cgf.evaluate.score_range import score_range
+    from cgf.openings import TRAINED, Register
+    from cgf.plan.published import settings
+    from cgf.results import run_info, write_json
+
+    path_part("host_name", cfg.host_name)
+    out, make_task = Path(cfg.out).expanduser(), task_maker(cfg.data.root)
+    register = Register(out.parent / "opened.jsonl", cfg.again)
+    train = open_checkpoint(cfg.ckpt, "train", make_task)
+    seen = score_range(train, train.samples(cfg.calibrate, cfg.seed), cfg.batch_size)
+    print(seen)
+    run = run_info(resolved(cfg), cfg.seed, train.task.revision(), train.checkpoint.run["source"])
+    opened = open_checkpoint(cfg.ckpt, "test", make_task)
+    test = Approximated(opened, cfg.host_name, cfg.batch_size, lambda row, of: register.open(row, TRAINED, of))
+    made = settings(cfg.softmaxes, seen, opened.rows())
+    test.exact(out, run)
+    for softmax in made.values():
+        path = test.file(out, softmax.name)
+        if not path.exists():
+            result = test.evaluated(softmax, seen) | {"run": run}
+            write_json(path, result)
+            print(f"{path}: accuracy {result['accuracy']:.4f} at {result['levels']} levels")
+
+
+if __name__ == "__main__":
+    main()
