@@ -20,6 +20,7 @@ MARGIN = 0.1  # of the width of what was seen, on either side: other samples rea
 ERROR = 0.01  # largest error of a weight that a setting is to state, where one that is tried does
 TEMPERATURES = (2, 4, 8, 16, 32)  # tried for THOR
 SQUARINGS = range(1, 9)  # of a polynomial for exp, tried in this order
+FARTHEST = 1e8  # greatest sum over the least, of which a series of degree 255 still is one
 RADIUS = 8.0  # of HETAL's exponential, which its comparisons and extensions are about
 
 
@@ -104,30 +105,54 @@ def standard(seen: ScoreRange) -> Published:
 def thor(seen: ScoreRange, count: Callable[[Published], int]) -> Published:
     """THOR at the temperature and with the squarings of the fewest levels among those that state ERROR.
 
-    The mean exponential at temperature t is at least exp((least maximum - high) / t) / n.
+    The mean exponential at temperature t is at least exp((least maximum - high) / t) / n. UserError where no
+    temperature leaves means that a division can take.
     """
 
     def of(temperature: int, squarings: int) -> Thor:
         eps = math.exp((seen.least_maximum - seen.high) / temperature) / seen.columns
         return Thor(seen.low, seen.high, temperature, squarings, seen.columns, eps)
 
-    fine = [_shortest(of(t, s) for s in SQUARINGS) for t in TEMPERATURES]
+    fine, refusal = [], UserError("no temperature was tried")
+    for temperature in TEMPERATURES:
+        try:
+            fine.append(_shortest(of(temperature, squarings) for squarings in SQUARINGS))
+        except UserError as error:  # exponentials too far apart to divide by: a higher temperature brings them together
+            refusal = error
+    if not fine:
+        raise refusal
     stated = [softmax for softmax in fine if softmax.error_bound() <= ERROR]
     return min(stated, key=count) if stated else min(fine, key=lambda softmax: softmax.error_bound())
 
 
 def arion(seen: ScoreRange) -> Published:
-    """ARION with its own degrees, on the interval of the scores less its estimate of the maximum."""
+    """ARION with its own degrees, on the interval of the scores less its estimate of the maximum.
+
+    UserError where the sums are further apart than a series of its degree tells from zero in double precision.
+    """
     (low, high), (least, most) = seen.shifted, seen.sums
+    if most / least > FARTHEST:
+        raise UserError(
+            f"a series of 1 / sum needs sums within {FARTHEST:g} of each other, and those of ARION's exponentials "
+            f"reach from {least:.3g} to {most:.3g}"
+        )
     return Arion(n=seen.columns, low=low, high=high, least=least, most=most)
 
 
-def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> dict[str, Published]:
-    """A published softmax by name, each with settings for scores as ``seen`` with its margin; rows 'full' or 'masked'.
+@dataclass(frozen=True)
+class Settings:
+    """Published softmaxes with settings for the scores of a model, and why the others have none, by name."""
 
-    UserError for a name without a rule, and for scores on which none of a method's settings can be had.
+    softmaxes: list[Published]
+    left_out: dict[str, str]
+
+
+def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> Settings:
+    """The published softmaxes of these names for scores as ``seen`` with its margin; rows 'full' or 'masked'.
+
+    One whose division or series cannot be had on such an interval is left out. UserError for a name without a rule.
     """
-    wide = seen.widened()
+    wide, softmaxes, left_out = seen.widened(), list[Published](), dict[str, str]()
     made: dict[str, Callable[[ScoreRange], Published]] = {
         "arion": arion,
         "cho": cho,
@@ -135,9 +160,17 @@ def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> dict[str, Pub
         "standard": standard,
         "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, rows, s.columns)),
     }
-    if unknown := [name for name in names if name not in made]:
+    wanted = list(names)
+    if unknown := [name for name in wanted if name not in made]:
         raise UserError(f"settings are made for {', '.join(made)}, and '{unknown[0]}' was asked for")
-    return {name: made[name](wide) for name in names}
+    for name in wanted:
+        try:
+            softmax = made[name](wide)
+            levels_of(softmax, rows, wide.columns)  # its series are fitted now
+            softmaxes.append(softmax)
+        except UserError as error:
+            left_out[name] = str(error)
+    return Settings(softmaxes, left_out)
 
 
 def _wider(ends: tuple[float, float]) -> tuple[float, float]:

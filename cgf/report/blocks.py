@@ -24,6 +24,7 @@ from cgf.report import (
     columns,
     cost,
     exponentials,
+    frontier,
     parameters,
     pipelines,
     whole,
@@ -269,5 +270,6 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "cumulants": cumulants,
     "paper_k": paper_k,
     "pipelines": both_pipelines,
+    "frontier": frontier.table,
     "parameters": rings,
 }

@@ -35,7 +35,9 @@ def main(cfg: DictConfig) -> None:
     test = Approximated(opened, cfg.host_name, cfg.batch_size, lambda row, of: register.open(row, TRAINED, of))
     made = settings(cfg.softmaxes, seen, opened.rows())
     test.exact(out, run)
-    for softmax in made.values():
+    for name, reason in made.left_out.items():
+        print(f"{name} is left out: {reason}")
+    for softmax in made.softmaxes:
         path = test.file(out, softmax.name)
         if not path.exists():
             result = test.evaluated(softmax, seen) | {"run": run}

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cgf.bench.alternatives import choices
 from cgf.config import built
 from cgf.errors import UserError
-from cgf.report import opened, whole
+from cgf.report import depth, depth_plot, frontier, opened, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_rows
 from cgf.report.training_plot import PLOT, plot, shown
-from cgf.results import read_json, write_text
+from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import DEFINITIONS
 
@@ -34,6 +36,9 @@ def main() -> None:
     check_complete(arguments.results, softmaxes)
     if arguments.check:
         opened.check(arguments.results)
+    if any((arguments.results / "train").glob("*.json")):
+        draw(arguments.results, arguments.check)
+        draw_depths(arguments.results, arguments.check)
     for path in arguments.documents:
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")
@@ -44,8 +49,6 @@ def main() -> None:
         if new != text:
             write_text(path, new)
         print(path)
-    if any((arguments.results / "train").glob("*.json")):
-        draw(arguments.results, arguments.check)
     if (arguments.results / "he").is_dir():
         figure = arguments.results / "he" / "cost_accuracy.png"
         if not is_current(figure, whole.shown(arguments.results)):
@@ -68,6 +71,7 @@ def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
     """Writes a figure; UserError instead where only ``check`` is asked for."""
     if check:
         raise UserError(f"{path.name} is stale: python scripts/repo/tables.py")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(made())
     print(path)
 
@@ -77,6 +81,30 @@ def draw(results: Path, check: bool) -> None:
     rows, path = read_rows(results), results / PLOT
     if not is_current(path, shown(rows)):
         write(path, lambda: plot(rows), check)
+
+
+def draw_depths(results: Path, check: bool) -> None:
+    """The figures of accuracy against depth, what each shows as JSON beside it, and the frontier; stale ones alone."""
+    points = depth.points(results)
+    data(results / frontier.FILE, {"note": frontier.NOTE, "rows": frontier.rows(points)}, check)
+    for family, hosts in depth.FAMILIES.items():
+        if not any(point["host"] in hosts for point in points):
+            continue
+        figure, path = depth.of_family(points, family), results / "figures" / f"depth_{family}.png"
+        data(path.with_suffix(".json"), figure, check)
+        if not is_current(path, depth_plot.shown(figure)):
+            write(path, partial(depth_plot.plot, figure), check)
+
+
+def data(path: Path, content: dict[str, Any], check: bool) -> None:
+    """Writes a JSON file that is not as it should be; UserError instead where only ``check`` is asked for."""
+    wanted = plain_json(content)
+    if path.is_file() and read_json(path) == wanted:
+        return
+    if check:
+        raise UserError(f"{path.name} is stale: python scripts/repo/tables.py")
+    write_json(path, content)
+    print(path)
 
 
 if __name__ == "__main__":

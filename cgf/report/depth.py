@@ -1,0 +1,153 @@
+"""Accuracy against multiplicative depth: points of trained rows and of published polynomials, by host and task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.published import FIGURE_DEPTH
+from cgf.report.comparison import KEPT, accuracy_interval, against_exact
+from cgf.report.training import REFERENCE, read_rows
+from cgf.results import read_json
+from cgf.stats.intervals import wilson
+from cgf.stats.labels import UNDECIDED, WITHIN, Comparison, compare
+
+FAMILIES = {
+    "llama": ("stories260k", "smollm2"),
+    "vit": ("digits", "vit_s14"),
+    "bert": ("minilm",),
+}  # hosts of each figure
+FOLDER = "approximated"  # of results, where scripts/bench/approximated.py writes
+TRAINED, APPROXIMATED = "trained", "approximated"
+NEEDED = ("host", "task", "softmax", "levels", "seed", "samples", "correct", "accuracy", "paired", "run", "loss")
+Point = dict[str, Any]
+
+
+def with_its_polynomial(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of training with the accuracy that belongs to its levels: that of the planned polynomial, where it has one.
+
+    Counts of samples and predictions are those of the same evaluation.
+    """
+    if row.get("accuracy_planned") is None:
+        return row
+    kept = row.get(KEPT)
+    if kept is not None:
+        assert kept.planned is not None  # checked when it was read
+        kept = replace(kept, this=kept.planned)
+    return {**row, "accuracy": row["accuracy_planned"], "paired": row["paired_planned"], KEPT: kept}
+
+
+def points(folder: Path) -> list[Point]:
+    """Every point of the figures from a results folder, by host, task, levels and name; exact softmax has no levels.
+
+    UserError where a file lacks a field or came from a changed tree.
+    """
+    found = [*_trained(read_rows(folder)), *_approximated(folder / FOLDER)]
+    return sorted(found, key=lambda p: (p["host"], p["task"], p["levels"] or 0, p["kind"], p["softmax"]))
+
+
+def _trained(rows: list[dict[str, Any]]) -> list[Point]:
+    """A point for each run with levels, and for the exact softmax, over its seeds."""
+    by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["total_levels"] is not None or row["run"] == REFERENCE:
+            by.setdefault((row["host"], row["task"], row["run"]), []).append(with_its_polynomial(row))
+    return [_point(group) for group in by.values()]
+
+
+def _point(rows: list[dict[str, Any]]) -> Point:
+    first = rows[0]
+    low, high = accuracy_interval(rows)
+    levels = [row["total_levels"] for row in rows if row["total_levels"] is not None]
+    return {
+        "host": first["host"],
+        "task": first["task"],
+        "softmax": first["run"],
+        "kind": TRAINED,
+        "levels": max(levels, default=None),  # what a server needs that is to run any of its seeds
+        "least_levels": min(levels, default=None),
+        "seeds": sorted(row["seed"] for row in rows),
+        "samples": sum(first["paired"].values()),
+        "accuracy": 100 * sum(row["accuracy"] for row in rows) / len(rows),
+        "low": low,
+        "high": high,
+        "validation": 100 * sum(row["validation"] for row in rows) / len(rows),
+        **_against(None if first["run"] == REFERENCE else against_exact(rows)),
+    }
+
+
+def _against(comparison: Comparison | None) -> dict[str, Any]:
+    """What was tested against exact softmax, in points; None in each place of exact softmax itself."""
+    if comparison is None:
+        return {"against_exact": None, "against_low": None, "against_high": None, "labels": [], "decided": True}
+    low, high = comparison.interval or (None, None)
+    return {
+        "against_exact": comparison.points,
+        "against_low": low,
+        "against_high": high,
+        "labels": comparison.labels,
+        "decided": not comparison.labels[0].startswith(UNDECIDED),
+    }
+
+
+def supported(point: Point) -> bool:
+    """Whether both intervals say that a point lies no more than half a point below exact softmax."""
+    return WITHIN in point["labels"]
+
+
+def _approximated(folder: Path) -> list[Point]:
+    """A point for each file of a published way to compute exact softmax, in a model that was trained with that."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        result = read_json(path)
+        if missing := [key for key in NEEDED if not isinstance(result, dict) or key not in result]:
+            raise UserError(f"{path} is to be of scripts/bench/approximated.py, and lacks {', '.join(missing)}")
+        if result["run"]["git"]["dirty"]:
+            raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: make it anew")
+        if result["softmax"] != REFERENCE:
+            found.append(_of_polynomials(result))
+    return found
+
+
+def _of_polynomials(result: dict[str, Any]) -> Point:
+    samples, paired = result["samples"], result["paired"]
+    low, high = wilson(result["correct"], samples)
+    alone = paired["this_alone"], paired["exact_alone"]
+    exact = (paired["both"] + paired["exact_alone"]) / samples
+    return {
+        "host": result["host"],
+        "task": result["task"],
+        "softmax": result["softmax"],
+        "kind": APPROXIMATED,
+        "levels": result["levels"],
+        "least_levels": result["levels"],
+        "seeds": [result["seed"]],
+        "samples": samples,
+        "accuracy": 100 * result["accuracy"],
+        "low": 100 * low,
+        "high": 100 * high,
+        "validation": None,
+        **_against(compare([(result["accuracy"], exact)], samples, None, alone)),
+    }
+
+
+def of_family(found: list[Point], family: str) -> dict[str, Any]:
+    """What the figure of a family shows: panels in order, and the published depths that it marks.
+
+    UserError where no row is of its hosts.
+    """
+    hosts = FAMILIES[family]
+    here = [p for p in found if p["host"] in hosts]
+    places = sorted({(p["host"], p["task"]) for p in here}, key=lambda place: (hosts.index(place[0]), place[1]))
+    if not places:
+        raise UserError(f"the figure of {family} needs rows of {', '.join(hosts)}, and there are none")
+    return {
+        "family": family,
+        "panels": [
+            {"host": host, "task": task, "points": [p for p in here if (p["host"], p["task"]) == (host, task)]}
+            for host, task in places
+        ],
+        "published_levels": FIGURE_DEPTH,
+    }

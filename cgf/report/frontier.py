@@ -1,0 +1,77 @@
+"""The best accuracy that any softmax reaches with so many levels, host by host: the frontier lower down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.report.columns import grid
+from cgf.report.depth import TRAINED, Point, supported
+from cgf.report.training import REFERENCE
+from cgf.results import read_json
+
+FILE = "frontier.json"
+LEVELS = (2, 3, 4, 5)
+NOTE = (
+    "the run of at most so many levels that is best on validation, means over its seeds: the test set chooses nothing; "
+    "levels are those of the seed that needs most; accuracy, ends of its 95 % interval and points against exact "
+    "softmax are of the test set; supported: whether both intervals lie above -0.5 points"
+)
+TITLES = ["host", "task", "levels", "softmax", "its levels", "seeds", "accuracy [95 %]", "points against exact [95 %]"]
+Row = dict[str, Any]
+
+
+def rows(found: list[Point]) -> list[Row]:
+    """A row for each host, task and number of LEVELS for which a trained run needs no more."""
+    table = []
+    for host, task in sorted({(p["host"], p["task"]) for p in found}):
+        runs = [p for p in found if (p["host"], p["task"], p["kind"]) == (host, task, TRAINED)]
+        for levels in LEVELS:
+            able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels]
+            if able:
+                table.append(_row(levels, max(able, key=lambda p: (p["validation"], -p["levels"], p["softmax"]))))
+    return table
+
+
+def _row(levels: int, point: Point) -> Row:
+    return {
+        "host": point["host"],
+        "task": point["task"],
+        "levels": levels,
+        "softmax": point["softmax"],
+        "own_levels": point["levels"],
+        "seeds": point["seeds"],
+        "samples": point["samples"],
+        "validation": point["validation"] / 100,
+        "accuracy": point["accuracy"] / 100,
+        "low": point["low"] / 100,
+        "high": point["high"] / 100,
+        "against_exact": point["against_exact"],
+        "against_low": point["against_low"],
+        "against_high": point["against_high"],
+        "labels": point["labels"],
+        "supported": supported(point),
+    }
+
+
+def table(folder: Path) -> str:
+    """frontier.json as a markdown table; UserError where the file is missing."""
+    path = folder / FILE
+    if not path.is_file():
+        raise UserError(f"the table needs {path}, and it is not there: python scripts/repo/tables.py")
+    return grid(TITLES, [_cells(row) for row in read_json(path)["rows"]])
+
+
+def _cells(row: Row) -> list[str]:
+    ends = "" if row["against_low"] is None else f" [{row['against_low']:+.2f}, {row['against_high']:+.2f}]"
+    return [
+        row["host"],
+        row["task"],
+        str(row["levels"]),
+        f"`{row['softmax']}`",
+        str(row["own_levels"]),
+        ", ".join(map(str, row["seeds"])),
+        f"{100 * row['accuracy']:.2f} % [{100 * row['low']:.2f}, {100 * row['high']:.2f}]",
+        f"{row['against_exact']:+.2f}{ends}, {', '.join(row['labels'])}",
+    ]

@@ -1,0 +1,57 @@
+"""Settings of published softmaxes hold on the scores that they were made for, and levels follow the range."""
+
+import numpy as np
+import pytest
+import torch
+
+from cgf.errors import UserError
+from cgf.evaluate.score_range import ScoreWatch
+from cgf.plan.published import FARTHEST, ScoreRange, levels_of, settings
+from cgf.softmax.exact import Exact
+
+
+def seen_of(width, entries=16):
+    generator = torch.Generator().manual_seed(3)
+    watch = ScoreWatch()
+    scores = width * torch.rand((2, 3, entries, entries), generator=generator)
+    watch.add(scores, None)
+    return scores, watch.seen()
+
+
+def test_a_watch_sees_valid_entries_alone_and_leaves_empty_rows_out():
+    watch = ScoreWatch()
+    scores = torch.tensor([[[[1.0, 2.0, 90.0], [-3.0, 0.5, 4.0], [70.0, 80.0, 90.0]]]])
+    valid = torch.tensor([[[[True, True, False], [True, True, True], [False, False, False]]]])
+    watch.add(scores, valid)
+    seen = watch.seen()
+    assert (seen.low, seen.high, seen.least_maximum, seen.entries) == (-3.0, 4.0, 2.0, 3)
+    sums = [np.log(np.exp(row).sum()) for row in ([1.0, 2.0], [-3.0, 0.5, 4.0])]
+    assert seen.log_sums == pytest.approx((min(sums), max(sums)))
+    mean, variance = 0.5, np.var([-3.0, 0.5, 4.0])
+    assert seen.shifted[0] == pytest.approx(-3.0 - mean - 2.08 * (1.25 + 0.1 * variance), abs=1e-2)
+
+
+@pytest.mark.parametrize("name", ["cho", "thor", "standard", "hetal"])
+def test_weights_lie_within_the_stated_error_and_a_wider_range_takes_more_levels(name):
+    levels = []
+    for width in (6.0, 30.0):
+        scores, seen = seen_of(width)
+        made = settings([name], seen, "full")
+        assert made.left_out == {}
+        (softmax,) = made.softmaxes
+        far = (softmax.reading(scores) - Exact().weights(scores)).abs().max()
+        assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
+        levels.append(levels_of(softmax, "full", seen.columns))
+    assert levels[0] < levels[1]
+
+
+def test_what_cannot_be_had_is_left_out_with_the_reason():
+    wide = ScoreRange(-150.0, 60.0, -46.0, (-45.0, 61.0), 59, (-331.0, 20.0), (1e-80, 1e9))
+    made = settings(["standard", "arion", "thor"], wide, "masked")
+    assert [softmax.name for softmax in made.softmaxes] == ["thor"] and made.softmaxes[0].temperature > 2
+    assert "Goldschmidt iterations leave" in made.left_out["standard"]
+    assert f"within {FARTHEST:g} of each other" in made.left_out["arion"]
+    with pytest.raises(UserError, match="settings are made for arion, cho"):
+        settings(["quad"], wide, "full")
+    with pytest.raises(UserError, match="finite scores that differ"):
+        ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), 5, (0.0, 1.0), (1.0, 2.0))
