@@ -23,6 +23,7 @@ from cgf.report import (
     attention_cost,
     columns,
     cost,
+    datasheet,
     exponentials,
     frontier,
     parameters,
@@ -58,7 +59,7 @@ def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> s
         name = match.group(2)
         if name not in MAKERS:
             raise UserError(f"a table is one of {', '.join(MAKERS)}, and the document asks for '{name}'")
-        return f"{match.group(1)}{MAKERS[name](folder)}\n{match.group(3)}"
+        return f"{match.group(1)}{datasheet.with_letters(MAKERS[name](folder))}\n{match.group(3)}"
 
     def listed(match: re.Match[str]) -> str:
         name = match.group(2)
@@ -271,5 +272,6 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "paper_k": paper_k,
     "pipelines": both_pipelines,
     "frontier": frontier.table,
+    "samples": datasheet.counts,
     "parameters": rings,
 }

@@ -88,7 +88,7 @@ def test_the_frontier_is_chosen_on_validation_among_what_the_levels_allow(folder
 
 
 def test_the_table_comes_from_the_file(folder):
-    with pytest.raises(UserError, match="needs .*frontier.json"):
+    with pytest.raises(UserError, match=r"needs .*frontier\.json"):
         frontier.table(folder)
     write_json(folder / "frontier.json", {"rows": frontier.rows(depth.points(folder))})
     assert "| digits | t | 2 | `bpmax` | 2 | 42 | 70.00 % [" in frontier.table(folder)
