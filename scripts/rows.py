@@ -18,11 +18,15 @@ from cgf.config import built, entry, resolved
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
     from cgf.study.opened import check_closed, opening, register_of
+    from cgf.study.search import with_searches
     from cgf.study.seed import Seed, checked_seeds
     from cgf.study.study import Study, with_every_softmax
     from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
 
     config = with_every_softmax(resolved(cfg), built("softmax"))
+    if cfg.searches is not None:
+        node = config["study"]
+        config = with_searches(config, Path(cfg.searches).expanduser(), node["name"], node["task"])
     study, seeds = Study.of(config), checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder

@@ -1,0 +1,283 @@
+"""One search for every softmax: configurations drawn from its grid, halved by validation; the test set is never read."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgf.checkpoint import complete_checkpoints
+from cgf.checks import path_part, whole
+from cgf.errors import UserError
+from cgf.lock import locked
+from cgf.results import append_line, read_json, read_lines
+from cgf.study.study import Study
+
+ROOT = Path(__file__).resolve().parents[2]
+DIVERGED = "finite"  # of the sentence with which train.py refuses a loss or weights that ran off
+Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why it refused, None where it did not
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a softmax may be set to.
+
+    name     of the search and of the run whose settings it finds
+    options  overrides of train.py that every configuration shares
+    axes     values by key of train.py; factors: values that multiply what the schedule says of that key
+    """
+
+    name: str
+    options: tuple[str, ...]
+    axes: Mapping[str, tuple[Any, ...]]
+    factors: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, node: Mapping[str, Any], host: str) -> Grid:
+        """The grid of a configuration, with the axes that it has for this host in place of its own.
+
+        UserError for an axis without values or with one twice.
+        """
+        path_part("grid.name", node["name"])
+        axes = {**node["axes"], **((node.get("axes_of") or {}).get(host) or {})}
+        factors = node.get("factors") or {}
+        for key, values in {**axes, **factors}.items():
+            if not values or len({str(v) for v in values}) != len(values):
+                raise UserError(f"axis {key} of grid {node['name']} needs values that differ, and has {values}")
+        return cls(
+            node["name"],
+            tuple(node["options"]),
+            {k: tuple(v) for k, v in axes.items()},
+            {k: tuple(v) for k, v in factors.items()},
+        )
+
+    @property
+    def size(self) -> int:
+        """How many configurations it has."""
+        return math.prod(len(values) for values in (*self.axes.values(), *self.factors.values()))
+
+    def at(self, index: int, arguments: Sequence[str]) -> list[str]:
+        """The overrides of a configuration by its number; arguments: those of the schedule, which factors multiply.
+
+        UserError where a factor's key has no value there.
+        """
+        given = dict(argument.split("=", 1) for argument in arguments)
+        overrides = []
+        for key, values in (*self.axes.items(), *self.factors.items()):
+            index, place = divmod(index, len(values))
+            value = values[place]
+            if key in self.factors:
+                if key not in given:
+                    raise UserError(f"factor {key} of grid {self.name} needs a schedule that sets {key}")
+                value = float(given[key]) * value
+            overrides.append(f"{key}={_text(value)}")
+        return [*self.options, *overrides]
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """rounds: (configurations, epochs) of each, epochs None: the schedule's; seed: of the draw and of every training."""
+
+    rounds: tuple[tuple[int, int | None], ...]
+    seed: int
+
+    def __post_init__(self) -> None:
+        for count, epochs in self.rounds:
+            whole("rounds", count, 1)
+            if epochs is not None:
+                whole("rounds", epochs, 1)
+        counts = [count for count, _ in self.rounds]
+        if not counts or counts != sorted(counts, reverse=True):
+            raise UserError(f"each round needs no more configurations than the one before, and rounds are {counts}")
+
+    def drawn(self, size: int) -> list[int]:
+        """Numbers of the configurations of the first round: all of a grid that has no more."""
+        return random.Random(self.seed).sample(range(size), min(self.rounds[0][0], size))
+
+
+@dataclass
+class Search:
+    """The search of one grid on a host and task: lines of ``path``, trainings below ``folder``.
+
+    study, schedule  what the trials have in common; teacher: the run folder that they start and learn from
+    facts            what the first line says beside the search itself, such as host, task and provenance
+    """
+
+    study: Study
+    schedule: str
+    grid: Grid
+    budget: Budget
+    teacher: Path
+    folder: Path
+    path: Path
+    facts: dict[str, Any]
+    execute: Execute
+
+    def carry_out(self) -> dict[str, Any]:
+        """Trains every trial that has no line yet, and returns the line of the best of the last round.
+
+        A trial's weights are removed once its line is written. UserError where the file is of another search.
+        """
+        with locked(self.folder / ".lock", f"another process is at work in {self.folder}: wait for it or stop it"):
+            return self._rounds(self._begun())
+
+    def _begun(self) -> list[int]:
+        head = {
+            "grid": self.grid.name,
+            "size": self.grid.size,
+            "axes": self.grid.axes,
+            "factors": self.grid.factors,
+            "rounds": self.budget.rounds,
+            "seed": self.budget.seed,
+            "drawn": self.budget.drawn(self.grid.size),
+            "common": self._common(),
+        }
+        there = read_lines(self.path)
+        if not there:
+            append_line(self.path, {**head, **self.facts})
+            there = read_lines(self.path)
+        changed = [key for key, value in head.items() if there[0].get(key) != _plain(value)]
+        if changed:
+            raise UserError(
+                f"{self.path} is of a search with other {', '.join(changed)}: move it away, or take its own"
+            )
+        return list(there[0]["drawn"])
+
+    def _common(self) -> list[str]:
+        return [*self.study.common, *self.study.schedules[self.schedule]]
+
+    def _rounds(self, left: list[int]) -> dict[str, Any]:
+        best: dict[str, Any] = {}
+        for number, (count, epochs) in enumerate(self.budget.rounds):
+            lines = [self._trial(number, index, epochs) for index in left[:count]]
+            lines.sort(key=_rank)  # of equals the one that was drawn, or ranked, first
+            left, best = [line["configuration"] for line in lines], lines[0]
+        return best
+
+    def _trial(self, number: int, index: int, epochs: int | None) -> dict[str, Any]:
+        for line in read_lines(self.path)[1:]:
+            if (line["round"], line["configuration"]) == (number, index):
+                return line
+        options = self.grid.at(index, self._common())
+        name = f"{self.grid.name}-{number}-{index}"
+        arguments = [
+            *self._common(),
+            *options,
+            *([] if epochs is None else [f"train.epochs={epochs}"]),
+            f"ckpt={self.teacher}",
+            f"distill.teacher={self.teacher}",
+            f"seed={self.budget.seed}",
+            f"outputs={self.folder}",
+            f"run={name}",
+        ]
+        refusal = self.execute("train.py", arguments)
+        if refusal is not None and DIVERGED not in refusal:
+            raise UserError(f"trial {name} ended, and not by numbers that ran off: {refusal}")
+        told = _told(self.folder / name) if refusal is None else {"validation": None, "failed": refusal}
+        append_line(self.path, {"round": number, "configuration": index, "options": options, **told})
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        return read_lines(self.path)[-1]
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What a finished training says of itself: validation alone."""
+    best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
+    trained = read_json(newest / "run.json")
+    return {
+        "validation": best["val_accuracy"],
+        "val_samples": best["val_samples"],
+        "step": best["step"],
+        "epochs": trained["progress"]["epoch"],
+        "train_s": trained["progress"]["seconds"],
+        "commit": trained["git"]["commit"],
+        "dirty": trained["git"]["dirty"],
+        "cpu": (trained["hardware"] or {}).get("cpu_model"),
+    }
+
+
+def _rank(line: dict[str, Any]) -> float:
+    """Better ones first; those whose numbers ran off last."""
+    return math.inf if line["validation"] is None else -line["validation"]
+
+
+def process(script: str, arguments: list[str]) -> str | None:
+    """Runs a script in a process of its own; returns the sentence with which it refused, None where it did not.
+
+    UserError where it ended otherwise, so that a search that is stopped writes no line.
+    """
+    command = [sys.executable, str(ROOT / script), *arguments]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode not in (0, 2):
+        raise UserError(f"{script} ended with code {done.returncode}: {last}")
+    return last if done.returncode else None
+
+
+def rooted(execute: Execute, root: str | None, script: str, arguments: list[str]) -> str | None:
+    """``execute`` with the folder of the data sets, where one is given."""
+    return execute(script, [*arguments, *([] if root is None else [f"data.root={root}"])])
+
+
+def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path:
+    """The run folder of the exact teacher of a study and seed, where rows have theirs; trained where it is missing."""
+    folder = outputs / f"seed-{seed}" / "teacher"
+    if not (folder / "best.json").is_file():
+        start = [f"seed={seed}", f"outputs={folder.parent}", "run=teacher"]
+        refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start])
+        if refusal is not None:
+            raise UserError(f"the teacher was not trained: {refusal}")
+    return folder
+
+
+def _plain(value: Any) -> Any:
+    """A value as a line of JSON gives it back."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def finished(path: Path) -> tuple[dict[str, Any], int] | None:
+    """The best trial of the last round of a search's file and the number of all its trials.
+
+    None while it goes on, and where the numbers of every trial of that round ran off.
+    """
+    lines = read_lines(path)
+    if not lines:
+        return None
+    last, trials = len(lines[0]["rounds"]) - 1, lines[1:]
+    wanted = min(lines[0]["rounds"][last][0], len(lines[0]["drawn"]))
+    of_last = [line for line in trials if line["round"] == last]
+    if len(of_last) < wanted:
+        return None
+    best = min(of_last, key=_rank)
+    return None if best["validation"] is None else (best, len(trials))
+
+
+def with_searches(config: Mapping[str, Any], folder: Path, host: str, task: str) -> dict[str, Any]:
+    """A configuration of rows whose runs take the settings that a finished search found, and count its trials.
+
+    Choices of a run that was searched are dropped, since the search made them; the others stay as they are.
+    """
+    runs = dict(config["runs"])
+    for name, facts in runs.items():
+        path = folder / f"{host}-{task}-{name}.jsonl"
+        found = finished(path) if path.is_file() else None
+        if found is not None:
+            best, trials = found
+            kept = {key: value for key, value in facts.items() if key not in ("choices", "like")}
+            # what a study's schedule says stands before its choices, so that the settings found hold against it
+            which = [option for option in best["options"] if option.startswith("softmax=")]
+            settings = [option for option in best["options"] if option not in which]
+            searched = facts.get("searched", 0) + trials  # the row's own training is one more, which its run counts
+            runs[name] = {**kept, "options": which, "choices": [settings], "searched": searched}
+    return {**config, "runs": runs}
