@@ -1,4 +1,4 @@
-"""One search for every softmax: configurations drawn from its grid, halved by validation; the test set is never read."""
+"""One search for every softmax: configurations drawn from a grid, halved on validation; no test sample is read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,13 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Budget:
-    """rounds: (configurations, epochs) of each, epochs None: the schedule's; seed: of the draw and of every training."""
+    """What is trained.
+
+    rounds  (configurations, epochs) of each, epochs None: the schedule's
+    seed    of the draw and of every training
+
+    UserError where a later round has more configurations than the one before.
+    """
 
     rounds: tuple[tuple[int, int | None], ...]
     seed: int
