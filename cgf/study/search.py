@@ -20,7 +20,7 @@ from cgf.results import append_line, read_json, read_lines
 from cgf.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
-DIVERGED = "finite"  # of the sentence with which train.py refuses a loss or weights that ran off
+DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
 Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why it refused, None where it did not
 
 

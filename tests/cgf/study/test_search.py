@@ -1,0 +1,197 @@
+"""The search: drawn the same each time, halved on validation, resumed without training twice, counted into rows."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cgf.config import CONFIGS
+from cgf.distill.step import check_finite
+from cgf.errors import UserError
+from cgf.results import append_lines, read_lines
+from cgf.study.search import Budget, Grid, Search, finished, teacher_of, with_searches
+from cgf.study.study import Study
+
+STUDY = {
+    "name": "toy",
+    "task": "t",
+    "common": ["model=m"],
+    "schedules": {"teacher": ["train.epochs=9"], "student": ["distill=kd", "train.epochs=10", "train.lr=2.0e-3"]},
+}
+NODE = {
+    "name": "cgf",
+    "options": ["softmax=cgf"],
+    "axes": {"penalty.weight": [0.1, 1.0], "softmax.ceiling": [None, 1.5], "train.batch_size": [32, 64]},
+    "factors": {"train.lr": [0.5, 1.0, 2.0]},
+}
+
+
+def trained(validation):
+    """A train.py that finishes at once, with the validation accuracy that ``validation`` gives of its overrides."""
+    calls = []
+
+    def execute(script, arguments):
+        given = dict(a.split("=", 1) for a in arguments)
+        calls.append((script, given))
+        folder = Path(given["outputs"]) / given["run"]
+        value = validation(given)
+        if isinstance(value, str):
+            return value
+        checkpoint = folder / "ckpt-1"
+        checkpoint.mkdir(parents=True)
+        best = {"val_accuracy": value, "val_samples": 100, "step": 1, "checkpoint": "ckpt-1"}
+        (folder / "best.json").write_text(json.dumps(best))
+        run = {
+            "progress": {"epoch": int(given["train.epochs"]), "seconds": 1.0},
+            "git": {"commit": "a", "dirty": False},
+            "hardware": {"cpu_model": "c"},
+        }
+        (checkpoint / "run.json").write_text(json.dumps(run))
+        return None
+
+    execute.calls = calls
+    return execute
+
+
+def search(tmp_path, execute, seed=5, rounds=((6, 1), (3, 3), (2, None)), node=NODE):
+    study = Study.of({"study": STUDY, "runs": {}})
+    grid, budget = Grid.of(node, "toy"), Budget(rounds, seed)
+    path = tmp_path / "toy-t-cgf.jsonl"
+    return Search(study, "student", grid, budget, tmp_path / "teacher", tmp_path / "trials", path, {}, execute)
+
+
+def quality(given):
+    """Best at the largest rate and the small penalty; the batch tells equal ones apart."""
+    return float(given["train.lr"]) * 100 - float(given["penalty.weight"]) / 10 + int(given["train.batch_size"]) / 1e4
+
+
+def test_each_round_keeps_the_best_on_validation_and_trains_them_for_longer(tmp_path):
+    execute = trained(quality)
+    best = search(tmp_path, execute).carry_out()
+    lines = read_lines(tmp_path / "toy-t-cgf.jsonl")
+    rounds = [[line for line in lines[1:] if line["round"] == n] for n in range(3)]
+    assert [len(r) for r in rounds] == [6, 3, 2]
+    assert [{line["epochs"] for line in r} for r in rounds] == [{1}, {3}, {10}]
+    for before, after in pairwise(rounds):
+        kept = sorted((line["validation"] for line in before), reverse=True)[: len(after)]
+        assert sorted((line["validation"] for line in after), reverse=True) == kept
+    assert best["validation"] == max(line["validation"] for line in rounds[2])
+    assert lines[0]["drawn"] == [line["configuration"] for line in rounds[0]] and lines[0]["size"] == 24
+    assert {script for script, _ in execute.calls} == {"train.py"}  # validation alone: nothing evaluates the test set
+    assert all(given["ckpt"] == given["distill.teacher"] == str(tmp_path / "teacher") for _, given in execute.calls)
+    assert not list((tmp_path / "trials").glob("cgf-*"))  # weights are removed
+
+
+@pytest.mark.parametrize("stop", [1, 6, 7, 10])
+def test_a_search_that_is_killed_goes_on_to_the_same_lines_and_trains_none_twice(tmp_path, stop):
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    whole.mkdir(), part.mkdir()
+    best = search(whole, trained(quality)).carry_out()
+    count = 0
+
+    def killed(given):
+        nonlocal count
+        count += 1
+        if count > stop:
+            raise KeyboardInterrupt
+        return quality(given)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(part, trained(killed)).carry_out()
+    rest = trained(quality)
+    assert search(part, rest).carry_out() == best
+    assert len(rest.calls) == 11 - stop
+    both = [[{**line, "train_s": 0} for line in read_lines(f / "toy-t-cgf.jsonl")] for f in (whole, part)]
+    assert both[0] == both[1]
+
+
+def test_the_draw_is_its_seeds_and_another_search_is_refused(tmp_path):
+    search(tmp_path, trained(quality)).carry_out()
+    with pytest.raises(UserError, match="of a search with other seed, drawn"):
+        search(tmp_path, trained(quality), seed=6).carry_out()
+    assert Budget(((6, 1),), 5).drawn(24) == Budget(((6, 1),), 5).drawn(24) != Budget(((6, 1),), 6).drawn(24)
+    assert sorted(Budget(((30, 1),), 5).drawn(24)) == list(range(24))  # the whole grid where it is smaller
+    with pytest.raises(UserError, match="no more configurations than the one before"):
+        Budget(((3, 1), (4, 2)), 5)
+
+
+def test_numbers_that_ran_off_are_a_trial_and_another_end_stops_the_search(tmp_path):
+    def some(given):
+        return f"error: {said.value}" if given["penalty.weight"] == "1" else quality(given)
+
+    with pytest.raises(UserError) as said:
+        check_finite("the loss is inf at step 3", float("inf"), 1e-3)  # as train.py says it
+
+    best = search(tmp_path, trained(some)).carry_out()
+    lines = read_lines(tmp_path / "toy-t-cgf.jsonl")[1:]
+    assert best["validation"] is not None and "penalty.weight=1" not in best["options"]
+    assert {line["validation"] for line in lines if "penalty.weight=1" in line["options"]} == {None}
+    (tmp_path / "b").mkdir()
+    with pytest.raises(UserError, match="and not by numbers that ran off: error: the disk is full"):
+        search(tmp_path / "b", trained(lambda given: "error: the disk is full")).carry_out()
+    assert len(read_lines(tmp_path / "b" / "toy-t-cgf.jsonl")) == 1
+
+
+def test_a_grid_names_every_configuration_once_and_multiplies_the_schedule():
+    grid = Grid.of(NODE, "toy")
+    every = [tuple(grid.at(i, ["train.lr=2.0e-3"])) for i in range(grid.size)]
+    assert len(set(every)) == grid.size == 24
+    assert {o for options in every for o in options if "lr" in o} == {
+        "train.lr=0.001",
+        "train.lr=0.002",
+        "train.lr=0.004",
+    }
+    assert any("softmax.ceiling=null" in options for options in every)
+    with pytest.raises(UserError, match=r"needs a schedule that sets train\.lr"):
+        grid.at(0, [])
+    with pytest.raises(UserError, match=r"axis train\.lr of grid cgf needs values that differ"):
+        Grid.of({**NODE, "factors": {"train.lr": [1.0, 1.0]}}, "toy")
+    other = Grid.of({**NODE, "axes_of": {"toy": {"penalty.weight": [7.0]}}}, "toy")
+    assert other.size == 12 and Grid.of({**NODE, "axes_of": {"other": {"penalty.weight": [7.0]}}}, "toy").size == 24
+
+
+def test_every_grid_of_the_configurations_holds_what_the_budget_draws_and_bpmax_the_papers():
+    files = sorted((CONFIGS / "grid").glob("*.yaml"))
+    grids = {path.stem: yaml.safe_load(path.read_text()) for path in files}
+    assert {"exact", "cgf", "bpmax", "bpmax_calibrated"} <= set(grids)
+    for name, node in grids.items():
+        assert node["name"] == name and Grid.of(node, "digits").size >= 24
+    vit, llama = Grid.of(grids["bpmax"], "vit_s14").axes, Grid.of(grids["bpmax"], "smollm2").axes
+    assert vit["softmax.p"] == (1, 3, 5, 7, 9) and vit["softmax.c"] == (1, 3, 5, 7, 9, 20, 40, 60)
+    assert llama["softmax.p"] == (1, 3, 5, 7) and llama["softmax.c"] == (1, 3, 5, 7, 20)
+    common = {key: (node["axes"]["distill.tau"], node["factors"]) for key, node in grids.items()}
+    assert len({json.dumps(value) for value in common.values()}) == 1  # what is no softmax's own is the same for all
+
+
+def test_rows_take_the_settings_that_were_found_and_count_the_trials(tmp_path):
+    runs = {
+        "cgf": {"schedule": "student", "options": ["softmax=cgf"], "plan": []},
+        "bpmax": {"schedule": "student", "options": ["softmax=bpmax"], "choices": [["softmax.p=3"], ["softmax.p=5"]]},
+    }
+    config = {"study": STUDY, "runs": runs}
+    execute = trained(quality)
+    running = search(tmp_path, execute)
+    running.carry_out()
+    lines = read_lines(running.path)
+    found = with_searches(config, tmp_path, "toy", "t")
+    study = Study.of(found)
+    cgf = study.run("cgf")
+    assert cgf.searched == 11 and cgf.options == ("softmax=cgf",) and len(cgf.choices) == 1
+    arguments = study.arguments(cgf, 0)
+    assert arguments[-1].startswith("train.lr=") and arguments.count("softmax=cgf") == 1  # after the schedule's own
+    assert study.run("bpmax").searched == 0 and len(study.run("bpmax").choices) == 2  # it was not searched
+    running.path.unlink()
+    append_lines(running.path, lines[:-1])
+    assert finished(running.path) is None  # it goes on
+    assert Study.of(with_searches(config, tmp_path, "toy", "t")).run("cgf").searched == 0
+
+
+def test_a_teacher_is_trained_once(tmp_path):
+    study, execute = Study.of({"study": STUDY, "runs": {}}), trained(lambda given: 0.9)
+    folders = [teacher_of(study, tmp_path, 42, execute) for _ in range(2)]
+    assert folders[0] == folders[1] == tmp_path / "seed-42" / "teacher" and len(execute.calls) == 1
+    assert execute.calls[0][1]["softmax"] == "exact"
+    with pytest.raises(UserError, match="the teacher was not trained: no"):
+        teacher_of(study, tmp_path, 43, trained(lambda given: "no"))
