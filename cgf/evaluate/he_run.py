@@ -86,7 +86,8 @@ class EncryptedEvaluation:
         batches = shard_of(plan.of(self.indices), self.shard)
         if not batches:
             raise UserError(
-                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches than shards, and a smaller he.batch makes more"
+                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches "
+                "than shards, and a smaller he.batch makes more"
             )
         left = [rest for b in batches if (rest := [i for i in b if i not in finished.samples])]
         if finished.samples:
