@@ -8,11 +8,9 @@ sets, shards and bundles, each spoilt in every way. What would start work runs i
 import gzip
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
-import time
 import zipfile
 import zlib
 
@@ -23,7 +21,7 @@ import numpy as np
 import pytest
 import readers
 import spoilt
-from digits_checkpoint import ROOT, started
+from digits_checkpoint import ROOT, call
 
 from cgf.errors import UserError, inert
 
@@ -389,17 +387,24 @@ LINES = [  # a process each: script, arguments, what it says
 ]
 
 
+def whole_command(script, arguments):
+    """In a fork: the command line with all its checks, to the exit code."""
+    done = call(script, *arguments)
+    sys.stderr.write(done.stderr)
+    sys.stdout.write(done.stdout)
+    return done.returncode
+
+
 @pytest.mark.parametrize("script", sorted({line[0] for line in LINES}))
 def test_real_processes_refuse(tmp_path, script):
     failed = []
     for own, arguments, says in LINES:
         if own != script:
             continue
-        process = started(own, *arguments, cwd=tmp_path)
-        code = process.wait(timeout=300)
-        said = process.stderr
+        ended, _ = bad_cases._watched(lambda arguments=arguments: whole_command(script, arguments), tmp_path)
+        code, said = ended.code, ended.err
         fine = code == 2 and said.count("\n") == 1 and said.startswith("error: ") and says in said
-        if not fine or "Traceback" in process.stdout or list(tmp_path.iterdir()):
+        if not fine or "Traceback" in ended.out or list(tmp_path.iterdir()):
             failed.append((arguments, code, said[-1500:], [p.name for p in tmp_path.iterdir()]))
         count("processes")
     assert not failed, failed
@@ -433,15 +438,13 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_ctrl_c_ends_a_training_with_one_line(tmp_path):
-    process = started("train", "train.epochs=1000", "task.augment=false", "run=long", cwd=tmp_path)
-    log = tmp_path / "outputs" / "long" / "metrics.jsonl"
-    while not log.exists() or log.stat().st_size == 0:
-        assert process.poll() is None, process.stderr
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 130
-    assert process.stderr.count("\n") == 1 and process.stderr.startswith("stopped"), process.stderr
+def test_ctrl_c_ends_a_command_with_one_line(tmp_path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os, signal, time; from cgf.ending import quiet\n"
+        "with quiet():\n    os.kill(os.getpid(), signal.SIGINT); time.sleep(20)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 130 and done.stderr.startswith("stopped: ") and done.stderr.count("\n") == 1
 
 
 # -- how many -------------------------------------------------------------------------------------------
