@@ -19,6 +19,8 @@ from cgf.results import read_json
 
 PREPROCESSOR = "preprocessor_config.json"
 BYTE = 1 / 255
+# what a processor may do to an image: the first four are read below, and the last two change no pixel of it
+REPEATED = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb", "do_reduce_labels")
 INTERPOLATIONS = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # as Pillow counts them
 
 
@@ -111,17 +113,25 @@ def image_input(config: Any, where: str) -> ImageInput:
     resample = stated.get("resample", 2)
     if resample not in INTERPOLATIONS:
         raise UserError(f"{path} resizes by Pillow's filter {resample!r}, and known are {sorted(INTERPOLATIONS)}")
+    other = sorted(key for key, on in stated.items() if key.startswith("do_") and on and key not in REPEATED)
+    if other or stated.get("crop_pct") is not None:
+        raise UserError(f"{path} prepares images by {[*other, 'crop_pct'][0]}, which is not repeated here")
+    crop, stretch = _crop(stated, (height, width), path)
     return ImageInput(
         (channels, height, width),
         tuple(map(float, mean)),  # type: ignore[arg-type]  # as many as channels, checked above
         tuple(map(float, std)),  # type: ignore[arg-type]  # as above
         INTERPOLATIONS[resample],
-        _crop(stated, (height, width), path),
+        crop,
+        stretch,
     )
 
 
-def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> float:
-    """The share of the resized image that the centre crop keeps; 1 where the image is resized to ``goal`` itself."""
+def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> tuple[float, bool]:
+    """(share of the resized image that the centre crop keeps, whether resizing gives up the image's shape).
+
+    The share is 1 where the image is resized to ``goal`` itself.
+    """
     factor = stated.get("rescale_factor", BYTE)
     if stated.get("do_rescale") is False or not isinstance(factor, float) or abs(factor - BYTE) > 1e-9:
         raise UserError(f"{path} must rescale bytes to [0, 1], and has do_rescale or rescale_factor of its own")
@@ -135,7 +145,7 @@ def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> float:
             raise UserError(
                 f"{path} resizes images to {size} without a crop, and the model takes {goal[0]} x {goal[1]}"
             )
-        return 1.0
+        return 1.0, True
     crop = stated.get("crop_size")
     crop = {"height": crop, "width": crop} if isinstance(crop, int) else crop
     shortest = size.get("shortest_edge", sides[0] if len(set(sides)) == 1 else None)
@@ -143,4 +153,5 @@ def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> float:
         raise UserError(f"{path} crops {crop} out of {size}, and the model takes {goal[0]} x {goal[1]}")
     if shortest < goal[0]:
         raise UserError(f"{path} crops {crop} out of {size}, which is smaller")
-    return goal[0] / (shortest + 1e-6)  # goal / crop_pct, rounded down, is the resized side again
+    # goal / crop_pct, rounded down, is the resized side again
+    return goal[0] / (shortest + 1e-6), "shortest_edge" not in size

@@ -26,6 +26,7 @@ class Host:
     extras        writes what else a checkpoint's host folder is to hold; None: nothing
     class_names   what the logits stand for, in their order; None: not told
     causal        whether no token sees a later one, as cgf.models.self_check measured
+    window        tokens on each side, itself among them, that a token of its most local layer sees; None: all
     """
 
     model: nn.Module
@@ -40,6 +41,7 @@ class Host:
     extras: Callable[[Path], None] | None = None
     class_names: list[str] | None = None
     causal: bool | None = None
+    window: int | None = None
 
     def logits(self, batch: dict[str, Tensor]) -> Tensor:
         """Logits (B, classes) of a collated batch, on the model's device."""
@@ -48,9 +50,17 @@ class Host:
 
     @property
     def rows(self) -> str:
-        """'masked' for causal hosts, 'full' for others: texts of one length are evaluated together."""
+        """'full' where every token sees all others, of which texts of one length are evaluated together; else 'masked'.
+
+        A layer with a window masks rows in texts longer than it, so that all layers get the plan of masked rows.
+        """
+        return "full" if self.mask == "full" else "masked"
+
+    @property
+    def mask(self) -> str:
+        """The kind of mask that most of its rows have in a batch, as ``cgf.plan.cost.mask_rows`` has them."""
         assert self.causal is not None, "a host is measured when it is made"
-        return "masked" if self.causal else "full"
+        return "causal" if self.causal else "full" if self.window is None else "padding"
 
     def state(self) -> dict[str, Tensor]:
         """Weights under the host's own key names, adapters merged."""

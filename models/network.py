@@ -35,7 +35,8 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
     from cgf.models import network_bert, network_vit
 
     if host.rows != "full":
-        raise UserError(f"he.scope=network needs attentions over all tokens, and model '{host.name}' is causal")
+        kind = "is causal" if host.causal else f"has a window of {host.window} tokens"
+        raise UserError(f"he.scope=network needs attentions over all tokens, and model '{host.name}' {kind}")
     adapters: dict[str, Callable[[Host], tuple[Network, Inputs]]] = {
         "vit": network_vit.network_of,
         "bert": network_bert.network_of,

@@ -20,11 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
+from cgf.models.row_kind import RowKind, Seen, row_kind
+from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
 LENGTH, REAL, CHANGED = 8, 5, 4  # tokens of a text, those of them that are real in the padded ones, the one changed
+BEYOND, LONGEST = 3, 512  # tokens by which a text passes a window, and the most tokens that such a text has
 EXACT = ("softmax", "scaled_dot_product", "multi_head_attention", "transformer_encoder_layer")  # torch's operations
 
 
@@ -100,30 +103,53 @@ class OperationWatch(TorchDispatchMode):
 def _check(host: Host, wanted: bool | None) -> None:
     batch = probe_batch(host)
     with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
-        names = [name for name, _ in attention_modules(host.model)]
-        given: dict[str, Any] = {}
-        with _hooked(host.model, names, lambda name, output: given.update({name: output})):
-            logits = host.forward(host.model, batch)
-        with installed(host.model, lambda _: Stand()) as stands:
-            unreplaced = OperationWatch(host.model, EXACT)
-            mask = batch.get("attention_mask")
-            same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
-            with same, unreplaced.watching():
-                after = host.forward(host.model, batch)
-        host.causal = _causal(names, stands, len(logits))
+        kind, logits, given = _compared(host, batch)
+        host.causal, host.window = kind.causal, kind.window
         if wanted is not None and host.causal != wanted:
             what, which = ("is causal", "llama") if host.causal else ("looks ahead", "bert")
             raise UserError(f"{type(host.model).__name__} {what}, and cgf.models.{which}.load reads such models")
-        if unreplaced.places:
-            raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.places[0]}")
-        if distance(logits, after) > TOLERANCE:
-            raise UserError(
-                "with every softmax replaced by an exact one its logits are others than before (by "
-                f"{distance(logits, after):.1e} of the largest)"
-            )
         if "input_ids" in batch:
             _own_head(host, batch, logits)
             _looks({name: _first(output) for name, output in given.items()}, logits, host.causal)
+        if (long := long_text(host, batch)) is not None:
+            _compared(host, long)
+
+
+def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, dict[str, Any]]:
+    """The kind of rows, and logits and outputs of the untouched model; UserError where an exact softmax gives others."""
+    names = [name for name, _ in attention_modules(host.model)]
+    given: dict[str, Any] = {}
+    with _hooked(host.model, names, lambda name, output: given.update({name: output})):
+        logits = host.forward(host.model, batch)
+    with installed(host.model, lambda _: Stand()) as stands:
+        unreplaced = OperationWatch(host.model, EXACT)
+        mask = batch.get("attention_mask")
+        same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
+        with same, unreplaced.watching():
+            after = host.forward(host.model, batch)
+        windows = [window(host.model.get_submodule(name)) for name in names]
+    seen = [
+        Seen(stand.batch, None if stand.valid is None else stand.valid[0], width)
+        for stand, width in zip(stands, windows, strict=True)
+    ]
+    kind = row_kind(names, seen, len(logits))
+    if unreplaced.places:
+        raise UserError(f"a softmax is not replaced and would stay exact: {unreplaced.places[0]}")
+    if distance(logits, after) > TOLERANCE:
+        raise UserError(
+            "with every softmax replaced by an exact one its logits are others than before (by "
+            f"{distance(logits, after):.1e} of the largest)"
+        )
+    return kind, logits, given
+
+
+def long_text(host: Host, batch: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """One text that is longer than the host's window; None where the batch has such, or a text would be too long."""
+    most = getattr(getattr(host.model, "config", None), "max_position_embeddings", None) or LONGEST
+    if host.window is None or not LENGTH < host.window + BEYOND <= min(LONGEST, most):
+        return None
+    ids = batch["input_ids"][:1].repeat(1, -(-(host.window + BEYOND) // LENGTH))[:, : host.window + BEYOND]
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def probe_batch(host: Host) -> dict[str, Tensor]:
@@ -179,30 +205,6 @@ def _own_head(host: Host, batch: dict[str, Tensor], logits: Tensor) -> None:
             raise UserError(
                 f"its logits are not those of {type(host.model).__name__}: it has another head than is read here"
             )
-
-
-def _causal(names: list[str], stands: list[Stand], batch: int) -> bool:
-    """Whether the masks (B, H, Q, K) of the first sample, which has no padding, let no query see a later key."""
-    for name, stand in zip(names, stands, strict=True):
-        if not stand.batch:
-            raise UserError(f"{name} was given a softmax and did not use it")
-        if stand.batch != batch:
-            raise UserError(
-                f"{name} attends in {stand.batch} parts of {batch} samples, and rows of one sample are needed"
-            )
-    masks = [None if stand.valid is None else stand.valid[0] for stand in stands]
-    ahead = [mask is None or bool(mask.triu(1).any()) for mask in masks]
-    if any(ahead) and not all(ahead):
-        raise UserError(
-            f"{names[ahead.index(True)]} looks ahead and {names[ahead.index(False)]} does not: a plan "
-            "needs one kind of row"
-        )
-    partly = [name for name, mask in zip(names, masks, strict=True) if mask is not None and not bool(mask.all())]
-    if all(ahead) and partly:
-        raise UserError(
-            f"{partly[0]} looks ahead, and is masked in a text without padding: its rows are neither full nor causal"
-        )
-    return not any(ahead)
 
 
 def _looks(outputs: dict[str, Tensor], logits: Tensor, causal: bool) -> None:

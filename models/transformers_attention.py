@@ -17,8 +17,10 @@ from cgf.models.saving import BEFORE, settle
 from cgf.softmax.slot import Slot
 
 NAME = "cgf"  # under which the attention and the mask function are registered
-SLOT = "_cgf_softmax"  # attribute of an attention module that holds its softmax
+# attributes of an attention module: its softmax, and the window that it was run with last
+SLOT, WINDOW = "_cgf_softmax", "_cgf_window"
 
+HIDDEN = -1e4  # a number of an additive mask that hides a key: -inf, the least of a type, or what half precision holds
 # keywords that hosts pass and that change no weight here, with the reason
 WITHOUT_EFFECT = {
     "output_attentions": "the weights are returned in any case",
@@ -73,6 +75,7 @@ def attention(
         )
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
     _check(module, query, key, attention_mask, causal=causal, window=sliding_window, more=more)
+    object.__setattr__(module, WINDOW, sliding_window)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:  # grouped queries: every key and value head serves several query heads
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
@@ -108,17 +111,24 @@ def _check(
             " the attention of a text with itself is needed"
         )
     if mask is not None and mask.dtype != torch.bool:
+        _refuse_numbers(name, mask)
+    if mask is None and (causal or window is not None) and query.shape[-2] > 1:
+        kind = "causal" if causal else "windowed"
+        raise UserError(f"a {kind} {name} ran without a mask: its mask function is not registered")
+
+
+def _refuse_numbers(name: str, mask: Tensor) -> None:
+    """UserError for a mask of numbers: it hides keys by numbers far below all scores, or adds to the scores."""
+    hides = (mask == 0) | (mask <= HIDDEN) if mask.is_floating_point() else torch.ones_like(mask, dtype=torch.bool)
+    if not bool(hides.all()):
         raise UserError(
-            f"attention '{NAME}' needs a boolean mask, and {name} gives an additive one: mean and variance "
-            "of a row that holds -inf are nonsense"
+            f"{name} adds a bias to its scores, as a relative position bias is: attention with a replaced softmax "
+            "takes scaled scores and a boolean mask alone"
         )
-    if mask is None and causal and query.shape[-2] > 1:
-        raise UserError(f"a causal {name} ran without a mask: its mask function is not registered")
-    if window is not None and not causal:
-        raise UserError(
-            f"{name} looks ahead within a window of {window} tokens: its rows are full in short texts and "
-            "masked in long ones, and a plan needs one of the two"
-        )
+    raise UserError(
+        f"attention '{NAME}' needs a boolean mask, and {name} gives an additive one: mean and variance "
+        "of a row that holds -inf are nonsense"
+    )
 
 
 def register() -> None:
@@ -168,6 +178,12 @@ def installed(model: nn.Module) -> list[Slot]:
     return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
 
 
+def window(module: nn.Module) -> int | None:
+    """Tokens on each side, itself among them, that an attention was run with last; None: all."""
+    stated: int | None = getattr(module, WINDOW, None)
+    return stated
+
+
 def heads(module: nn.Module) -> int:
     """Rows of weights that the attention has for each query: its query heads."""
     own = getattr(module, "num_attention_heads", None)
@@ -210,6 +226,8 @@ def restore(model: nn.Module) -> int:
     held = [m for m in model.modules() if hasattr(m, SLOT)]
     for module in held:
         object.__delattr__(module, SLOT)
+        if hasattr(module, WINDOW):
+            object.__delattr__(module, WINDOW)
     before = getattr(model, BEFORE, None)
     if before is not None:
         model.set_attn_implementation(before)  # type: ignore[operator]  # as above

@@ -78,8 +78,15 @@ def dropping(drop_path: float) -> dict[str, float]:
 
 
 def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
-    """The images the model takes: those of its pretrained weights, or whole ones of the size it was built for."""
+    """The images the model takes: those of its pretrained weights, or whole ones of the size it was built for.
+
+    UserError for a model whose images are padded with a border.
+    """
     config = timm.data.resolve_model_data_config(model)
+    if config.get("crop_mode") == "border":
+        raise UserError(
+            f"{type(model).__name__} takes images with a border (crop_mode of timm), which is not made here"
+        )
     size, crop = tuple(config["input_size"]), config["crop_pct"]
     channels = int(options.get("in_chans", size[0]))
     if "img_size" in options:
@@ -90,6 +97,7 @@ def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
         tuple(config["std"][:channels]),  # type: ignore[arg-type]  # three numbers, or one for grey images
         config["interpolation"],
         crop,
+        config.get("crop_mode") == "squash",
     )
 
 

@@ -26,7 +26,7 @@ INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "ham
 class Preparation:
     """Size (C, H, W) of the model's images, mean and deviation of channels in [0, 1], and how others are resized.
 
-    crop: the border is cut off as in the task's evaluations, see cgf.data.images.fit.
+    crop, stretch: the border is cut off, and the shape given up, as in the task's evaluations, see cgf.data.images.fit.
     """
 
     size: tuple[int, ...]
@@ -35,6 +35,7 @@ class Preparation:
     interpolation: str
     crop_pct: float
     crop: bool
+    stretch: bool = False
 
     def __post_init__(self) -> None:
         one_of("interpolation", self.interpolation, INTERPOLATIONS)
@@ -75,7 +76,9 @@ class Preparation:
         from cgf.data.task import ImageInput
 
         channels, height, width = self.size
-        want = ImageInput((channels, height, width), self.mean, self.std, self.interpolation, self.crop_pct)
+        want = ImageInput(
+            (channels, height, width), self.mean, self.std, self.interpolation, self.crop_pct, self.stretch
+        )
         image = torch.from_numpy(image) if isinstance(image, np.ndarray) else image
         fitted: np.ndarray = fit(set_channels(image, channels), want, self.crop).numpy()
         return fitted
@@ -126,6 +129,12 @@ def _facts(image: dict[str, Any], crop: bool) -> None:
 
 
 def _preparation(
-    size: list[int], mean: list[float], std: list[float], interpolation: str, crop_pct: float, crop: bool = False
+    size: list[int],
+    mean: list[float],
+    std: list[float],
+    interpolation: str,
+    crop_pct: float,
+    stretch: bool = False,
+    crop: bool = False,
 ) -> Preparation:
-    return Preparation(tuple(size), tuple(mean), tuple(std), interpolation, crop_pct, crop)
+    return Preparation(tuple(size), tuple(mean), tuple(std), interpolation, crop_pct, crop, stretch)

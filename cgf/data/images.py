@@ -254,14 +254,15 @@ def check_augment(name: str | None) -> None:
 def fit(image: Any, want: ImageInput, crop: bool) -> torch.Tensor:
     """The model's input (C, H, W) float32: resized, its centre cropped, normalised.
 
-    crop: resize to size / crop_pct, keeping the shape, and crop the centre; else stretch to the size.
+    crop: resize to size / crop_pct, keeping the shape unless the model stretches, and crop the centre; else stretch to
+    the size.
     An image that already has the size is left as it is where crop is False or crop_pct is 1.
     """
     height, width = want.size[1:]
     mode = InterpolationMode(want.interpolation)
     if not crop or (want.crop_pct >= 1 and height != width):
         goal = [height, width]
-    elif height == width:
+    elif height == width and not want.stretch:
         goal = [int(height / want.crop_pct)]
     else:
         goal = [int(height / want.crop_pct), int(width / want.crop_pct)]

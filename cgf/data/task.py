@@ -38,6 +38,7 @@ class ImageInput:
     """The images a model takes: size (C, H, W), channel mean and std on a [0, 1] scale, how to resize.
 
     crop_pct: at evaluation the image is resized to size / crop_pct and its centre is cropped.
+    stretch: whether that resizing gives up the image's shape; else the shorter side is resized, and the longer one along.
     """
 
     size: tuple[int, int, int]
@@ -45,6 +46,7 @@ class ImageInput:
     std: tuple[float, ...]
     interpolation: str = "bicubic"
     crop_pct: float = 1.0
+    stretch: bool = False
 
 
 @dataclass(frozen=True)

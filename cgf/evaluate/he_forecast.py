@@ -50,17 +50,19 @@ class Forecast:
         return said
 
 
-def batch_rows(lengths: Sequence[int] | None, count: int, heads: int, queries: int, masked: bool) -> Rows:
+def batch_rows(lengths: Sequence[int] | None, count: int, heads: int, queries: int, mask: str) -> Rows:
     """The rows (R,) that a batch of ``count`` samples gives to a layer; lengths of its texts, None: images.
 
-    The padding of full rows' texts is none: they are of one length.
+    mask: of the host, see cgf.models.host.Host.mask. The padding of full rows' texts is none: they are of one length.
+    Layers with a window count as if they had none, which costs more at most.
     """
     rows = count * heads * queries
     shape = (count, heads, queries, queries)
-    if not masked:
+    if mask == "full":
         return Rows(shape, 0, None, np.full(rows, float(queries)))
     own = np.repeat(np.full(count, queries) if lengths is None else np.asarray(lengths), heads)
-    counts = np.minimum(np.arange(1, queries + 1), own[:, None]).reshape(-1)
+    seen = np.arange(1, queries + 1) if mask == "causal" else np.full(queries, queries)
+    counts = np.minimum(seen, own[:, None]).reshape(-1)
     return Rows(shape, 0, np.arange(queries) < counts[:, None], counts.astype(np.float64))
 
 

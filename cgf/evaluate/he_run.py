@@ -121,7 +121,7 @@ class EncryptedEvaluation:
             kinds = next(self._probed[i] for i in batch if i in self._probed)
             lengths = getattr(self.dataset, "lengths", None)
             own = None if lengths is None else [lengths[i] for i in batch]
-            return [batch_rows(own, len(batch), heads, queries, self.masked) for heads, queries in kinds]
+            return [batch_rows(own, len(batch), heads, queries, self.host.mask) for heads, queries in kinds]
 
         known = [batch for batch in batches if any(i in self._probed for i in batch)]  # a size by hand probes none
         if not known:
@@ -223,7 +223,8 @@ class EncryptedEvaluation:
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.
 
-        Of the layer with the most rows, where layers differ: it decides how many samples fit.
+        Of the layer with the most rows, where layers differ: it decides how many samples fit. Rows of a host with
+        masked ones count as masked, as padding makes them, where this sample alone leaves them full.
         """
         probes: list[ShapeProbe] = []
 
@@ -236,6 +237,7 @@ class EncryptedEvaluation:
         shapes = [probe.given[0].shape for probe in probes]
         largest = max(range(len(probes)), key=lambda layer: shapes[layer][1] * shapes[layer][2])
         matrix, mask, counts, shape = flatten(*probes[largest].given)
+        mask = np.ones(matrix.shape, dtype=bool) if mask is None and self.masked else mask
         needs = self.session.needs(self.softmaxes[largest], Rows(shape, 0, mask, counts), matrix.shape[1])
         self._probed[index] = list(dict.fromkeys((heads, queries) for _, heads, queries, _ in shapes))
         return shape[1], shape[2], needs.layout.slots

@@ -143,18 +143,18 @@ def observed(
 def requests_of(
     seen: CalibrationReport,
     softmax: ExponentialSoftmax,
-    kind: str,
+    mask: str,
     padding: str,
     *,
     tolerance: float,
     rows: int | None = None,
     columns: int | None = None,
 ) -> Requests:
-    """What is asked of a plan for a model that showed this; kind: 'full' or 'masked', of its rows.
+    """What is asked of a plan for a model that showed this; mask: of its rows, see cgf.models.host.Host.mask.
 
     rows, columns: of the scores of one evaluation; None: whole samples that fill SLOTS, the longest row seen.
     """
-    mask = "causal" if kind == "masked" else "padding" if padding == "longest" else "full"
+    mask = "padding" if mask == "full" and padding == "longest" else mask
     return partial(
         Request,
         tolerance=tolerance,
@@ -183,7 +183,7 @@ def plan_checkpoint(
     opened, softmax = open_to_plan(path, calibrating, make_task)
     seen = calibrate(opened, calibrating)
     requests = requests_of(
-        seen, softmax, opened.rows(), calibrating.padding, tolerance=tolerance, rows=rows, columns=columns
+        seen, softmax, opened.host.mask, calibrating.padding, tolerance=tolerance, rows=rows, columns=columns
     )
     plan, pareto = planner.plan(seen.layers, requests)
     plan = replace(plan, checkpoint=opened.checkpoint.digest)

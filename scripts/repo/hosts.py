@@ -61,7 +61,7 @@ TRANSFORMERS: list[tuple[str, str, str, dict[str, Any]]] = [
         "",
         {"vocab_size": 50, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 32, "pad_token_id": 0},
     ),
-    ("ModernBert", "Sequence", "window in two of three layers", TEXT | {"num_hidden_layers": 3}),
+    ("ModernBert", "Sequence", "window in two of three layers", TEXT | {"num_hidden_layers": 3, "local_attention": 4}),
     (
         "ModernBert",
         "Sequence",

@@ -105,10 +105,11 @@ def test_weights_that_are_missing_below_a_trained_head_are_refused(tmp_path, cap
     ],
     ids=["resized", "cropped", "shortest edge"],
 )
-def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processor):
+@pytest.mark.parametrize("shape", [(32, 32), (24, 40), (40, 22)], ids=["square", "wide", "tall"])  # borders are even
+def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processor, shape):
     processor.save_pretrained(tmp_path)
     image = image_input(ViTConfig(**{**VIT, "num_channels": 3}), str(tmp_path))
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8))
     theirs = processor(picture, return_tensors="pt")["pixel_values"][0]
     step = 1 / 255 / min(image.std)  # they round the resized image to bytes in another place
     assert (fit(picture, image, crop=True) - theirs).abs().max() < 2.01 * step
@@ -124,6 +125,8 @@ def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processo
         ({"do_center_crop": True, "crop_size": 6}, "crops"),
         ({"do_resize": False}, "to which size"),
         ({"do_normalize": False}, "image_mean"),
+        ({"do_pad": True}, "by do_pad, which is not repeated"),
+        ({"crop_pct": 0.9}, "by crop_pct, which is not repeated"),
     ],
 )
 def test_preparation_that_is_not_repeated_here_is_refused(tmp_path, change, says):

@@ -107,7 +107,10 @@ def test_masks_and_windows_that_would_be_lost_are_refused():
     refused("boolean mask, and Module gives an additive", attention, module, x, x, x, torch.zeros(1, 1, 3, 3))
     refused("boolean mask", attention, module, x, x, x, torch.ones(1, 1, 3, 3, dtype=torch.long))
     refused("from 3 to 2 tokens", attention, module, x, x[:, :, :2], x[:, :, :2], None)
-    refused("looks ahead within a window of 2", attention, module, x, x, x, None, sliding_window=2)
+    refused("windowed Module ran without a mask", attention, module, x, x, x, None, sliding_window=2)
+    hidden = torch.zeros(1, 1, 3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
+    refused("boolean mask, and Module gives an additive", attention, module, x, x, x, hidden)
+    refused("adds a bias to its scores, as a relative position", attention, module, x, x, x, hidden + 0.5)
     refused("causal Module ran without a mask", attention, module, x, x, x, None, is_causal=True)
 
 

@@ -8,7 +8,20 @@ from scripts.repo import hosts
 
 CASES = hosts.cases()
 WORKS = {
-    *("GPT2", "Mistral", "Qwen3", "Gemma3Text", "Phi", "OPT", "Roberta", "DistilBert", "ViT", "DeiT", "Dinov2"),
+    *(
+        "GPT2",
+        "Mistral",
+        "Qwen3",
+        "Gemma3Text",
+        "Phi",
+        "OPT",
+        "Roberta",
+        "DistilBert",
+        "ModernBert",
+        "ViT",
+        "DeiT",
+        "Dinov2",
+    ),
     *("vit_tiny_patch16_224", "deit_tiny_patch16_224", "deit3_small_patch16_224", "pit_ti_224"),
 }
 PAGE = hosts.PAGE.read_text()

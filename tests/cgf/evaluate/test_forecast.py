@@ -38,15 +38,15 @@ def test_rows_are_those_that_a_batch_of_texts_gives():
     padded = torch.arange(longest) < torch.tensor(lengths)[:, None]
     valid = (causal & padded[:, None, None]).expand(3, heads, longest, longest)
     _, mask, counts, shape = flatten(torch.zeros(3, heads, longest, longest), valid)
-    rows = batch_rows(lengths, 3, heads, longest, masked=True)
+    rows = batch_rows(lengths, 3, heads, longest, mask="causal")
     assert rows.shape == shape and np.array_equal(rows.valid, mask) and np.array_equal(rows.counts, counts)
-    full = batch_rows([4, 4], 2, 3, 4, masked=False)
+    full = batch_rows([4, 4], 2, 3, 4, mask="full")
     assert full.valid is None and full.uniform == 4 and len(full.counts) == 24
 
 
 def test_seconds_are_the_dry_runs_of_all_layers(session, softmax):
     batches = [[0], [1], [2]]
-    rows = batch_rows(None, 100, 4, 16, masked=False)
+    rows = batch_rows(None, 100, 4, 16, mask="full")
     found = forecast(session, [softmax] * 5, batches, lambda _: [rows], len, TIMES)
     one = predict(needs_of(softmax.exponential, "full", 6400, 16), TIMES)
     assert found.seconds == pytest.approx(3 * 5 * one.total_s)
@@ -57,7 +57,7 @@ def test_seconds_are_the_dry_runs_of_all_layers(session, softmax):
 
 
 def test_batches_that_are_not_looked_at_count_by_their_work(session, softmax):
-    rows = batch_rows(None, 10, 4, 16, masked=False)
+    rows = batch_rows(None, 10, 4, 16, mask="full")
     few, many = (
         forecast(session, [softmax], [[i] for i in range(n)], lambda _: [rows], len, TIMES).seconds for n in (6, 60)
     )
@@ -65,7 +65,7 @@ def test_batches_that_are_not_looked_at_count_by_their_work(session, softmax):
 
 
 def test_kinds_of_layers_share_the_layers_and_workers_the_time(session, softmax):
-    small, large = (batch_rows(None, 10, 4, n, masked=False) for n in (8, 32))
+    small, large = (batch_rows(None, 10, 4, n, mask="full") for n in (8, 32))
     both = forecast(session, [softmax] * 4, [[0]], lambda _: [small, large], len, TIMES).seconds
     each = [forecast(session, [softmax] * 2, [[0]], lambda _, r=r: [r], len, TIMES).seconds for r in (small, large)]
     assert both == pytest.approx(sum(each))
@@ -75,7 +75,7 @@ def test_kinds_of_layers_share_the_layers_and_workers_the_time(session, softmax)
 
 
 def test_a_circuit_that_bootstraps_has_no_forecast(session):
-    rows = batch_rows(None, 1, 1, 16, masked=False)
+    rows = batch_rows(None, 1, 1, 16, mask="full")
     assert forecast(session, [NormalizeSquare()], [[0]], lambda _: [rows], len, TIMES) is None
 
 
