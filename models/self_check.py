@@ -116,7 +116,7 @@ def _check(host: Host, wanted: bool | None) -> None:
 
 
 def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, dict[str, Any]]:
-    """The kind of rows, and logits and outputs of the untouched model; UserError where an exact softmax gives others."""
+    """The kind of rows, and logits and outputs of the untouched model; UserError where exact softmax gives others."""
     names = [name for name, _ in attention_modules(host.model)]
     given: dict[str, Any] = {}
     with _hooked(host.model, names, lambda name, output: given.update({name: output})):

@@ -38,7 +38,7 @@ class ImageInput:
     """The images a model takes: size (C, H, W), channel mean and std on a [0, 1] scale, how to resize.
 
     crop_pct: at evaluation the image is resized to size / crop_pct and its centre is cropped.
-    stretch: whether that resizing gives up the image's shape; else the shorter side is resized, and the longer one along.
+    stretch: whether that resizing gives up the image's shape; else the shorter side decides.
     """
 
     size: tuple[int, int, int]

@@ -68,7 +68,7 @@ def test_a_mask_that_is_not_that_of_the_window_is_refused():
     assert row_kind(["a", "b"], [Seen(2, whole, None), Seen(2, near, 3)], 2) == RowKind(False, 3)
     assert row_kind(["a"], [Seen(2, band(8, 3, causal=True)[None], 3)], 2) == RowKind(True, 3)
     for mask, window in ((near, 4), (whole, 3), (None, 3)):
-        with pytest.raises(UserError, match="b states a window of . tokens, and its mask is that of another"):
+        with pytest.raises(UserError, match=r"b states a window of . tokens, and its mask is that of another"):
             row_kind(["a", "b"], [Seen(2, whole, None), Seen(2, mask, window)], 2)
     with pytest.raises(UserError, match="a looks ahead, and is masked in a text without padding"):
         row_kind(["a"], [Seen(2, near, None)], 2)
