@@ -31,7 +31,6 @@ COLUMNS = [
     Column("key holder s", lambda s: f"{s['client_s']:.1f}"),
     Column("server s", lambda s: f"{s['server_s']:.1f}"),
     Column("ms a head", lambda s: f"{s['ms_per_head']:.1f}"),
-    Column("two workers, ms a head", together),
     Column("µs a multiply-add", lambda s: f"{s['us_per_mac']:.2f}"),
     Column("µs a score entry", lambda s: f"{s['us_per_entry']:.1f}"),
     Column("peak MiB", lambda s: f"{s['peak_mib']:,.0f}"),
@@ -41,6 +40,10 @@ COLUMNS = [
 ]
 
 
+BESIDE = Column("ms a head, a set a worker at once", together)  # where the result was made with several workers
+
+
 def table(result: dict[str, Any]) -> str:
     """A markdown table, a row a shape."""
-    return markdown(COLUMNS, result["shapes"])
+    measured = any("side_by_side" in shape for shape in result["shapes"])
+    return markdown([*COLUMNS, BESIDE] if measured else COLUMNS, result["shapes"])

@@ -93,7 +93,7 @@ MUTATIONS = {
     ),
     "circuit by name": (
         "cgf/he/circuits.py",
-        "BUILDERS.get(exponent_of(softmax), as_it_stands)",
+        "as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)",
         "second_order if getattr(softmax, 'order', 0) == 2 else as_it_stands",
         HE + "test_definitions.py",
     ),
@@ -104,15 +104,15 @@ MUTATIONS = {
         HE + "test_circuits.py",
     ),
     "first row's count for all": (
-        "cgf/he/packed.py",
+        "cgf/he/rows.py",
         "return n if bool((self.counts == n).all()) else None",
         "return n",
         HE + "test_circuits.py -k second_order",
     ),
     "rows of a part out of place": (
-        "cgf/he/packed.py",
-        "return full[self.index]",
-        "return full[: len(self.index)]",
+        "cgf/he/rows.py",
+        "= full[self.index]",
+        "= full[: len(self.index)]",
         HE + "test_circuits.py -k own_denominator",
     ),
     "padding columns count": (
@@ -141,8 +141,8 @@ MUTATIONS = {
     ),
     "guard one side alone": (
         "cgf/he/encrypted.py",
-        "_by_head(((y < lo) | (y > hi)) & keep)",
-        "_by_head((y < lo) & keep)",
+        "by_head(((y < lo) | (y > hi)) & keep)",
+        "by_head((y < lo) & keep)",
         HE + "test_circuits.py -k records_count",
     ),
     "lost entries of one sample": (
@@ -183,8 +183,8 @@ MUTATIONS = {
     ),
     "lost entries in the mean error": (
         "cgf/evaluate/he_summary.py",
-        "entries - sum(r.lost for r in layers)",
-        "entries",
+        "record.outputs or record.entries - record.lost for",
+        "record.outputs or record.entries for",
         "tests/cgf/evaluate/test_evaluate_he_fields.py",
     ),
     "plain for exact in a result": (
