@@ -1,8 +1,10 @@
 """The package as others install it: one wheel, nothing beside cgf in it, its commands without the repository."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -40,8 +42,29 @@ def test_a_wheel_holds_the_package_with_its_configs_and_adapters_and_nothing_bes
     expected = [f"cgf/{name}" for name in tracked.stdout.split() if name.endswith((".yaml", ".py"))]
     assert len(expected) > 100 and not set(expected) - set(names)
     metadata = next(zipfile.ZipFile(wheel).read(n).decode() for n in names if n.endswith("/METADATA"))
-    pinned = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
-    assert all(f"Requires-Dist: {line.split()[0]}" in metadata for line in pinned)
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert len(pinned) > 15 and all(f"Requires-Dist: {name}" in metadata for name in pinned)
+
+
+def test_what_is_pinned_stands_in_the_requirements_with_hashes():
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = about["project"]["optional-dependencies"]
+    wanted = {
+        "requirements.txt": about["project"]["dependencies"],
+        "requirements-dev.txt": [*about["project"]["dependencies"], *extras["dev"], *extras["docs"]],
+        "requirements-models.txt": about["dependency-groups"]["weights"],
+    }
+    found = {}
+    for file, pins in wanted.items():
+        text = (ROOT / file).read_text()
+        with_hash = re.findall(r"^([\w.\[\]-]+==[^\s;]+).*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+        found[file] = {name.lower().replace("_", "-") for name in with_hash}
+        assert len(with_hash) == len(re.findall("^[a-zA-Z]", text, re.MULTILINE)), (
+            f"{file} has a package without a hash"
+        )
+        assert {pin.lower().replace("_", "-") for pin in pins} <= found[file], file
+    own = found["requirements.txt"]
+    assert own - {f for f in own if "colorama" in f} <= found["requirements-dev.txt"]  # one environment has both
 
 
 def test_the_commands_run_without_the_repository(wheel, tmp_path):

@@ -4,7 +4,7 @@
 # that need torch are skipped there with that reason. Where there is no CPython 3.10 it says so and ends well.
 # Usage: scripts/repo/test_openfhe.sh [pytest arguments].  PYTHON310 names the interpreter if it is not found.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 is_310() {
     [ -n "$1" ] && "$1" -c 'import sys, platform
