@@ -1,33 +1,23 @@
-"""eval_he.py he.scope=network: from an opened checkpoint to the result file of its whole network under CKKS."""
+"""eval_he.py he.scope=network: the whole network of an opened checkpoint under CKKS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.evaluate.by_class import by_class
 from cgf.evaluate.he_batches import parse_shard
-from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_lines import FinishedSamples
+from cgf.evaluate.he_result import EncryptedRun
 from cgf.evaluate.network_eval import NetworkEvaluation
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
-from cgf.he.engines.engine import Library, Owner
 from cgf.he.session import Session
 
 
-@dataclass(frozen=True)
-class NetworkRun:
-    """The settings of one evaluation: he of the configuration, its owner, its samples and the file of its lines."""
+class NetworkRun(EncryptedRun):
+    """A network that stays encrypted from features to logits: he.scope=network."""
 
-    he: Any
-    make_owner: Callable[..., Owner]
-    library: Library
-    indices: list[int]
-    lines: SampleLog
-
-    def evaluated(self, opened: OpenCheckpoint) -> FinishedSamples:
+    def run(self, opened: OpenCheckpoint) -> FinishedSamples:
         """What the lines hold once this evaluation, or this shard of it, has ended."""
         if self.he.circuit != "folded":
             raise UserError(f"he.scope=network has one circuit, folded, and he.circuit={self.he.circuit} was given")
@@ -40,10 +30,6 @@ class NetworkRun:
         finally:
             session.close()
 
-    def result(self, opened: OpenCheckpoint) -> dict[str, Any]:
-        """Metrics of the finished samples, by class too."""
-        finished = self.evaluated(opened)
-        return {
-            **network_summary(finished, self.library.encrypts),
-            "by_class": by_class(opened.task.class_names, finished.predictions()),
-        }
+    def summary(self, finished: FinishedSamples) -> dict[str, Any]:
+        """Metrics of the finished samples."""
+        return network_summary(finished, self.library.encrypts)

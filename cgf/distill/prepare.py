@@ -1,0 +1,125 @@
+"""What a training run is made of, from its configuration: its aims, its samples with their teacher, and its trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cgf.data.task import Collate, Items, Task
+from cgf.data.told import told
+from cgf.distill.losses import DistillationLoss
+from cgf.distill.matching import Matching
+from cgf.distill.processes import main_first
+from cgf.distill.range_control import RangeControl
+from cgf.distill.recompute import save_memory
+from cgf.distill.run_folder import RunFolder
+from cgf.distill.settings import Settings
+from cgf.distill.teacher import softmaxes_of, teacher_of
+from cgf.distill.teacher_logits import WithTeacherLogits, taught
+from cgf.distill.trainer import Trainer
+from cgf.errors import UserError
+from cgf.models.host import Host
+from cgf.models.install import installed_softmaxes
+from cgf.models.replace import parts_of
+from cgf.softmax.base import Softmax
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What a training minimises and how: checked before a model or a folder is made."""
+
+    settings: Settings
+    loss: DistillationLoss
+    penalty: RangeControl
+    matching: Matching
+
+    @classmethod
+    def of(cls, cfg: Any, config: dict[str, Any]) -> Aims:
+        """Those of a configuration ``cfg``, ``config`` once resolved. UserError for a value that cannot be."""
+        settings = Settings(**cfg.train)
+        loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
+        penalty = RangeControl(**config["penalty"])
+        return cls(settings, loss, penalty, Matching(cfg.distill.hidden, cfg.distill.attention))
+
+
+@dataclass(frozen=True)
+class TrainingSamples:
+    """Samples to train on and to choose a checkpoint by, and who teaches them.
+
+    teacher: None for fine-tuning, and where the samples have its logits beside them. about: lines for a person.
+    """
+
+    train: Items
+    val: Items
+    collate: Collate
+    teacher: Host | None
+    about: list[str]
+
+
+def training_samples(cfg: Any, task: Task, host: Host, teacher: Host | None, matching: Matching) -> TrainingSamples:
+    """The samples of ``task`` as the host takes them, with the teacher's logits where ``distill.cache`` keeps them."""
+    train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
+    collate = task.collate(host.inputs)
+    about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))
+    if teacher is None or cfg.distill.cache is None:
+        return TrainingSamples(train_set, val_set, collate, teacher, about)
+    kept = kept_logits(cfg.distill.cache, train_set, teacher, collate, matching)
+    return TrainingSamples(kept, val_set, kept.collate(collate), None, about)
+
+
+def kept_logits(cache: str, train_set: Items, teacher: Host, collate: Collate, matching: Matching) -> WithTeacherLogits:
+    """The training samples with the teacher's logits, worked out once and kept in the folder ``cache``."""
+    if matching.on:
+        raise UserError(
+            "distill.cache keeps the teacher's logits alone, and distill.hidden and distill.attention "
+            "match what is inside it: distill.cache=null"
+        )
+    with main_first():
+        softmaxes = [slot.softmax for slot in installed_softmaxes(teacher.model)]
+        return taught(train_set, teacher, softmaxes, collate, cache)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A run that has begun: its configuration (``config`` once resolved), aims, task and folder.
+
+    make_host: the student's model as its configuration makes it; build: builds the node of a model.
+    """
+
+    cfg: Any
+    config: dict[str, Any]
+    aims: Aims
+    task: Task
+    run: RunFolder
+    make_host: Callable[[], Host]
+    build: Callable[..., Any]
+
+    def trainer(self, host: Host, softmaxes: list[Softmax]) -> Trainer:
+        """The trainer of the student ``host`` and its softmaxes, told what its data are."""
+        aims, cfg = self.aims, self.cfg
+        if aims.settings.checkpointing:
+            save_memory(host, [*softmaxes, *parts_of(host.model).all])
+        teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
+        samples = training_samples(cfg, self.task, host, teacher, aims.matching)
+        trainer = Trainer(
+            host,
+            softmaxes,
+            samples.train,
+            samples.val,
+            samples.collate,
+            aims.settings,
+            aims.loss,
+            aims.penalty,
+            self.run.path,
+            cfg.seed,
+            save=self.run.saver(host, softmaxes, self.config, cfg.seed, self.task),
+            teacher=samples.teacher,
+            tracker=self.config["tracker"],
+            config=self.config,
+            matching=aims.matching,
+            teachers=softmaxes_of(samples.teacher) if aims.matching.on else [],
+        )
+        for line in samples.about:
+            trainer.say(line)
+        return trainer
