@@ -22,9 +22,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cgf.checks import whole
 from cgf.ending import UNREAD, quiet
-from cgf.errors import UserError, disk_is_full, sentence
+from cgf.errors import UserError, sentence, shortage
 from cgf.help import known, nearest
 from cgf.help import text as help_text
+from cgf.stopping import ends_at_once
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
@@ -49,18 +50,12 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
             except BrokenPipeError:  # Hydra would tell it as a failure of the job
                 sys.exit(UNREAD)
             except Exception as error:
-                if not disk_is_full(error):
+                if (short_of := shortage(error)) is None:
                     raise
-                ended(
-                    2,
-                    UserError(
-                        f"the disk is full ({error}); what was finished before is whole: make room, and run "
-                        "the same command again"
-                    ),
-                )
+                ended(2, UserError(short_of))
 
         def run() -> None:
-            with quiet():
+            with quiet(), ends_at_once():
                 if {"-h", "--help"} & set(sys.argv[1:]):
                     _help(config_name, main.__globals__["__doc__"] or "")
                 else:

@@ -1,5 +1,7 @@
 """The one exception that is meant for the person at the keyboard, and what of others is theirs to mend."""
 
+from __future__ import annotations
+
 import errno
 
 
@@ -24,3 +26,23 @@ def inert(text: str) -> str:
 def disk_is_full(error: BaseException) -> bool:
     """Whether an error says that there was no room to write; safetensors has it in its text alone."""
     return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)
+
+
+def memory_is_out(error: BaseException) -> bool:
+    """Whether an error says that there was no memory to take; torch and desilofhe have it in its text alone."""
+    text = str(error)
+    return isinstance(error, MemoryError) or "can't allocate memory" in text or "std::bad_alloc" in text
+
+
+def shortage(error: BaseException) -> str | None:
+    """One sentence for a disk or a memory that is full, with what to lower; None for any other error."""
+    if disk_is_full(error):
+        return (
+            f"the disk is full ({error}); what was finished before is whole: make room, and run the same command again"
+        )
+    if memory_is_out(error):
+        return (
+            f"memory ran out ({error or type(error).__name__}); what was finished before is whole: lower what is held "
+            "at once (train.batch_size; he.rows_at_once, he.workers or he.memory_mib), and run the same command again"
+        )
+    return None

@@ -12,7 +12,7 @@ from typing import IO
 
 from cgf.errors import UserError
 
-_held: set[IO[str]] = set()
+_held: dict[IO[str], Path] = {}
 
 
 @contextmanager
@@ -28,17 +28,26 @@ def locked(path: Path, refusal: str) -> Iterator[IO[str]]:
     file = None
     try:
         file = _take(path, refusal)
-        _held.add(file)
+        _held[file] = path
         yield file
     finally:
         if file is not None and not file.closed:  # closed: this is a fork of the process that holds it
             if _is_at(file, path):
                 path.unlink()  # before it is let go of: whoever opened it meanwhile sees that it is gone
             file.close()
-        _held.discard(file)  # type: ignore[arg-type]  # None where it was not taken: nothing is discarded
+        if file is not None:
+            _held.pop(file, None)
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
+
+
+def let_go() -> None:
+    """Removes the lock files that this process holds, which is about to end without unwinding."""
+    for file, path in list(_held.items()):
+        with suppress(OSError, ValueError):
+            if _is_at(file, path):
+                path.unlink()
 
 
 def _take(path: Path, refusal: str) -> IO[str]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cgf.ending import quiet
-from cgf.errors import UserError, disk_is_full, inert, sentence
+from cgf.errors import UserError, disk_is_full, inert, sentence, shortage
+from cgf.stopping import ends_at_once
 
 Run = Callable[[argparse.Namespace], None]
 Command = Callable[[str, str, Run], argparse.ArgumentParser]
@@ -32,10 +33,13 @@ def parsers(program: str, about: str, examples: str) -> tuple[argparse.ArgumentP
 def ended_well(given: argparse.Namespace) -> int:
     """Runs the command; its exit code: 2, with one sentence, for bad input and where a file cannot be made."""
     try:
-        with quiet():
+        with quiet(), ends_at_once():
             given.run(given)
     except UserError as error:
         print(sentence(error), file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(inert(f"error: {shortage(error)}"), file=sys.stderr)
         return 2
     except OSError as error:
         what = "the disk is full" if disk_is_full(error) else error.strerror or str(error)

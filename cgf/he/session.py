@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 
 import numpy as np
 
@@ -67,7 +69,8 @@ class Session:
 
         def wait() -> None:
             for future in futures:
-                future.result()
+                with suppress(BrokenProcessPool):  # what its keys were for starts the workers anew
+                    future.result()
 
         return wait
 

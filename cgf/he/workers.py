@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -24,6 +25,8 @@ from cgf.network.attention import Heads
 from cgf.network.layers import Network
 from cgf.softmax.base import Softmax
 
+TRIES = 3  # of work whose process ended
+LESS = "he.workers must be fewer, or he.rows_at_once (whole attentions: he.memory_mib) smaller"
 KEPT = 64  # softmaxes that a worker remembers: one a layer
 T = TypeVar("T")
 Weights = tuple[np.ndarray, LayerRecord]  # (R, N), or outputs (I, Q, E), and what was seen while they were computed
@@ -34,16 +37,41 @@ class Workers:
 
     Processes are started anew, not forked: threads of torch do not survive a fork. Softmaxes travel as bytes and are
     recognised by them, so that a worker's dry runs are made once. Nothing secret travels: a worker encrypts,
-    evaluates and decrypts under keys that it made. Raises UserError where a process ends before its work is done.
+    evaluates and decrypts under keys that it made. Where a process ends before its work is done, all are started anew
+    and the work is done again, ``TRIES`` times in all; then UserError, as where a worker has no memory left.
     """
 
-    def __init__(self, make_party: Callable[[], Party], count: int) -> None:
-        self.count = count
+    def __init__(self, make_party: Callable[[], Party], count: int, say: Callable[[str], None] = print) -> None:
+        self.count, self.say = count, say
         self._peaks: dict[int, float] = {}  # process -> MiB
-        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _start, (pickle.dumps(make_party),))
-        with huge_pages():  # read when a process starts: the pool starts one a call while none is idle
-            for _ in range(count):
-                self._pool.submit(os.getpid)
+        self._party = pickle.dumps(make_party)
+        self._lock = threading.Lock()  # of the pool, which one of several callers starts anew
+        self._pool = self._started()
+
+    def _started(self) -> ProcessPoolExecutor:
+        """A pool whose processes are on their way."""
+        pool = ProcessPoolExecutor(self.count, get_context("spawn"), _start, (self._party,))
+        # huge pages are asked for when a process starts: the pool starts one a call while none is idle. A signal from
+        # the keyboard reaches the whole group: blocked here, it is the parent's alone, and is not lost to it
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with huge_pages():
+                for _ in range(self.count):
+                    pool.submit(os.getpid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return pool
+
+    def _start_anew(self, broken: ProcessPoolExecutor) -> None:
+        """A new pool in the place of the broken one, unless another caller was here before."""
+        with self._lock:
+            if self._pool is broken:
+                broken.shutdown(wait=False)
+                self.say(
+                    f"a worker process of {self.count} ended before its work was done: workers start anew, "
+                    "and it is done again"
+                )
+                self._pool = self._started()
 
     def evaluate(self, softmax: Softmax, tasks: list[tuple[np.ndarray, Rows]]) -> list[Weights]:
         """(weights, record) of each task (scores (R, N), Rows), in the order of the tasks."""
@@ -66,21 +94,34 @@ class Workers:
     ) -> list[T]:
         """``work`` of each task by whichever worker is free, the largest tasks first."""
         packed = pickle.dumps(softmax)
+        done: dict[int, tuple[T, int, float]] = {}
         # the longest first, so that nobody waits long for the last
         order = sorted(range(len(tasks)), key=lambda i: -sizes[i])
-        try:
-            running = {i: self._pool.submit(work, packed, *tasks[i]) for i in order}
-            results = [running[i].result() for i in range(len(tasks))]
-        except BrokenProcessPool:
+        for attempt in range(TRIES):
+            with self._lock:
+                pool = self._pool
+            try:
+                running = {i: pool.submit(work, packed, *tasks[i]) for i in order if i not in done}
+                for i, future in running.items():
+                    done[i] = future.result()
+                break
+            except BrokenProcessPool:
+                if attempt + 1 < TRIES:
+                    self._start_anew(pool)
+            except MemoryError:
+                raise UserError(f"a worker process of {self.count} has no memory left: {LESS}") from None
+        else:
             raise UserError(
-                f"a worker process of {self.count} ended before its work was done (out of memory?): "
-                "he.workers must be fewer, or he.rows_at_once (whole attentions: he.memory_mib) smaller"
-            ) from None
-        self._peaks.update({process: peak for _, process, peak in results})  # a process's peak never falls
-        return [weights for weights, _, _ in results]
+                f"a worker process of {self.count} ended before its work was done, {TRIES} times (out of memory?): {LESS}"
+            )
+        self._peaks.update({process: peak for _, process, peak in done.values()})  # a process's peak never falls
+        return [done[i][0] for i in range(len(tasks))]
 
     def make(self, sizes: dict[int, frozenset[int]]) -> list[Future[None]]:
-        """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, a call each."""
+        """Idle workers make engines and keys of ``sizes`` (see Session.make) while the caller goes on, a call each.
+
+        Where a process ends meanwhile, its call raises BrokenProcessPool: an evaluation makes what is missing.
+        """
         return [self._pool.submit(_make, sizes) for _ in range(self.count)]
 
     def peak_mib(self) -> float:

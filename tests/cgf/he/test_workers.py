@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -25,6 +26,26 @@ class Dying(SimOwner):
 
     def encrypt(self, values, level):
         os._exit(1)
+
+
+class DyingOnce(SimOwner):
+    """An owner whose process is killed while it encrypts for the first time of all."""
+
+    def __init__(self, max_level, mark):
+        super().__init__(max_level)
+        self.mark = mark
+
+    def encrypt(self, values, level):
+        try:
+            open(self.mark, "x").close()
+        except FileExistsError:
+            return super().encrypt(values, level)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Full(SimOwner):
+    def encrypt(self, values, level):
+        raise MemoryError
 
 
 class Refusing(SimOwner):
@@ -72,11 +93,21 @@ def test_two_workers_with_keys_of_their_own():
     assert np.abs(two - one).max() > 0 and record.levels == 5
 
 
-def test_a_worker_that_ends_is_one_sentence():
-    with pytest.raises(UserError, match="worker process of 2 ended before its work was done"):
+def test_a_worker_that_always_ends_is_one_sentence(capsys):
+    with pytest.raises(UserError, match="worker process of 2 ended before its work was done, 3 times"):
         run(Dying, 2, False)
+    assert capsys.readouterr().out.count("workers start anew") == 2
+    with pytest.raises(UserError, match="has no memory left: he.workers must be fewer"):
+        run(Full, 2, False)
     with pytest.raises(UserError, match="no more ciphertexts"):
         run(Refusing, 2, False)
+
+
+def test_a_killed_workers_work_is_done_again(tmp_path, capsys):
+    whole, _ = run(SimOwner, 2, True)
+    again, _ = run(functools.partial(DyingOnce, mark=str(tmp_path / "mark")), 2, True)
+    assert (again == whole).all()
+    assert capsys.readouterr().out.count("workers start anew, and it is done again") == 1
 
 
 def test_settings_of_workers(monkeypatch):
