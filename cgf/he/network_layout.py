@@ -73,12 +73,17 @@ def needed_places(program: Program, slots: int) -> int:
 
     A multiple of the tokens.
     """
-    if slots % program.tokens == 0:
-        return program.tokens
     attentions = sum(isinstance(step, Attend) for step in program.steps)
     pools = {program.logits.pool, *(step.form.pool for step in program.steps if not isinstance(step, Attend))}
-    right = (program.tokens if MEAN in pools else 1) + attentions * (program.tokens - 1)
-    return -(-right // program.tokens) * program.tokens
+    return places_of(program.tokens, attentions, MEAN in pools, slots)
+
+
+def places_of(tokens: int, attentions: int, mean: bool, slots: int) -> int:
+    """The same by the counts alone; mean: whether all tokens are pooled."""
+    if slots % tokens == 0:
+        return tokens
+    right = (tokens if mean else 1) + attentions * (tokens - 1)
+    return -(-right // tokens) * tokens
 
 
 @dataclass(frozen=True)

@@ -134,14 +134,19 @@ def dry_run(circuit: NetworkCircuit, max_level: int, ring: Ring) -> NetworkCost:
     )
 
 
+def size_of(slots: int, level: int) -> float:
+    """Bytes of a ciphertext of two polynomials."""
+    return slots * (BYTES + BYTES_PER_LEVEL * level)
+
+
 class Held(Wrapper):
     """An engine of the simulator whose ciphertexts are counted as long as anything refers to them.
 
-    now, most   bytes that real ones of so many slots would take
+    now, most   bytes that real ones of so many slots would take; level: as if all were at it, None: each at its own
     """
 
-    def __init__(self, engine: OneSlot, slots: int) -> None:
-        self.engine, self._real = engine, slots
+    def __init__(self, engine: OneSlot, slots: int, level: int | None = None) -> None:
+        self.engine, self._real, self._level = engine, slots, level
         self.slots, self.max_level, self.pairs = engine.slots, engine.max_level, engine.pairs
         self.refreshed = engine.refreshed
         self.now = self.most = 0.0
@@ -163,7 +168,7 @@ class Held(Wrapper):
         return self._kept(result)
 
     def _kept(self, ct: SimCiphertext) -> SimCiphertext:
-        size = self._real * (BYTES + BYTES_PER_LEVEL * ct.level) * ct.polynomials / 2
+        size = size_of(self._real, ct.level if self._level is None else self._level) * ct.polynomials / 2
         self.now += size
         self.most = max(self.most, self.now)
         weakref.finalize(ct, self._gone, size)

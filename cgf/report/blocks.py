@@ -28,6 +28,7 @@ from cgf.report import (
     frontier,
     parameters,
     pipelines,
+    what_it_takes,
     whole,
     whole_attention,
     whole_network,
@@ -99,6 +100,11 @@ def attention_sets(folder: Path) -> str:
 def network_sets(folder: Path) -> str:
     """Whole networks of whole test sets."""
     return whole_network.sets(folder)
+
+
+def network_would_take(folder: Path) -> str:
+    """Known models as whole networks, from their sizes."""
+    return what_it_takes.table(_read(folder, "bench/what_it_takes.json"))
 
 
 def attention_published(folder: Path) -> str:
@@ -258,6 +264,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "attention_sets": attention_sets,
     "attention_published": attention_published,
     "network_sets": network_sets,
+    "network_would_take": network_would_take,
     "matrix_form": matrix_form,
     "evaluations": evaluations,
     "cost": seconds,

@@ -35,7 +35,7 @@ def main(cfg: DictConfig) -> None:
         write_json(path, {**data, "check": check, "check_run": run_info(resolved(cfg))})
     else:
         start = time.perf_counter()
-        sizes = measured(build(cfg.he.owner), cfg.max_levels, cfg.repeats, cfg.budget_s)
+        sizes = measured(build(cfg.he.owner), cfg.max_levels, (cfg.repeats, cfg.budget_s, cfg.clock))
         owner = cfg.he.owner
         write_json(
             path,
@@ -45,6 +45,7 @@ def main(cfg: DictConfig) -> None:
                 "threads": threads(owner),
                 "sizes": sizes,
                 "repeats": cfg.repeats,
+                "clock": cfg.clock,
                 "seconds": time.perf_counter() - start,
                 "run": run_info(resolved(cfg)),
             },
@@ -59,7 +60,7 @@ def threads(owner: Any) -> int:
     return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))
 
 
-def measured(make_owner: Any, max_levels: list[int], repeats: int, budget_s: float) -> dict[str, Any]:
+def measured(make_owner: Any, max_levels: list[int], timing: tuple[int, float, str]) -> dict[str, Any]:
     """Sizes of op_times.json, one engine after another: only one's keys are in memory at a time."""
     from cgf.memory import keep_freed_memory
     from cgf.plan.op_times import levels_to_measure, measure
@@ -69,7 +70,7 @@ def measured(make_owner: Any, max_levels: list[int], repeats: int, budget_s: flo
     for max_level in max_levels:
         start = time.perf_counter()
         owner = make_owner(max_level=max_level)
-        size = measure(owner, owner.key_bytes(), levels_to_measure(max_level), repeats, budget_s)
+        size = measure(owner, owner.key_bytes(), levels_to_measure(max_level), *timing)
         sizes[str(max_level)] = size.to_json()
         top = max(size.ms["rotate"])
         print(

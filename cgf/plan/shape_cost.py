@@ -1,0 +1,330 @@
+"""Operations, levels and memory of a whole network from its sizes alone, for models too large to fold or to dry-run.
+
+Linear maps, activations and the head are counted by their sizes; one attention head a block is run on the simulator's
+one slot, since all heads of a block cost the same. A test holds the counts against those of whole circuits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from cgf.approx.fit import chain
+from cgf.checks import whole
+from cgf.errors import UserError
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import Ciphertext, Ring
+from cgf.he.engines.sim import OneSlot, SimCiphertext
+from cgf.he.network_circuit import SWITCH
+from cgf.he.network_heads import Head
+from cgf.he.network_layout import Steps, TokenLayout, places_of, rotated, sum_of_tokens
+from cgf.he.network_needs import Held, size_of
+from cgf.network.layers import Linear, SelfAttention
+from cgf.network.shapes import DOMAIN
+
+BLOCK_LEVELS, HEAD_LEVELS = 6, 1  # beside the squarings of the exponential: see cgf.network.program
+MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more; no circuit has them yet
+MASKS = 3  # products with a vector a causal diagonal: two around the row's mean, one of its weights
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A transformer of equal blocks with affine norms, chains of k squarings and quadratic activations.
+
+    features  that are encrypted of a token;  width: of the state;  mlp: of the hidden layer
+    kv_heads  heads of keys and values;  0: as many as ``heads``
+    gated     the activation is the product of two maps;  causal: a token attends to those before it
+    mean      the logits are of the mean of all tokens; False: of one token
+    Raises UserError for sizes below 1, a width that the heads do not divide, heads that the kv_heads do not divide.
+    """
+
+    name: str
+    blocks: int
+    width: int
+    heads: int
+    mlp: int
+    tokens: int
+    features: int
+    classes: int
+    k: int = 3
+    kv_heads: int = 0
+    gated: bool = False
+    causal: bool = False
+    rotary: bool = False
+    mean: bool = True
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if one.type == "int":
+                least = {"tokens": 2, "kv_heads": 0}.get(one.name, 1)
+                whole(f"sizes.{one.name}", getattr(self, one.name), least)
+        if self.width % self.heads:
+            raise UserError(f"sizes.width must be a multiple of sizes.heads={self.heads}, and is {self.width}")
+        if self.heads % (self.kv_heads or self.heads):
+            raise UserError(f"sizes.heads must be a multiple of sizes.kv_heads={self.kv_heads}, and is {self.heads}")
+
+    @property
+    def head_width(self) -> int:
+        """Features of a head."""
+        return self.width // self.heads
+
+    @property
+    def more(self) -> int:
+        """Levels a block that causal masks and rotary positions take."""
+        return MASK_LEVELS * self.causal + ROTARY_LEVELS * self.rotary
+
+    @property
+    def levels(self) -> int:
+        """6 + k a block, what ``more`` says, and one for the logits."""
+        return self.blocks * (BLOCK_LEVELS + self.k + self.more) + HEAD_LEVELS
+
+    def layout(self, slots: int) -> TokenLayout:
+        """The layout of most samples. UserError where not one fits."""
+        places = places_of(self.tokens, self.blocks, self.mean, slots)
+        if places > slots:
+            raise UserError(f"{self.name} needs {places} slots for a sample, and a ciphertext has {slots}")
+        return TokenLayout(self.tokens, slots // places, slots)
+
+
+@dataclass
+class Counted:
+    """What a set of samples takes.
+
+    by_level       operations by (detail, level of the lowest operand);  most_mib: of all ciphertexts at once
+    encrypted, decrypted  ciphertexts;  rotations: steps of the keys;  left: level of the logits
+    """
+
+    sizes: Sizes
+    layout: TokenLayout
+    top: int
+    by_level: Counter[tuple[str, int]] = field(default_factory=Counter)
+    rotations: set[int] = field(default_factory=set)
+    encrypted: int = 0
+    decrypted: int = 0
+    left: int = 0
+    most_mib: float = 0.0
+
+    @property
+    def levels(self) -> int:
+        """That are used."""
+        return self.top - self.left
+
+
+def counted(sizes: Sizes, ring: Ring, held_level: int | None = None) -> Counted:
+    """A network's operations in a ring, from its levels down.
+
+    held_level: memory as if every ciphertext had this level (of a network that is refreshed on its way, whose own
+    levels no ring has).
+    """
+    return _Count(sizes, ring, held_level).run()
+
+
+class _Count:
+    """The stages of cgf.he.network_circuit, with counts for ciphertexts: source -> how many, and their level."""
+
+    def __init__(self, sizes: Sizes, ring: Ring, held_level: int | None) -> None:
+        self.s, self.ring, self.held_level = sizes, ring, held_level
+        self.result = Counted(sizes, sizes.layout(ring.slots), sizes.levels)
+        self.steps = Steps.of(sizes.tokens)
+        self.sources: dict[str, int] = {"x": sizes.features}  # features of each
+        self.level = sizes.levels
+        self.whole_map = True  # False: the state is a source itself, and the map of it into the next is the identity
+        self.varies = True  # whether constants of the state differ from token to token
+        self.inputs = 1  # turns of the features that are there
+
+    def run(self) -> Counted:
+        """Block by block, then the logits."""
+        s, result = self.s, self.result
+        turns = {*self.steps.key_turns, *self.steps.query_turns}
+        turned = self._turns_inputs(len(turns))
+        sent = turned and self.level > self.ring.key_switch_level
+        result.encrypted = s.features * (len(turns) if sent else 1)
+        if turned:
+            self.inputs = len(turns)
+            self._held(self._mib(s.features * self.inputs, self.level))
+            if not sent:
+                self._count("rotate", s.features * (len(turns) - 1), self.level)
+                result.rotations |= {t * result.layout.samples % result.layout.slots for t in turns if t}
+        for block in range(1, s.blocks + 1):
+            self._attention(block, turned and block == 1)
+            self._activation(block)
+        self._logits()
+        return result
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _attention(self, block: int, turned: bool) -> None:
+        s, level = self.s, self.level
+        groups = (s.kv_heads or s.heads) * s.head_width
+        weights = level - 3 - s.k - s.more  # the level of weights and values
+        streams, waiting = self._total > s.width, self._total
+        if turned:  # the turned features stay to the last head, and the outputs of those before it
+            beside = self._mib(waiting * self.inputs, level) + self._mib(s.width - s.head_width, weights - 1)
+        else:
+            self._count("lower", waiting, level)
+            self._map(s.width + groups, level)
+            queries = self._mib(s.width + groups, level - 1)
+            self._held(queries + self._mib(waiting, level))
+            self._count("lower", waiting * s.heads, weights + 1)
+            self._map(groups, weights + 1)
+            beside = queries + self._mib(groups, weights)
+            if streams:
+                self._stream(block, weights)
+                beside += self._mib(s.width, weights - 1)
+            self._held(beside + self._mib(waiting, weights + 1))
+            beside += 0.0 if streams else self._mib(waiting, weights + 1)
+        self._heads(level, weights, turned, beside)
+        if turned and streams:
+            self._stream(block, weights)
+        self.inputs = 1
+        self.sources[f"o{block}"] = s.width
+        self.level = weights - 1
+
+    def _stream(self, block: int, level: int) -> None:
+        """The state as a source of its own, in place of those that it is made of."""
+        self._count("lower", self._total, level)
+        saved = 0 if self.whole_map else self.s.width - 1  # products, by the identity
+        self._map(self.s.width, level, self._total - saved)
+        self.sources, self.whole_map, self.varies = {f"h{block}": self.s.width}, False, False
+
+    def _heads(self, level: int, weights: int, turned: bool, beside: float) -> None:
+        """One head on the simulator, times the heads."""
+        one = _OneHead(self.s, self.ring, self.result.layout, self.held_level)
+        by_level, rotations, mib = one.run(level, weights, turned, self._total)
+        for key, count in by_level.items():
+            self.result.by_level[key] += count * self.s.heads
+        if self.s.causal:
+            self._count("pmult_vector", (MASKS - 1) * self.s.tokens * self.s.heads, level - 2)
+            self._count("pmult_vector", self.s.tokens * self.s.heads, weights + 1)
+        if turned:
+            self._constants(one.mapped_high * self.s.heads, level - 1)
+            self._constants(one.mapped_low * self.s.heads, weights)
+        self.result.rotations |= rotations
+        self._held(beside + mib)
+
+    def _activation(self, block: int) -> None:
+        s, level = self.s, self.level
+        self._count("lower", self._total, level)
+        self._map(s.mlp * (2 if s.gated else 1), level)
+        self._count("cmult" if s.gated else "square", s.mlp, level - 1)
+        self._count("relinearize", s.mlp, level - 2)
+        self._held(self._mib(self._total, level) + self._mib(s.mlp, level - 2))
+        self.sources[f"s{block}"] = s.mlp
+        self.level = level - 2
+
+    def _logits(self) -> None:
+        s, level = self.s, self.level
+        self._count("lower", self._total, level)
+        self._count("mac", s.classes * self._total, level)
+        if s.mean:
+            self._mean(level - 1)
+        self._count("add_float", s.classes, level - 1)
+        self._count("lower", s.classes, level - 1)
+        self.result.decrypted, self.result.left = s.classes, level - 1
+
+    def _mean(self, level: int) -> None:
+        engine = Counting(OneSlot(max(level, 1), rings=(self.ring,)))
+        ct = SimCiphertext(np.zeros(1), level)
+        samples = self.result.layout.samples
+        sum_of_tokens(self.s.tokens, ct, lambda total, turn: rotated(engine, total, turn, samples), engine.add)
+        for key, count in engine.by_level.items():
+            self.result.by_level[key] += count * self.s.classes
+        self.result.rotations |= engine.rotations
+
+    # -- counts ------------------------------------------------------------------------------------
+
+    @property
+    def _total(self) -> int:
+        return sum(self.sources.values())
+
+    def _turns_inputs(self, turns: int) -> bool:
+        """As NetworkCircuit.turns_inputs."""
+        giants, babies = self.steps.giants - 1, self.steps.baby - 1
+        groups = (self.s.kv_heads or self.s.heads) * self.s.head_width
+        turned = self.s.width * giants + 2 * groups * babies
+        return self.s.features * (turns - 1) + self.s.features * turned / SWITCH < turned
+
+    def _map(self, rows: int, level: int, features: int | None = None) -> None:
+        self._count("mac", rows * (self._total if features is None else features), level)
+        self._constants(rows, level - 1)
+
+    def _constants(self, rows: int, level: int) -> None:
+        self._count("add_vector" if self.varies else "add_float", rows, level)
+
+    def _count(self, kind: str, count: int, level: int) -> None:
+        if count:
+            self.result.by_level[kind, level] += count
+
+    def _held(self, mib: float) -> None:
+        self.result.most_mib = max(self.result.most_mib, mib)
+
+    def _mib(self, count: int, level: int) -> float:
+        return count * size_of(self.ring.slots, level if self.held_level is None else self.held_level) / 2**20
+
+
+class _OneHead:
+    """A head of a block, run by cgf.he.network_heads on one slot.
+
+    mapped_high, mapped_low  features of queries and keys, and of values, that were mapped on the way
+    """
+
+    def __init__(self, sizes: Sizes, ring: Ring, layout: TokenLayout, held_level: int | None) -> None:
+        self.s, self.ring, self.layout, self.held_level = sizes, ring, layout, held_level
+        self.mapped_high = self.mapped_low = 0
+
+    def run(
+        self, level: int, weights: int, turned: bool, features: int
+    ) -> tuple[Counter[tuple[str, int]], set[int], float]:
+        """Operations by level, steps of rotation and MiB beside its queries, keys and values."""
+        held = Held(OneSlot(level, rings=(self.ring,)), self.ring.slots, self.held_level)
+        engine = Counting(held)
+        d = self.s.head_width
+        masks = MASK_LEVELS * self.s.causal
+        maps: Counter[tuple[str, int]] = Counter()
+
+        def given(top: int) -> Callable[[int], Iterable[Ciphertext]]:
+            cts = [held.new(top) for _ in range(d)]
+            return lambda turn: [self._placed(engine, ct, turn) for ct in cts]
+
+        def mapped(top: int, high: bool) -> Callable[[int], Iterable[Ciphertext]]:
+            def rows(turn: int) -> Iterable[Ciphertext]:
+                maps["lower", top] += features
+                maps["mac", top] += features * d
+                if high:
+                    self.mapped_high += d
+                else:
+                    self.mapped_low += d
+                return [held.new(top - 1) for _ in range(d)]
+
+            return rows
+
+        if turned:
+            outputs = self._head().outputs(engine, mapped(level, True), mapped(level, True), mapped(weights + 1, False))
+        else:
+            scored = level - 1 - masks
+            query, key = self._rotary(engine, given(scored)), self._rotary(engine, given(scored))
+            outputs = self._head().outputs(engine, query, key, given(weights))
+        before = held.now
+        kept = list(outputs)
+        assert {held.level(ct) for ct in kept} == {weights - 1}
+        return engine.by_level + maps, engine.rotations, (held.most - before) / 2**20
+
+    def _head(self) -> Head:
+        d = self.s.head_width
+        map_ = Linear(np.eye(d), np.zeros(d))
+        layer = SelfAttention(map_, map_, map_, 1, d**-0.5, chain(*DOMAIN, self.s.k))
+        return Head(layer, 0, self.layout)
+
+    def _placed(self, engine: Counting, ct: Ciphertext, turn: int) -> Ciphertext:
+        return rotated(engine, ct, turn, self.layout.samples)
+
+    def _rotary(
+        self, engine: Counting, turned: Callable[[int], Iterable[Ciphertext]]
+    ) -> Callable[[int], Iterable[Ciphertext]]:
+        """Each turned feature with its partner: a level, and two multiply-adds."""
+        if not self.s.rotary:
+            return turned
+        return lambda turn: [engine.combine([ct, ct], [0.6, 0.8]) for ct in turned(turn)]

@@ -1,0 +1,44 @@
+"""What known models would take as whole networks under CKKS: python scripts/bench/what_it_takes.py
+
+Writes results/bench/what_it_takes.json from sizes alone: no weights are read, and nothing is encrypted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from cgf.config import entry, resolved
+
+
+@entry("what_it_takes")
+def main(cfg: DictConfig) -> None:
+    from cgf.errors import UserError
+    from cgf.plan.op_times import OpTimes
+    from cgf.plan.what_it_takes import MODELS, row
+    from cgf.results import read_json, run_info, write_json
+    from cgf.target import result_file
+
+    out, path = result_file(cfg.out), Path(cfg.times).expanduser()
+    data = read_json(path)
+    times = OpTimes.from_json(data)
+    if data.get("threads") != 1:
+        raise UserError(
+            f"times={path} must be of one thread, and is of {data.get('threads')}: core-seconds are counted"
+        )
+    rows = []
+    for sizes in MODELS:
+        rows.append(row(sizes, times))
+        print(
+            f"{sizes.name}: {rows[-1]['levels']} levels, {rows[-1]['samples']:,} samples a set, "
+            f"{rows[-1]['core_s']:,.0f} core-s, {rows[-1]['bootstraps']:,} bootstraps",
+            flush=True,
+        )
+    told = {"times": path.name, "clock": data.get("clock", "wall"), "engines": sorted(times.sizes)}
+    write_json(out, {"kind": "what_it_takes", **told, "models": rows, "run": run_info(resolved(cfg))})
+    print(out)
+
+
+if __name__ == "__main__":
+    main()
