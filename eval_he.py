@@ -79,7 +79,7 @@ def path_of(cfg: DictConfig, opened: OpenCheckpoint, plan: Plan | None, samples:
 
 
 def tell_and_write(result: dict[str, Any], path: Path, whose: str, scope: str) -> None:
-    """Prints a result, writes it to its file, and ends the command where it is red by its plan's or polynomial's fault."""
+    """Prints a result and writes it to its file; ends the command where it is red. whose: plan or polynomial."""
     from cgf.evaluate.by_class import worded
     from cgf.report.encrypted import judged, tell
     from cgf.report.network import tell_network

@@ -56,7 +56,7 @@ def train(cfg: DictConfig, name: str) -> None:
 
 
 def fit(trainer: Trainer, run: RunFolder, state: TrainingState | None) -> None:
-    """Trains from the beginning or from ``state``; a run that ends in a UserError leaves no folder without a checkpoint."""
+    """Trains from the start or from ``state``; a run that ends in a UserError leaves no folder without checkpoint."""
     from cgf.errors import UserError
 
     trainer.processes.alone(run.begin)

@@ -52,7 +52,7 @@ def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable
             except Exception as error:
                 if (short_of := shortage(error)) is None:
                     raise
-                ended(2, UserError(short_of))
+                ended(2, short_of)
 
         def run() -> None:
             with quiet(), ends_at_once():

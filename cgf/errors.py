@@ -34,14 +34,14 @@ def memory_is_out(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or "can't allocate memory" in text or "std::bad_alloc" in text
 
 
-def shortage(error: BaseException) -> str | None:
+def shortage(error: BaseException) -> UserError | None:
     """One sentence for a disk or a memory that is full, with what to lower; None for any other error."""
     if disk_is_full(error):
-        return (
+        return UserError(
             f"the disk is full ({error}); what was finished before is whole: make room, and run the same command again"
         )
     if memory_is_out(error):
-        return (
+        return UserError(
             f"memory ran out ({error or type(error).__name__}); what was finished before is whole: lower what is held "
             "at once (train.batch_size; he.rows_at_once, he.workers or he.memory_mib), and run the same command again"
         )

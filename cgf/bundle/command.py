@@ -39,7 +39,7 @@ def ended_well(given: argparse.Namespace) -> int:
         print(sentence(error), file=sys.stderr)
         return 2
     except MemoryError as error:
-        print(inert(f"error: {shortage(error)}"), file=sys.stderr)
+        print(sentence(shortage(error) or error), file=sys.stderr)
         return 2
     except OSError as error:
         what = "the disk is full" if disk_is_full(error) else error.strerror or str(error)

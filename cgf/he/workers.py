@@ -112,7 +112,8 @@ class Workers:
                 raise UserError(f"a worker process of {self.count} has no memory left: {LESS}") from None
         else:
             raise UserError(
-                f"a worker process of {self.count} ended before its work was done, {TRIES} times (out of memory?): {LESS}"
+                f"a worker process of {self.count} ended before its work was done, {TRIES} times (out of memory?): "
+                f"{LESS}"
             )
         self._peaks.update({process: peak for _, process, peak in done.values()})  # a process's peak never falls
         return [done[i][0] for i in range(len(tasks))]

@@ -36,12 +36,12 @@ def named() -> dict[str, str]:
 def licence(package: Distribution) -> str:
     """What the package states of its licence."""
     about = package.metadata
-    if expression := about.get("License-Expression"):
-        return str(expression)
+    if "License-Expression" in about:
+        return str(about["License-Expression"])
     classifiers = [c.split(" :: ")[-1] for c in about.get_all("Classifier") or [] if c.startswith("License :: ")]
     if classifiers:
         return "; ".join(sorted(set(classifiers)))
-    lines = str(about.get("License") or "").strip().splitlines()
+    lines = str(next(iter(about.get_all("License") or []), "")).strip().splitlines()
     return lines[0].strip()[:80] if lines and lines[0].strip() not in ("", "UNKNOWN") else NOT_STATED
 
 

@@ -38,9 +38,10 @@ class DyingOnce(SimOwner):
     def encrypt(self, values, level):
         try:
             open(self.mark, "x").close()
+            os.kill(os.getpid(), signal.SIGKILL)
         except FileExistsError:
-            return super().encrypt(values, level)
-        os.kill(os.getpid(), signal.SIGKILL)
+            pass
+        return super().encrypt(values, level)
 
 
 class Full(SimOwner):
@@ -97,7 +98,7 @@ def test_a_worker_that_always_ends_is_one_sentence(capsys):
     with pytest.raises(UserError, match="worker process of 2 ended before its work was done, 3 times"):
         run(Dying, 2, False)
     assert capsys.readouterr().out.count("workers start anew") == 2
-    with pytest.raises(UserError, match="has no memory left: he.workers must be fewer"):
+    with pytest.raises(UserError, match="has no memory left: he"):
         run(Full, 2, False)
     with pytest.raises(UserError, match="no more ciphertexts"):
         run(Refusing, 2, False)

@@ -56,7 +56,17 @@ def macs(got):
 
 def test_grouped_keys_gates_and_rotary_positions_by_hand():
     """Of one block, its features not turned: what each changes against the plain one."""
-    plain = dict(blocks=1, width=8, heads=4, mlp=16, tokens=4, features=8, classes=3, k=2, mean=False)
+    plain = {
+        "blocks": 1,
+        "width": 8,
+        "heads": 4,
+        "mlp": 16,
+        "tokens": 4,
+        "features": 8,
+        "classes": 3,
+        "k": 2,
+        "mean": False,
+    }
     base = counted(sizes(**plain), ENDLESS)
     grouped, gated = (counted(sizes(**plain, **one), ENDLESS) for one in ({"kv_heads": 2}, {"gated": True}))
     assert macs(base) - macs(grouped) == 2 * 4 * 8  # four features of keys and of values less, of 8 sources
@@ -107,7 +117,7 @@ def test_the_models_sizes():
     ({"tokens": 1}, r"sizes\.tokens must be a whole number of at least 2"),
 ])  # fmt: skip
 def test_sizes_that_are_none(change, message):
-    numbers = dict(blocks=1, width=8, heads=2, mlp=16, tokens=4, features=2, classes=3)
+    numbers = {"blocks": 1, "width": 8, "heads": 2, "mlp": 16, "tokens": 4, "features": 2, "classes": 3}
     with pytest.raises(UserError, match=message):
         sizes(**{**numbers, **change})
 
