@@ -139,7 +139,7 @@ class _Count:
         """Block by block, then the logits."""
         s, result = self.s, self.result
         turns = {*self.steps.key_turns, *self.steps.query_turns}
-        turned = self._turns_inputs(len(turns))
+        turned = not s.more and self._turns_inputs(len(turns))
         sent = turned and self.level > self.ring.key_switch_level
         result.encrypted = s.features * (len(turns) if sent else 1)
         if turned:

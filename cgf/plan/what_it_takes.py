@@ -74,7 +74,7 @@ def row(sizes: Sizes, times: OpTimes) -> dict[str, Any]:
 def would_fit(sizes: Sizes) -> str:
     """In words, how many blocks of how many squarings the largest ring holds, at most as many as there are of both."""
     most = RINGS[-1].max_level - HEAD_LEVELS
-    ways: list[tuple[int, int]] = []  # blocks, squarings
+    ways: list[tuple[int, int]] = []
     for k in range(sizes.k, 0, -1):
         blocks = min(most // (BLOCK_LEVELS + k + sizes.more), sizes.blocks)
         if blocks and (not ways or blocks > ways[-1][0]):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,6 +28,11 @@ from cgf.results import read_lines
 
 SCOPE = "whole network under CKKS: nothing is decrypted between input and logits"
 TRAINED = ("norm=batch", "activation=square", "softmax=cgf_chain", "softmax.k=2", "softmax.domain=[-10.0,1.2]")
+FIELDS = (
+    *("accuracy", "accuracy_plain", "accuracy_exact", "agreement", "max_error", "levels", "levels_counted"),
+    *("ring_slots", "bootstraps", "samples", "core_s", "wall_s", "s_per_sample", "latency_s", "stages", "peak_mib"),
+    *("bytes_up", "bytes_down", "key_bytes", "workers"),
+)
 SMALL = ("model.options.depth=1", "model.options.embed_dim=4", "model.options.num_heads=1")
 
 
@@ -108,7 +114,16 @@ def test_real_ciphertexts(whole):
     np.testing.assert_allclose([logits[i] for i in sorted(logits)], clear, rtol=0, atol=1e-3)
     assert result["red"] == [] and result["agreement"] == 1.0
     assert result["bytes_up"] > result["bytes_down"] > 10 * 16384 * 8  # ten logits at level 0
+    assert [name for name in FIELDS if result.get(name) is None] == []
     assert result["key_bytes"] > 6 * 2**20 and result["latency_s"] >= result["core_s"] / 4
+
+
+def test_committed_results_have_every_field():
+    files = sorted((Path(__file__).parents[3] / "results" / "he" / "network").glob("*.json"))
+    assert files
+    for path in files:
+        result = json.loads(path.read_text())
+        assert [name for name in FIELDS if result.get(name) is None] == [], path.name
 
 
 def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):
