@@ -7,86 +7,20 @@ one slot, since all heads of a block cost the same. A test holds the counts agai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from cgf.approx.fit import chain
-from cgf.checks import whole
-from cgf.errors import UserError
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import Ciphertext, Ring
+from cgf.he.engines.engine import Ring
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.network_circuit import SWITCH
-from cgf.he.network_heads import Head
-from cgf.he.network_layout import Steps, TokenLayout, places_of, rotated, sum_of_tokens
-from cgf.he.network_needs import Held, size_of
-from cgf.network.layers import Linear, SelfAttention
-from cgf.network.shapes import DOMAIN
+from cgf.he.network_layout import Steps, TokenLayout, rotated, sum_of_tokens
+from cgf.he.network_needs import size_of
+from cgf.plan.shape_head import OneHead
+from cgf.plan.sizes import Sizes
 
-BLOCK_LEVELS, HEAD_LEVELS = 6, 1  # beside the squarings of the exponential: see cgf.network.program
-MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more; no circuit has them yet
 MASKS = 3  # products with a vector a causal diagonal: two around the row's mean, one of its weights
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A transformer of equal blocks with affine norms, chains of k squarings and quadratic activations.
-
-    features  that are encrypted of a token;  width: of the state;  mlp: of the hidden layer
-    kv_heads  heads of keys and values;  0: as many as ``heads``
-    gated     the activation is the product of two maps;  causal: a token attends to those before it
-    mean      the logits are of the mean of all tokens; False: of one token
-    Raises UserError for sizes below 1, a width that the heads do not divide, heads that the kv_heads do not divide.
-    """
-
-    name: str
-    blocks: int
-    width: int
-    heads: int
-    mlp: int
-    tokens: int
-    features: int
-    classes: int
-    k: int = 3
-    kv_heads: int = 0
-    gated: bool = False
-    causal: bool = False
-    rotary: bool = False
-    mean: bool = True
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            if one.type == "int":
-                least = {"tokens": 2, "kv_heads": 0}.get(one.name, 1)
-                whole(f"sizes.{one.name}", getattr(self, one.name), least)
-        if self.width % self.heads:
-            raise UserError(f"sizes.width must be a multiple of sizes.heads={self.heads}, and is {self.width}")
-        if self.heads % (self.kv_heads or self.heads):
-            raise UserError(f"sizes.heads must be a multiple of sizes.kv_heads={self.kv_heads}, and is {self.heads}")
-
-    @property
-    def head_width(self) -> int:
-        """Features of a head."""
-        return self.width // self.heads
-
-    @property
-    def more(self) -> int:
-        """Levels a block that causal masks and rotary positions take."""
-        return MASK_LEVELS * self.causal + ROTARY_LEVELS * self.rotary
-
-    @property
-    def levels(self) -> int:
-        """6 + k a block, what ``more`` says, and one for the logits."""
-        return self.blocks * (BLOCK_LEVELS + self.k + self.more) + HEAD_LEVELS
-
-    def layout(self, slots: int) -> TokenLayout:
-        """The layout of most samples. UserError where not one fits."""
-        places = places_of(self.tokens, self.blocks, self.mean, slots)
-        if places > slots:
-            raise UserError(f"{self.name} needs {places} slots for a sample, and a ciphertext has {slots}")
-        return TokenLayout(self.tokens, slots // places, slots)
 
 
 @dataclass
@@ -192,7 +126,7 @@ class _Count:
 
     def _heads(self, level: int, weights: int, turned: bool, beside: float) -> None:
         """One head on the simulator, times the heads."""
-        one = _OneHead(self.s, self.ring, self.result.layout, self.held_level)
+        one = OneHead(self.s, self.ring, self.result.layout, self.held_level)
         by_level, rotations, mib = one.run(level, weights, turned, self._total)
         for key, count in by_level.items():
             self.result.by_level[key] += count * self.s.heads
@@ -263,68 +197,3 @@ class _Count:
 
     def _mib(self, count: int, level: int) -> float:
         return count * size_of(self.ring.slots, level if self.held_level is None else self.held_level) / 2**20
-
-
-class _OneHead:
-    """A head of a block, run by cgf.he.network_heads on one slot.
-
-    mapped_high, mapped_low  features of queries and keys, and of values, that were mapped on the way
-    """
-
-    def __init__(self, sizes: Sizes, ring: Ring, layout: TokenLayout, held_level: int | None) -> None:
-        self.s, self.ring, self.layout, self.held_level = sizes, ring, layout, held_level
-        self.mapped_high = self.mapped_low = 0
-
-    def run(
-        self, level: int, weights: int, turned: bool, features: int
-    ) -> tuple[Counter[tuple[str, int]], set[int], float]:
-        """Operations by level, steps of rotation and MiB beside its queries, keys and values."""
-        held = Held(OneSlot(level, rings=(self.ring,)), self.ring.slots, self.held_level)
-        engine = Counting(held)
-        d = self.s.head_width
-        masks = MASK_LEVELS * self.s.causal
-        maps: Counter[tuple[str, int]] = Counter()
-
-        def given(top: int) -> Callable[[int], Iterable[Ciphertext]]:
-            cts = [held.new(top) for _ in range(d)]
-            return lambda turn: [self._placed(engine, ct, turn) for ct in cts]
-
-        def mapped(top: int, high: bool) -> Callable[[int], Iterable[Ciphertext]]:
-            def rows(turn: int) -> Iterable[Ciphertext]:
-                maps["lower", top] += features
-                maps["mac", top] += features * d
-                if high:
-                    self.mapped_high += d
-                else:
-                    self.mapped_low += d
-                return [held.new(top - 1) for _ in range(d)]
-
-            return rows
-
-        if turned:
-            outputs = self._head().outputs(engine, mapped(level, True), mapped(level, True), mapped(weights + 1, False))
-        else:
-            scored = level - 1 - masks
-            query, key = self._rotary(engine, given(scored)), self._rotary(engine, given(scored))
-            outputs = self._head().outputs(engine, query, key, given(weights))
-        before = held.now
-        kept = list(outputs)
-        assert {held.level(ct) for ct in kept} == {weights - 1}
-        return engine.by_level + maps, engine.rotations, (held.most - before) / 2**20
-
-    def _head(self) -> Head:
-        d = self.s.head_width
-        map_ = Linear(np.eye(d), np.zeros(d))
-        layer = SelfAttention(map_, map_, map_, 1, d**-0.5, chain(*DOMAIN, self.s.k))
-        return Head(layer, 0, self.layout)
-
-    def _placed(self, engine: Counting, ct: Ciphertext, turn: int) -> Ciphertext:
-        return rotated(engine, ct, turn, self.layout.samples)
-
-    def _rotary(
-        self, engine: Counting, turned: Callable[[int], Iterable[Ciphertext]]
-    ) -> Callable[[int], Iterable[Ciphertext]]:
-        """Each turned feature with its partner: a level, and two multiply-adds."""
-        if not self.s.rotary:
-            return turned
-        return lambda turn: [engine.combine([ct, ct], [0.6, 0.8]) for ct in turned(turn)]

@@ -11,7 +11,8 @@ from cgf.he.engines.desilo import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, ring_for
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, top_of
 from cgf.plan.op_times import OpTimes
-from cgf.plan.shape_cost import BLOCK_LEVELS, HEAD_LEVELS, Counted, Sizes, counted
+from cgf.plan.shape_cost import Counted, counted
+from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
 
 MODELS = (
     Sizes("digits ViT of 2 blocks", 2, 64, 4, 256, 16, 4, 10, k=2),

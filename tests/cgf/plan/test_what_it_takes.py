@@ -12,7 +12,8 @@ from cgf.he.network_needs import needs_of
 from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.op_times import KINDS, OpTimes, Size, measure
-from cgf.plan.shape_cost import Sizes, counted
+from cgf.plan.shape_cost import counted
+from cgf.plan.sizes import Sizes
 from cgf.plan.what_it_takes import MODELS, row, would_fit
 from cgf.report.what_it_takes import table
 from cgf.results import read_json

@@ -1,0 +1,71 @@
+"""Sizes of a transformer whose parts are all polynomial, with the levels that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cgf.checks import whole
+from cgf.errors import UserError
+from cgf.he.network_layout import TokenLayout, places_of
+
+BLOCK_LEVELS, HEAD_LEVELS = 6, 1  # beside the squarings of the exponential: see cgf.network.program
+MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more; no circuit has them yet
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A transformer of equal blocks with affine norms, chains of k squarings and quadratic activations.
+
+    features  that are encrypted of a token;  width: of the state;  mlp: of the hidden layer
+    kv_heads  heads of keys and values;  0: as many as ``heads``
+    gated     the activation is the product of two maps;  causal: a token attends to those before it
+    mean      the logits are of the mean of all tokens; False: of one token
+    Raises UserError for sizes below 1, a width that the heads do not divide, heads that the kv_heads do not divide.
+    """
+
+    name: str
+    blocks: int
+    width: int
+    heads: int
+    mlp: int
+    tokens: int
+    features: int
+    classes: int
+    k: int = 3
+    kv_heads: int = 0
+    gated: bool = False
+    causal: bool = False
+    rotary: bool = False
+    mean: bool = True
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if one.type == "int":
+                least = {"tokens": 2, "kv_heads": 0}.get(one.name, 1)
+                whole(f"sizes.{one.name}", getattr(self, one.name), least)
+        if self.width % self.heads:
+            raise UserError(f"sizes.width must be a multiple of sizes.heads={self.heads}, and is {self.width}")
+        if self.heads % (self.kv_heads or self.heads):
+            raise UserError(f"sizes.heads must be a multiple of sizes.kv_heads={self.kv_heads}, and is {self.heads}")
+
+    @property
+    def head_width(self) -> int:
+        """Features of a head."""
+        return self.width // self.heads
+
+    @property
+    def more(self) -> int:
+        """Levels a block that causal masks and rotary positions take."""
+        return MASK_LEVELS * self.causal + ROTARY_LEVELS * self.rotary
+
+    @property
+    def levels(self) -> int:
+        """6 + k a block, what ``more`` says, and one for the logits."""
+        return self.blocks * (BLOCK_LEVELS + self.k + self.more) + HEAD_LEVELS
+
+    def layout(self, slots: int) -> TokenLayout:
+        """The layout of most samples. UserError where not one fits."""
+        places = places_of(self.tokens, self.blocks, self.mean, slots)
+        if places > slots:
+            raise UserError(f"{self.name} needs {places} slots for a sample, and a ciphertext has {slots}")
+        return TokenLayout(self.tokens, slots // places, slots)
