@@ -53,8 +53,10 @@ def bundle(given: argparse.Namespace) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """The command ``run``."""
+    from cgf.memory import keep_freed_memory
     from cgf.server.run import Server
 
+    keep_freed_memory()
     uploads = files_of(given.uploads, ".upload")
     server = Server(
         ServerBundle.read(given.bundle), given.keys, given.state, given.mode, given.threads, given.save_after

@@ -21,13 +21,17 @@ def work(kind):
     if kind == "library":  # minutes in one call, which lets other threads run
         hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
     if kind == "fork":  # a fork that is ended is no end of its parent
+        read, write = os.pipe()
         child = os.fork()
         if not child:
+            os.write(write, b"!")  # a signal before the fork has its own handlers back would be its parent's
             time.sleep(60)
+        os.read(read, 1)
         os.kill(child, signal.SIGTERM)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
         time.sleep(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
 with ends_at_once():
     with locked(Path(sys.argv[1]), "held"):
         print("ready")

@@ -441,6 +441,7 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(tmp_path):
 def test_ctrl_c_ends_a_command_with_one_line(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os, signal, time; from cgf.ending import quiet\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background has it ignored
         "with quiet():\n    os.kill(os.getpid(), signal.SIGINT); time.sleep(20)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)

@@ -45,6 +45,8 @@ def write(folder, softmax, seed, accuracy, **more):
         },
         **more,
     }
+    if "accuracy_planned" in more:  # as a row has them: both or neither
+        row.setdefault("paired_planned", row["paired"])
     write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
 
 
