@@ -45,8 +45,6 @@ def write(folder, softmax, seed, accuracy, **more):
         },
         **more,
     }
-    if "accuracy_planned" in more:  # as a row has them: both or neither
-        row.setdefault("paired_planned", row["paired"])
     write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
 
 
@@ -132,6 +130,8 @@ def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
 
 
 def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
+    write(folder, "cgf", 42, 0.91, total_levels=6)  # without a plan, whose counts these rows lack
+    write(folder, "cgf", 43, 0.87, total_levels=5)
     register(folder)
     document = folder / "d.md"
     document.write_text(TEXT)
