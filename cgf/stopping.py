@@ -75,9 +75,21 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
+_masks = threading.local()  # of the thread that forks: its signals' mask before
+
+
 @cache
 def _register() -> None:
-    os.register_at_fork(after_in_child=_as_before)
+    os.register_at_fork(before=_held_back, after_in_parent=_let_through, after_in_child=_as_before)
+
+
+def _held_back() -> None:
+    """A signal that a fork gets before its handlers are its own waits: noted there, it would end the parent."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _let_through() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
 def _as_before() -> None:
@@ -87,3 +99,4 @@ def _as_before() -> None:
         for number in SIGNALS:
             if signal.getsignal(number) is _noted:
                 signal.signal(number, signal.SIG_DFL)
+    _let_through()
