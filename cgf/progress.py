@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # CPython 3.10, which OpenFHE's wheel is for, has no Self
+    from typing import Self
 
 
 class Bar:

@@ -7,9 +7,12 @@ circuit may fold into the row statistics, the core is additions and multiplicati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:  # CPython 3.10, which OpenFHE's wheel is for, has no Self
+    from typing import Self
 
 Interval = tuple[float, float]
 Json = dict[str, Any]  # an object of a JSON file

@@ -8,11 +8,13 @@ definition may use and a circuit may not. Formulas can be read without torch: th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cgf.approx.exponential import Arithmetic
 
-if TYPE_CHECKING:  # formulas need no torch
+if TYPE_CHECKING:  # formulas need no torch, and CPython 3.10, which OpenFHE's wheel is for, has no Self
+    from typing import Self
+
     import numpy as np
     from torch import Tensor
 

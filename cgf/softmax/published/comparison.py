@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from cgf.approx import fit
 from cgf.approx.exponential import Arithmetic, Operand, square
@@ -16,6 +16,8 @@ from cgf.softmax.published.standard import scaled
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from cgf.approx.exponential import Interval
 
 # odd polynomials that push [-1, 1] towards its ends, f flat there, g steep at zero (Cheon et al. 2020), times u
