@@ -299,7 +299,8 @@ def test_a_second_evaluation_into_the_same_lines_is_refused(checkpoint):
     arguments = [f"ckpt={checkpoint}", "he=sim", "he.samples=60", "he.batch=1", "he.workers=2", f"out={out}"]
     process = started("eval_he", *arguments, cwd=checkpoint)
     deadline = time.monotonic() + 300
-    while not out.with_suffix(".jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
+    lines = out.with_suffix(".jsonl")
+    while not (lines.exists() and lines.stat().st_size) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGSTOP)  # it stays where it is, and holds on
     second = call("eval_he", *arguments)
