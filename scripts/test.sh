@@ -12,13 +12,4 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
-tests() { "$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 "$@"; }
-if [ $# -gt 0 ]; then
-    tests "$@"
-else # in two parts: what a worker's libraries hold grows with its tests, and new workers start without it
-    first=(tests/cgf/he tests/cgf/softmax tests/cgf/distill) # evaluate's processes are not to meet those of distill
-    failed=0
-    tests "${first[@]}" || failed=$?
-    tests tests "${first[@]/#/--ignore=}" || failed=$?
-    exit "$failed"
-fi
+"$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 "$@"

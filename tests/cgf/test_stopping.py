@@ -29,6 +29,7 @@ def work(kind):
             os.kill(child, signal.SIGTERM)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
 with ends_at_once():
     with locked(Path(sys.argv[1]), "held"):
         if sys.argv[2] == "fork":
