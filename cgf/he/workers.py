@@ -123,7 +123,11 @@ class Workers:
 
         Where a process ends meanwhile, its call raises BrokenProcessPool: an evaluation makes what is missing.
         """
-        return [self._pool.submit(_make, sizes) for _ in range(self.count)]
+        try:
+            return [self._pool.submit(_make, sizes) for _ in range(self.count)]
+        except BrokenProcessPool:  # one ended while it was idle
+            self._start_anew(self._pool)
+            return [self._pool.submit(_make, sizes) for _ in range(self.count)]
 
     def peak_mib(self) -> float:
         """The most memory that each worker has held so far, in MiB, summed."""
