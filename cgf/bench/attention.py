@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import numpy as np
 
+from cgf.errors import UserError
 from cgf.he import attention_run
 from cgf.he.attention_blocks import AttentionTask
 from cgf.he.attention_needs import needs_of
@@ -67,7 +68,7 @@ def measured(shape: Shape, costing: Costing) -> dict[str, Any]:
     client_s, server_s  seconds of one thread of the key holder (packing, encryption, decryption) and of the server
     max_error  of an output, against float64 with the same polynomials
     """
-    return _in_processes(shape, costing, 1)[0]
+    return _in_processes(shape, costing, [None])[0]
 
 
 def side_by_side(shape: Shape, costing: Costing, workers: int) -> dict[str, float]:
@@ -77,10 +78,32 @@ def side_by_side(shape: Shape, costing: Costing, workers: int) -> dict[str, floa
     ms_per_head  of that time, by instance of all the sets
     peak_mib  of all the processes together
     """
-    rows = _in_processes(shape, costing, workers)
+    return _of_all(_in_processes(shape, costing, [None] * workers))
+
+
+def shared_out(shape: Shape, costing: Costing, workers: int) -> dict[str, float]:
+    """One layer whose instances are shared out over several processes, as an evaluation with so many workers does it.
+
+    Fields as those of ``side_by_side``. An instance is the attention of one head of one sample, so that a layer of one
+    sample is shared out by heads.
+    Raises UserError where the layer has fewer instances than there are workers, or more than fit a set a worker.
+    """
+    rows = _in_processes(shape, costing, [(part, workers) for part in range(workers)])
+    instances = shape.samples * shape.heads
+    if sum(row["instances"] for row in rows) != instances:
+        raise UserError(f"{instances} instances do not fit one set of ciphertexts for each of {workers} workers")
+    return _of_all(rows)
+
+
+def shareable(shape: Shape, workers: int) -> bool:
+    """Whether it pays to share a layer out: one sample alone, and a head for each worker at least."""
+    return shape.samples == 1 and shape.heads >= workers > 1
+
+
+def _of_all(rows: list[dict[str, Any]]) -> dict[str, float]:
     seconds = max(row["client_s"] + row["server_s"] for row in rows)
     return {
-        "workers": workers,
+        "workers": len(rows),
         "seconds": seconds,
         "ms_per_head": 1e3 * seconds / sum(row["instances"] for row in rows),
         "peak_mib": sum(row["peak_mib"] for row in rows),
@@ -95,17 +118,20 @@ def _wait_with(barrier: Barrier) -> None:
     _ready = barrier
 
 
-def _in_processes(shape: Shape, costing: Costing, count: int) -> list[dict[str, Any]]:
-    context = multiprocessing.get_context("spawn")
+def _in_processes(shape: Shape, costing: Costing, parts: Sequence[tuple[int, int] | None]) -> list[dict[str, Any]]:
+    """A process for each (part, of how many parts) of a layer's instances; None: all of them."""
+    context, count = multiprocessing.get_context("spawn"), len(parts)
     with context.Pool(count, initializer=_wait_with, initargs=(context.Barrier(count),)) as pool:
-        return pool.starmap(_measured, [(shape, costing)] * count, chunksize=1)
+        return pool.starmap(_measured, [(shape, costing, part) for part in parts], chunksize=1)
 
 
-def _measured(shape: Shape, costing: Costing) -> dict[str, Any]:
+def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> dict[str, Any]:
     keep_freed_memory()
     softmax, make_owner, most_mib = costing.softmax, costing.make_owner, costing.most_mib
     heads = shape.layer(costing.seed)
     every = np.arange(heads.instances)
+    if part is not None:
+        every = np.array_split(every, part[1])[part[0]]
     needs = needs_of(
         softmax, heads, every, rings=rings_of(make_owner), pairs=complex_slots(make_owner), most_mib=most_mib
     )

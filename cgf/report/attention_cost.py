@@ -22,6 +22,12 @@ def together(shape: Shape) -> str:
     return f"{beside['ms_per_head']:.1f} ({shape['ms_per_head'] / beside['ms_per_head']:.2f} times)"
 
 
+def divided(shape: Shape) -> str:
+    """Seconds of a layer whose heads are shared out over several processes; a dash where that was not measured."""
+    shared = shape.get("shared_out")
+    return "–" if shared is None else f"{shared['seconds']:.1f} ({shared['workers']} workers)"
+
+
 COLUMNS = [
     Column("attention", lambda s: f"{s['samples']:,} x {s['heads']} heads, {s['tokens']} tokens, {s['rows']}"),
     Column("features", lambda s: str(s["features"])),
@@ -40,10 +46,14 @@ COLUMNS = [
 ]
 
 
-BESIDE = Column("ms a head, a set a worker at once", together)  # where the result was made with several workers
+# where the result was made with several workers
+BESIDE = {
+    "side_by_side": Column("ms a head, a set a worker at once", together),
+    "shared_out": Column("one sample's layer shared out over the workers, s", divided),
+}
 
 
 def table(result: dict[str, Any]) -> str:
     """A markdown table, a row a shape."""
-    measured = any("side_by_side" in shape for shape in result["shapes"])
-    return markdown([*COLUMNS, BESIDE] if measured else COLUMNS, result["shapes"])
+    measured = [column for field, column in BESIDE.items() if any(field in shape for shape in result["shapes"])]
+    return markdown([*COLUMNS, *measured], result["shapes"])

@@ -1,7 +1,7 @@
 """Measures whole attentions under CKKS by shape: python scripts/bench/attention.py   (one thread: he.owner.mode=cpu)
 
-Writes results/bench/attention.json: predicted seconds and memory of each shape, what it took in one process, and what
-a set in each of several processes at once took.
+Writes results/bench/attention.json: predicted seconds and memory of each shape, what it took in one process, what a set
+in each of several processes at once took, and what one sample's layer took when its heads were shared out over them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cgf.config import build, entry, resolved
 @entry("attention_cost")
 def main(cfg: DictConfig) -> None:
     from cgf.approx import fit
-    from cgf.bench.attention import Costing, Shape, measured, side_by_side
+    from cgf.bench.attention import Costing, Shape, measured, shareable, shared_out, side_by_side
     from cgf.plan.op_times import OpTimes
     from cgf.results import read_json, run_info, write_json
     from cgf.softmax.cgf import CGF
@@ -30,6 +30,8 @@ def main(cfg: DictConfig) -> None:
         row = measured(shape, costing)
         if cfg.workers > 1:
             row["side_by_side"] = side_by_side(shape, costing, cfg.workers)
+        if shareable(shape, cfg.workers):
+            row["shared_out"] = shared_out(shape, costing, cfg.workers)
         measured_shapes.append(row)
         print(
             f"{shape.samples} x {shape.heads} heads, {shape.tokens} tokens, {shape.features} features, {shape.rows}: "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cgf.approx import fit
-from cgf.bench.attention import Costing, Shape, measured, side_by_side
+from cgf.bench.attention import Costing, Shape, measured, shareable, shared_out, side_by_side
+from cgf.errors import UserError
 from cgf.he.engines.sim import SimOwner
-from cgf.report.attention_cost import together
+from cgf.report.attention_cost import divided, together
 from cgf.softmax.cgf import CGF
 
 
@@ -23,3 +24,15 @@ def test_one_process_is_right_and_two_take_a_set_each():
     assert beside["ms_per_head"] == pytest.approx(1e3 * beside["seconds"] / (2 * row["instances"]))
     assert beside["peak_mib"] > 1.5 * row["peak_mib"]
     assert together({**row, "side_by_side": beside}).endswith("times)")
+
+
+def test_a_layer_is_shared_out_by_heads():
+    softmax = CGF()
+    softmax.exponential = fit.chain(-18.0, 1.2, 3)
+    costing, shape = Costing(softmax, SimOwner, 2000, None, 0), Shape(1, 3, 6, 4, "causal")
+    shared = shared_out(shape, costing, 2)
+    assert shared["workers"] == 2 and shared["ms_per_head"] == pytest.approx(1e3 * shared["seconds"] / 3)
+    assert divided({"shared_out": shared}).endswith("(2 workers)") and divided({}) == "–"
+    assert shareable(shape, 2) and not shareable(Shape(2, 3, 6, 4), 2) and not shareable(shape, 4)
+    with pytest.raises(UserError, match="do not fit one set of ciphertexts for each of 2 workers"):
+        shared_out(Shape(4097, 8, 3, 2), costing, 2)
