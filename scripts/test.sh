@@ -11,5 +11,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 "$PY" scripts/repo/tables.py --check
 for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
+# a test that starts three processes of torch takes 2 GB; where the arguments name none of these, pytest ends with code 5
+"$PY" -m pytest -m alone --durations=3 "$@" || [ $? = 5 ]
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
-"$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 "$@"
+"$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 -m "not alone" "$@"

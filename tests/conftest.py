@@ -36,14 +36,6 @@ def no_idle_server_of_processes():
         sys.modules["forked"].stop_if_idle()
 
 
-@pytest.fixture(autouse=True)
-def server_of_processes_goes_where_it_is_wanted():
-    """Of tests/cli/forked.py: another worker needs the memory."""
-    yield
-    if "forked" in sys.modules:
-        sys.modules["forked"].stop_if_wanted()
-
-
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The real data: CGF_DATA_ROOT, or shared/data beside the checkout."""

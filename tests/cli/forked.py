@@ -6,7 +6,6 @@ a session and streams of its own, killed and awaited as any other. What is read 
 needs a process that is started.
 """
 
-import contextlib
 import os
 import runpy
 import shutil
@@ -17,8 +16,6 @@ import weakref
 from functools import cache
 from multiprocessing import forkserver, get_context, set_start_method
 from pathlib import Path
-
-import turns
 
 PRELOADED = [
     "accelerate",
@@ -43,7 +40,6 @@ PRELOADED = [
 
 @cache
 def _context(environment: frozenset):
-    turns.stand()
     before = dict(os.environ)
     context = get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -64,7 +60,6 @@ def stop():
     if _context.cache_info().currsize:
         forkserver._forkserver._stop()
         _context.cache_clear()
-    turns.leave()
 
 
 def stop_if_idle():
@@ -73,21 +68,6 @@ def stop_if_idle():
     if not _used:
         stop()
     _used = False
-
-
-def stop_if_wanted():
-    """Ends the server where another worker waits for it; between two tests no process of it runs."""
-    if _context.cache_info().currsize and turns.is_wanted():
-        stop()
-
-
-@contextlib.contextmanager
-def alone():
-    """For a test that starts processes of its own: no server stands in any worker, but for one that it starts."""
-    stop()
-    with turns.alone():
-        yield
-        stop()
 
 
 def _enter(line, cwd, environment, out, err):

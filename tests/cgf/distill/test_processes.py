@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forked
 import numpy as np
 import pytest
 import torch
@@ -77,8 +76,7 @@ def two(tmp_path_factory):
     ]
     environment = {**os.environ, **ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ""}  # and no word to accelerate
     environment.pop("ACCELERATE_USE_CPU", None)
-    with forked.alone():  # three processes of their own are enough beside the workers of the tests
-        done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     notes = {
         row["name"]: [json.loads((folder / f"{row['name']}-{rank}.json").read_text()) for rank in (0, 1)]
@@ -93,6 +91,7 @@ def logged(run):
 
 
 @gloo
+@pytest.mark.alone
 def test_each_sample_is_seen_once_an_epoch(two):
     _, notes, _ = two
     for name in ("unbroken", "plain", "bpmax"):
@@ -106,6 +105,7 @@ def test_each_sample_is_seen_once_an_epoch(two):
 
 
 @gloo
+@pytest.mark.alone
 def test_epochs_are_those_of_the_whole_batches_and_weights_are_shared(two):
     folder, notes, said = two
     for name, steps, epochs in (("unbroken", 8, 2), ("plain", 8, 2), ("bpmax", 4, 1)):
@@ -121,6 +121,7 @@ def test_epochs_are_those_of_the_whole_batches_and_weights_are_shared(two):
 
 
 @gloo
+@pytest.mark.alone
 def test_a_torn_run_goes_on_as_an_unbroken_one(two):
     folder, notes, _ = two
     assert notes["torn"][0]["progress"]["step"] == 3 and notes["torn"][0]["progress"]["position"] == 3
@@ -130,6 +131,7 @@ def test_a_torn_run_goes_on_as_an_unbroken_one(two):
 
 
 @gloo
+@pytest.mark.alone
 def test_two_processes_train_what_one_does(two, tmp_path):
     folder, _, _ = two
     assert call("train", *SMALL, *PLAIN, f"outputs={tmp_path}", "run=plain").returncode == 0

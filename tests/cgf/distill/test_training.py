@@ -1,6 +1,5 @@
 """train.py as users run it: stopped, resumed, swept, refused; on the digits, in few steps."""
 
-import contextlib
 import importlib.util
 import json
 import math
@@ -8,7 +7,6 @@ import os
 import signal
 import time
 
-import forked
 import pytest
 import torch
 from digits_checkpoint import call, spawn, started
@@ -177,23 +175,22 @@ PARALLEL = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spe
 needs_joblib = pytest.mark.skipif(not PARALLEL, reason="hydra_joblib_launcher is not installed: requirements.txt")
 
 
-@pytest.mark.parametrize("launcher", ["basic", pytest.param("parallel", marks=needs_joblib)])
+@pytest.mark.parametrize("launcher", ["basic", pytest.param("parallel", marks=[needs_joblib, pytest.mark.alone])])
 def test_a_job_that_fails_does_not_end_the_sweep(tmp_path, launcher):
     """Its sentence is there, the others' checkpoints too, side by side or not, and the exit code is not 0."""
-    with contextlib.nullcontext() if launcher == "basic" else forked.alone():  # three processes of its own
-        done = spawn(
-            "train",
-            "--multirun",
-            *SMALL,
-            f"outputs={tmp_path}/out",
-            "softmax=cgf,relu",
-            "train.max_steps=2",
-            "train.lr=-1.0,1e-3",
-            *([] if launcher == "basic" else ["hydra/launcher=parallel"]),
-            cwd=tmp_path,
-            fresh=launcher == "parallel",  # no server beside its three processes
-            PYTHONPATH=os.environ.get("PYTHONPATH", ""),
-        )
+    done = spawn(
+        "train",
+        "--multirun",
+        *SMALL,
+        f"outputs={tmp_path}/out",
+        "softmax=cgf,relu",
+        "train.max_steps=2",
+        "train.lr=-1.0,1e-3",
+        *([] if launcher == "basic" else ["hydra/launcher=parallel"]),
+        cwd=tmp_path,
+        fresh=launcher == "parallel",  # no server beside its three processes
+        PYTHONPATH=os.environ.get("PYTHONPATH", ""),
+    )
     assert done.returncode != 0 and "error: train.lr" in done.stderr and "exit code 2" in done.stderr
     finished = sorted(p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-2/run.json"))
     assert len(finished) == 2 and "cgf" in finished[0] and "relu" in finished[1]
