@@ -47,21 +47,30 @@ def host(
     source: dict[str, Any],
     class_names: Sequence[str] | None = None,
     token_types: bool | None = None,
+    family: str = "bert",
 ) -> Host:
     """A host of an encoder; trained: whether its head was trained for these classes.
 
+    family: 'bert', or 'bert_tiny' for a ``cgf.models.bert_tiny.MeanPooledBert``.
     token_types: whether the second text of a pair is told from the first by token types; None: where the model has
     two of them.
 
-    Raises UserError for a model that is no encoder: one that is causal, or has a decoder beside.
+    Raises UserError for a model that is no encoder (one that is causal, or has a decoder beside), and for one that was
+    trained with relative positions.
     """
     if model.config.is_encoder_decoder:
         raise UserError(f"model={name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
+    positions = getattr(model.config, "position_embedding_type", None)
+    if str(positions).startswith("relative_key"):  # of older models: transformers now adds positions, without a word
+        raise UserError(
+            f"model={name} has position_embedding_type={positions!r}, and transformers computes no relative positions "
+            f"of {type(model).__name__}: take a model with absolute ones"
+        )
     types = reads_types(model) if token_types is None else token_types
     made = Host(
         model=model,
         name=name,
-        family="bert",
+        family=family,
         forward=forward_with_types if types else forward,
         inputs=Inputs(tokenizer=tokenizer, token_types=types),
         num_classes=num_classes,

@@ -7,7 +7,7 @@ the classifier.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,16 +15,11 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertForSequenceCl
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from cgf.checks import whole
-from cgf.data.task import Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert
-from cgf.models.host import Host, listed
+from cgf.models.host import Host
 from cgf.models.pretrained import check_named, locate
-from cgf.models.self_check import checked
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 WORDS, PLACES, TYPES = "word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight"
 
@@ -51,34 +46,6 @@ class MeanPooledBert(BertForSequenceClassification):
         return SequenceClassifierOutput(logits=self.classifier(self.dropout(mean)))
 
 
-def host(
-    model: MeanPooledBert,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: dict[str, Any],
-    class_names: Sequence[str] | None = None,
-    token_types: bool | None = None,
-) -> Host:
-    """A host of a MeanPooledBert; trained: whether its head was trained for these classes; token_types: see bert."""
-    types = bert.reads_types(model) if token_types is None else token_types
-    made = Host(
-        model=model,
-        name=name,
-        family="bert_tiny",
-        forward=bert.forward_with_types if types else bert.forward,
-        inputs=Inputs(tokenizer=tokenizer, token_types=types),
-        num_classes=num_classes,
-        head_trained=trained,
-        source=source,
-        lora_targets=("query", "key", "value", "attention.output.dense"),
-        class_names=listed(class_names),
-    )
-    return checked(made, causal=False)
-
-
 def load(
     name: str,
     num_classes: int,
@@ -98,13 +65,7 @@ def load(
     The projection takes the principal components of the word embeddings; all layers are fresh. Where the larger model
     lies: see cgf.models.pretrained.locate. UserError for a model that is no BERT, and sizes that make none.
     """
-    for what, value in (("layers", layers), ("width", width), ("heads", heads)):
-        whole(f"model.{what}", value, 1, 4096)
-    if width % heads or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise UserError(
-            f"model.width must be divisible by model.heads, and model.dropout from 0 to below 1: {width}, "
-            f"{heads} and {dropout} were given"
-        )
+    _check_sizes(layers, width, heads, dropout)
     where = locate(name, path, package, subfolder, data_root)
     with fetching(where, "model.path=FOLDER with its files"):
         check_named(where)
@@ -115,22 +76,10 @@ def load(
             f"model={name} starts from a BERT of at least {width} features, and {where} is a "
             f"{larger.config.model_type} of {larger.config.hidden_size}"
         )
-    config = BertConfig(
-        vocab_size=larger.config.vocab_size,
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * width,
-        max_position_embeddings=larger.config.max_position_embeddings,
-        type_vocab_size=larger.config.type_vocab_size,
-        pad_token_id=larger.config.pad_token_id,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-    )
-    config.num_labels = num_classes
+    config = _config(larger.config, num_classes, layers=layers, width=width, heads=heads, dropout=dropout)
     model = MeanPooledBert(config)
     take_embeddings(model, larger.embeddings.state_dict())
-    return host(
+    return bert.host(
         model,
         tokenizer,
         name=name,
@@ -138,7 +87,37 @@ def load(
         trained=False,
         source={"embeddings": path or package or subfolder},
         class_names=class_names,
+        family="bert_tiny",
     )
+
+
+def _check_sizes(layers: int, width: int, heads: int, dropout: float) -> None:
+    """UserError for sizes that make no BERT."""
+    for what, value in (("layers", layers), ("width", width), ("heads", heads)):
+        whole(f"model.{what}", value, 1, 4096)
+    if width % heads or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise UserError(
+            f"model.width must be divisible by model.heads, and model.dropout from 0 to below 1: {width}, "
+            f"{heads} and {dropout} were given"
+        )
+
+
+def _config(larger: BertConfig, num_classes: int, *, layers: int, width: int, heads: int, dropout: float) -> BertConfig:
+    """The configuration of a BERT of these sizes with the vocabulary, positions and token types of a larger one."""
+    config = BertConfig(
+        vocab_size=larger.vocab_size,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=larger.max_position_embeddings,
+        type_vocab_size=larger.type_vocab_size,
+        pad_token_id=larger.pad_token_id,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    config.num_labels = num_classes
+    return config
 
 
 @torch.no_grad()

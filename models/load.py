@@ -11,7 +11,7 @@ from torch import nn
 
 from cgf.checkpoint import Checkpoint
 from cgf.errors import UserError
-from cgf.models import bert, llama
+from cgf.models import bert, hf_image, llama
 from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
 from cgf.models.host import Host
 from cgf.models.install import install_copies
@@ -124,8 +124,6 @@ def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:
 def _hf_image(checkpoint: Checkpoint, about: dict[str, Any], where: str) -> Parts:
     from transformers import AutoConfig, AutoModelForImageClassification
 
-    from cgf.models import hf_image
-
     image = image_facts(checkpoint.run.get("image"), f"'image' of {where}")
     config = _config(checkpoint, AutoConfig)
     return _maker(checkpoint, AutoModelForImageClassification, config), lambda model: hf_image.host(
@@ -147,7 +145,7 @@ def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
         except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
             raise UserError(f"{checkpoint.path / 'host'} does not describe the model: {_first_line(error)}") from None
 
-    return make, lambda model: bert_tiny.host(model, tokenizer, **about)  # type: ignore[arg-type]
+    return make, lambda model: bert.host(model, tokenizer, family="bert_tiny", **about)  # type: ignore[arg-type]
 
 
 def _tokenizer(checkpoint: Checkpoint, embeds: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
@@ -28,6 +29,7 @@ def network_of(host: Host) -> tuple[Network, Table]:
             f"he.scope=network reads transformers' BertForSequenceClassification, and model '{host.name}' is "
             f"{type(model).__name__}"
         )
+    _check(host)
     own: Any = model.bert.pooler
     pooler: list[Layer] = [linear(own.dense, "bert.pooler.dense"), activation(own.activation, "bert.pooler.activation")]
     return _network(host, [Pool(FIRST), *pooler])
@@ -42,6 +44,7 @@ def mean_pooled(host: Host) -> tuple[Network, Table]:
             "he.scope=network reads the BERT of model=bert_tiny, and model "
             f"'{host.name}' is {type(host.model).__name__}"
         )
+    _check(host)
     return _network(host, [Pool(MEAN)])
 
 
@@ -52,6 +55,55 @@ def _network(host: Host, pooling: list[Layer]) -> tuple[Network, Table]:
         layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
     layers += [*pooling, linear(model.classifier, "classifier")]
     return Network(host.name, words.features, (2, len(words.places)), tuple(layers), classes_of(host)), words
+
+
+def _check(host: Host) -> None:
+    """UserError for a decoder, for positions that are not added to the words, and for parts of another class.
+
+    The configuration alone tells of positions: transformers computes those of older models as if they were added.
+    """
+    settings: Any = host.model.config
+    for name, wanted in (
+        ("is_decoder", False),
+        ("add_cross_attention", False),
+        ("position_embedding_type", "absolute"),
+    ):
+        if (has := getattr(settings, name, wanted)) != wanted:
+            raise UserError(
+                f"he.scope=network needs an encoder with positions added to its words, and model '{host.name}' has "
+                f"{name}={has!r}"
+            )
+    for where, module, kind in _parts(host.model):
+        if type(module) is not kind:
+            raise UserError(
+                f"he.scope=network reads transformers' {kind.__name__}, and {where} is {type(module).__name__}"
+            )
+
+
+def _parts(model: Any) -> Iterator[tuple[str, nn.Module, type[nn.Module]]]:
+    """(place, module, the class whose forward a description follows) of every part that has parts of its own.
+
+    UserError for an attention that is causal, and for a layer with an attention beside its own.
+    """
+    from transformers.models.bert import modeling_bert as parts
+
+    yield "bert.embeddings", model.bert.embeddings, parts.BertEmbeddings
+    yield "bert.encoder", model.bert.encoder, parts.BertEncoder
+    if model.bert.pooler is not None:
+        yield "bert.pooler", model.bert.pooler, parts.BertPooler
+    for index, layer in enumerate(model.bert.encoder.layer):
+        where = f"bert.encoder.layer.{index}"
+        yield where, layer, parts.BertLayer
+        if hasattr(layer, "crossattention"):
+            raise UserError(f"he.scope=network needs an encoder alone, and the model has cross attention at {where}")
+        attention = layer.attention
+        yield f"{where}.attention", attention, parts.BertAttention
+        yield f"{where}.attention.self", attention.self, parts.BertSelfAttention
+        if attention.self.is_causal:
+            raise UserError(f"he.scope=network needs attentions over all tokens, and {where}.attention.self is causal")
+        yield f"{where}.attention.output", attention.output, parts.BertSelfOutput
+        yield f"{where}.intermediate", layer.intermediate, parts.BertIntermediate
+        yield f"{where}.output", layer.output, parts.BertOutput
 
 
 def _embedding(embeddings: Any) -> tuple[Table, list[Layer]]:
