@@ -7,7 +7,7 @@ model's size already need numpy alone; whatever is to be decoded or resized goes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ class Preparation:
     def of(cls, prepare: dict[str, Any], where: str) -> Preparation:
         """Of a bundle's ``prepare``. UserError, with the file's name, for what is none."""
         facts = arguments(_facts, prepare, where)
-        made: Preparation = _preparation(**arguments(_preparation, facts["image"], where), crop=facts["crop"])
-        return made
+        image: Preparation = _preparation(**arguments(_preparation, facts["image"], where))
+        return replace(image, crop=facts["crop"])
 
     def prepared(self, path: Path) -> Iterator[np.ndarray]:
         """Each image (C, H, W) in float32 as the model takes it: those of a folder by name, a file's, or an array's.
@@ -119,7 +119,7 @@ def _decoded(path: Path) -> Iterator[Any]:
 
 
 def _image(path: Path) -> Any:
-    from cgf.data.images import decoded
+    from cgf.data.image_files import decoded
 
     return decoded(path.read_bytes, str(path))
 
@@ -129,12 +129,7 @@ def _facts(image: dict[str, Any], crop: bool) -> None:
 
 
 def _preparation(
-    size: list[int],
-    mean: list[float],
-    std: list[float],
-    interpolation: str,
-    crop_pct: float,
-    stretch: bool = False,
-    crop: bool = False,
+    *, size: list[int], mean: list[float], std: list[float], interpolation: str, crop_pct: float, stretch: bool = False
 ) -> Preparation:
-    return Preparation(tuple(size), tuple(mean), tuple(std), interpolation, crop_pct, crop, stretch)
+    """Of plain values, those of ``prepare['image']``; nothing is cropped."""
+    return Preparation(tuple(size), tuple(mean), tuple(std), interpolation, crop_pct, crop=False, stretch=stretch)

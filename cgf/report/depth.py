@@ -8,9 +8,9 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.published import FIGURE_DEPTH
-from cgf.report.comparison import KEPT, accuracy_interval, against_exact
+from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact
 from cgf.report.training import REFERENCE, read_rows
-from cgf.results import read_json
+from cgf.results import Json, read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import UNDECIDED, WITHIN, Comparison, compare
 
@@ -25,17 +25,24 @@ NEEDED = ("host", "task", "softmax", "levels", "seed", "samples", "correct", "ac
 Point = dict[str, Any]
 
 
-def with_its_polynomial(row: dict[str, Any]) -> dict[str, Any]:
+def with_its_polynomial(row: Row) -> Row:
     """A row of training with the accuracy that belongs to its levels: that of the planned polynomial, where it has one.
 
-    Counts of samples and predictions are those of the same evaluation.
+    Counts of samples and predictions are those of the same evaluation. UserError for a row that has such an accuracy
+    and lacks what belongs to it.
     """
     if row.get("accuracy_planned") is None:
         return row
     kept = row.get(KEPT)
-    if kept is not None:
-        assert kept.planned is not None  # checked when it was read
-        kept = replace(kept, this=kept.planned)
+    lacks = "paired_planned" if row.get("paired_planned") is None else None
+    if kept is not None and kept.planned is None:
+        lacks = lacks or "predictions with the plan"
+    if lacks is not None:
+        raise UserError(
+            f"row {row['run']} of {row['host']}, seed {row['seed']}, has accuracy_planned and lacks {lacks}: "
+            "make it anew"
+        )
+    kept = None if kept is None else replace(kept, this=kept.planned)
     return {**row, "accuracy": row["accuracy_planned"], "paired": row["paired_planned"], KEPT: kept}
 
 
@@ -48,16 +55,16 @@ def points(folder: Path) -> list[Point]:
     return sorted(found, key=lambda p: (p["host"], p["task"], p["levels"] or 0, p["kind"], p["softmax"]))
 
 
-def _trained(rows: list[dict[str, Any]]) -> list[Point]:
+def _trained(rows: list[Row]) -> list[Point]:
     """A point for each run with levels, and for the exact softmax, over its seeds."""
-    by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    by: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["total_levels"] is not None or row["run"] == REFERENCE:
             by.setdefault((row["host"], row["task"], row["run"]), []).append(with_its_polynomial(row))
     return [_point(group) for group in by.values()]
 
 
-def _point(rows: list[dict[str, Any]]) -> Point:
+def _point(rows: list[Row]) -> Point:
     first = rows[0]
     low, high = accuracy_interval(rows)
     levels = [row["total_levels"] for row in rows if row["total_levels"] is not None]
@@ -78,7 +85,7 @@ def _point(rows: list[dict[str, Any]]) -> Point:
     }
 
 
-def _against(comparison: Comparison | None) -> dict[str, Any]:
+def _against(comparison: Comparison | None) -> Json:
     """What was tested against exact softmax, in points; None in each place of exact softmax itself."""
     if comparison is None:
         return {"against_exact": None, "against_low": None, "against_high": None, "labels": [], "decided": True}
@@ -111,7 +118,7 @@ def _approximated(folder: Path) -> list[Point]:
     return found
 
 
-def _of_polynomials(result: dict[str, Any]) -> Point:
+def _of_polynomials(result: Json) -> Point:
     samples, paired = result["samples"], result["paired"]
     low, high = wilson(result["correct"], samples)
     alone = paired["this_alone"], paired["exact_alone"]
@@ -133,7 +140,7 @@ def _of_polynomials(result: dict[str, Any]) -> Point:
     }
 
 
-def of_family(found: list[Point], family: str) -> dict[str, Any]:
+def of_family(found: list[Point], family: str) -> Json:
     """What the figure of a family shows: panels in order, and the published depths that it marks.
 
     UserError where no row is of its hosts.

@@ -8,6 +8,7 @@ from PIL import Image
 from cgf.client.images import INTERPOLATIONS, Preparation
 from cgf.data.images import fit, set_channels
 from cgf.data.task import ImageInput
+from cgf.errors import UserError
 
 
 def expected(image, size, mean, std, interpolation, crop_pct, crop):
@@ -50,3 +51,12 @@ def test_interpolations_are_those_of_torchvision():
     from torchvision.transforms import InterpolationMode
 
     assert set(INTERPOLATIONS) == {mode.value for mode in InterpolationMode}
+
+
+def test_what_a_bundle_says_of_images_is_read_and_a_crop_among_their_facts_is_refused():
+    """A crop stands beside the facts of the images: one among them would be given twice."""
+    image = {"size": [1, 8, 8], "mean": [0.5], "std": [0.5], "interpolation": "bicubic", "crop_pct": 0.9}
+    made = Preparation.of({"image": image, "crop": True}, "prepare")
+    assert made == Preparation((1, 8, 8), (0.5,), (0.5,), "bicubic", 0.9, crop=True)
+    with pytest.raises(UserError, match="prepare has no setting 'crop'"):
+        Preparation.of({"image": {**image, "crop": True}, "crop": True}, "prepare")

@@ -4,7 +4,9 @@ import pytest
 from test_training_table import write
 
 from cgf.errors import UserError
+from cgf.predictions import Predictions, packed
 from cgf.report import depth, depth_plot, frontier
+from cgf.report.comparison import KEPT
 from cgf.report.figure import is_current
 from cgf.results import append_lines, write_json
 from cgf.stats.intervals import wilson
@@ -105,3 +107,16 @@ def test_a_figure_tells_what_it_shows(folder, tmp_path):
     assert not is_current(path, depth_plot.shown({**figure, "published_levels": {}}))
     with pytest.raises(UserError, match="the figure of llama needs rows of stories260k, smollm2"):
         depth.of_family(depth.points(folder), "llama")
+
+
+def test_a_row_that_lacks_the_counts_of_its_plan_is_refused(folder):
+    write(folder, "power", 42, 0.9, host="digits", total_levels=4, validation=0.9, accuracy_planned=0.8)
+    with pytest.raises(UserError, match="row power of digits, seed 42, has accuracy_planned and lacks paired_planned"):
+        depth.points(folder)
+
+
+def test_a_row_that_lacks_the_predictions_of_its_plan_is_refused():
+    told = packed("labels", [0, 1])
+    row = {"host": "digits", "run": "cgf", "seed": 42, "accuracy_planned": 0.5, "paired_planned": {"both": 2}}
+    with pytest.raises(UserError, match="has accuracy_planned and lacks predictions with the plan"):
+        depth.with_its_polynomial({**row, KEPT: Predictions(told, told, told, None)})
