@@ -9,20 +9,19 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cgf.config import entry, resolved, task_maker
+from cgf.config import entry, given, resolved, task_maker
+from cgf.plan.scopes import check_scope
+from cgf.results import plain_json, run_info, write_json
+from cgf.seal import with_seal
 
 
 @entry("plan")
 def main(cfg: DictConfig) -> None:
     """Plans for a checkpoint or an interval, writes the plan and shows what it was chosen from."""
-    from cgf.checks import one_of
-    from cgf.errors import UserError
     from cgf.evaluate.plan_attention import plan_whole
     from cgf.evaluate.plan_network import plan_network
 
-    scope = one_of("scope", cfg.scope, ("softmax", "attention", "network"))
-    if cfg.shape is not None and scope != "network":
-        raise UserError(f"shape is of a whole network, and scope={scope} was given: scope=network")
+    scope = check_scope(resolved(cfg), given())
     if scope == "attention":
         print(plan_whole(resolved(cfg), task_maker(cfg.data.root)))
     elif scope == "network":
@@ -36,7 +35,6 @@ def from_range(cfg: DictConfig) -> None:
     from cgf.plan.planner import Planner
     from cgf.plan.request import Request
     from cgf.report.front import show
-    from cgf.results import run_info
 
     planner = Planner.of(config := resolved(cfg))
     sizes = {key: cfg[key] for key in ("rows", "columns") if cfg[key] is not None}
@@ -49,8 +47,6 @@ def from_checkpoint(cfg: DictConfig) -> None:
     """plan.json of a checkpoint, beside it pareto.json and pareto.png."""
     from cgf.evaluate.plan_checkpoint import plan_asked
     from cgf.report.front import show, show_layers
-    from cgf.results import plain_json, run_info, write_json
-    from cgf.seal import with_seal
 
     config = resolved(cfg)
     planned, opened = plan_asked(config, task_maker(cfg.data.root))

@@ -10,8 +10,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from cgf.config import CONFIGS, NAMES, _check_name, _check_type, _selected, fail
+from cgf.config import CONFIGS, NAMES, fail
 from cgf.errors import UserError
+from cgf.overrides import check_name, check_type, selected
 
 
 @cache
@@ -52,20 +53,20 @@ def with_setting(script, overrides, key, text):
     whole = composed(script, overrides)
     cfg, value = own_part(whole), value_of(text)
     if key in NAMES:
-        _check_name(key, text, value)
-    default = _selected(cfg, key)
+        check_name(key, text, value)
+    default = selected(cfg, key)
     with open_dict(cfg):
         OmegaConf.update(cfg, key, value, merge=False)
     OmegaConf.set_struct(cfg, True)
-    _check_type(key, default, _selected(cfg, key))
+    check_type(key, default, selected(cfg, key))
     return cfg
 
 
 def check(key, text, default, value):
     """What the command line checks of key=text before any work. UserError where it is refused."""
     if key in NAMES:
-        _check_name(key, text, value)
-    _check_type(key, default, OmegaConf.create({"value": value}).value)
+        check_name(key, text, value)
+    check_type(key, default, OmegaConf.create({"value": value}).value)
 
 
 def run(script, overrides=(), key=None, text=None):

@@ -3,9 +3,10 @@
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from cgf.config import _check_type, check_overrides, compose
+from cgf.config import check_overrides, compose
 from cgf.errors import UserError
 from cgf.he.engines.desilo import build_engine
+from cgf.overrides import check_type
 
 WRONG = {
     bool: ("x", 3, 0.5, [True], {"a": 1}),
@@ -39,7 +40,7 @@ def test_every_setting_refuses_values_of_another_kind(command, least):
     for key, default, value in values_of(command):
         cases += 1
         try:
-            _check_type(key, default, value)
+            check_type(key, default, value)
         except UserError as error:
             assert "\n" not in str(error) and key in str(error)
         else:
@@ -50,7 +51,7 @@ def test_every_setting_refuses_values_of_another_kind(command, least):
 def test_right_values_are_taken():
     defaults = compose("train")
     for key, value in (("train.lr", 1e-3), ("train.lr", 1), ("train.epochs", 0), ("penalty", {"weight": 0.1})):
-        _check_type(key, OmegaConf.select(defaults, key), OmegaConf.create({"value": value}).value)
+        check_type(key, OmegaConf.select(defaults, key), OmegaConf.create({"value": value}).value)
 
 
 @pytest.mark.parametrize(

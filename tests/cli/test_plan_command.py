@@ -190,3 +190,36 @@ def test_samples_that_training_left_out(checkpoint):
     own, whole = of("samples=null"), of("samples=null", "whole=true")
     assert (own["samples"], own["whole"]) == (640, False) and whole["whole"] and 640 < whole["samples"] <= 1438
     assert sum(layer["entries"] for layer in whole["layers"]) > sum(layer["entries"] for layer in own["layers"])
+
+
+@pytest.mark.parametrize(
+    "scope, given, says",
+    [
+        (("attention",), "tolerance=1e-3", "scope=attention plans no polynomial, and tolerance=0.001 is about one"),
+        (("network",), "outside=0.01", "scope=network plans no polynomial, and outside=0.01 is about one"),
+        (("attention",), "margin=[2,1]", "plans no polynomial, and margin=[2, 1] is about one"),
+        (("network",), "objective=levels", "plans no polynomial, and objective=levels is about one"),  # its default
+        (("network",), "memory_mib=500", "scope=network does not read memory_mib for a checkpoint, and"),
+        (("network",), "out=x", "scope=network does not read out for a checkpoint, and out=x was given"),
+        (("network", "shape={blocks:1}", "ckpt=null"), "samples=3", "scope=network does not read samples for a shape"),
+        (("network",), "approx=chebyshev", "scope=network takes the polynomials that are planned or trained"),
+        (("attention",), "+approx.k=3", "scope=attention plans no polynomial, and approx.k=3 is about one"),
+        (("softmax",), "workers=2", "scope=softmax does not read workers for a checkpoint, and workers=2 was given"),
+        (("softmax",), "mask=causal", "scope=softmax does not read mask for a checkpoint"),
+        (("softmax", "ckpt=null", "range=[-8,0]"), "samples=5", "scope=softmax does not read samples for a range"),
+        (("network",), "pareto=false", "plans no polynomial, and pareto=False is about one"),
+    ],
+)
+def test_settings_without_effect_are_refused_by_name(tmp_path, monkeypatch, scope, given, says):
+    monkeypatch.chdir(tmp_path)
+    done = call("plan", "ckpt=none", "times=none.json", f"scope={scope[0]}", *scope[1:], given)
+    assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("scope", ["attention", "network"])
+def test_settings_that_a_scope_reads_go_on_to_the_checkpoint(tmp_path, monkeypatch, scope):
+    monkeypatch.chdir(tmp_path)
+    own = ["memory_mib=500"] if scope == "attention" else []
+    times = f"times={Path(__file__).parents[2]}/results/bench/op_times_one_thread.json"
+    done = call("plan", "ckpt=none", times, f"scope={scope}", "samples=3", "seed=1", "split=val", "workers=2", *own)
+    assert done.returncode == 2 and "there is no folder none" in done.stderr, done.stderr

@@ -225,7 +225,7 @@ def test_the_plan_of_a_network_is_what_then_runs(whole, tmp_path):
     ):
         assert says in call("plan", *asked, *change).stderr
     shape = "shape={blocks:1,width:4,heads:1,mlp:16,tokens:16,features:4,classes:10,k:2}"
-    done = call("plan", shape, *asked[1:], "ckpt=null", f"out={tmp_path}")
+    done = call("plan", shape, "scope=network", f"times={table}", f"out={tmp_path}")
     assert done.returncode == 0, done.stderr
     alone = json.loads((tmp_path / "network_plan.json").read_text())
     assert alone["sets"][0]["stages"] == one["stages"]  # of the same shape

@@ -1,0 +1,78 @@
+"""Which settings of configs/plan.yaml a scope reads: those that it would leave without effect are refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cgf.checks import one_of
+from cgf.errors import UserError
+from cgf.he.layer_record import Json
+
+SCOPES = ("softmax", "attention", "network")
+POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
+    "range",
+    "rows",
+    "columns",
+    "mask",
+    "per_layer",
+    "whole",
+    "tolerance",
+    "outside",
+    "margin",
+    "objective",
+    "pareto",
+    "cache",
+    "padding",
+    "batch_size",
+)
+CALIBRATED = ("split", "samples", "seed", "whole", "batch_size", "padding")  # what a checkpoint is looked at on
+EVALUATED = ("workers", "memory_mib")  # of evaluations of whole attentions and networks
+
+
+def check_scope(config: Json, given: Iterable[str]) -> str:
+    """The scope of a plan; given: dotted names of the settings that the command line names.
+
+    UserError for a scope that is none, and for a given setting that would have no effect: of attentions and networks
+    one that is about the polynomial, of a range or a shape one that chooses samples, and the like.
+    """
+    scope = one_of("scope", config["scope"], SCOPES)
+    if config["shape"] is not None and scope != "network":
+        raise UserError(f"shape is of a whole network, and scope={scope} was given: scope=network")
+    if scope == "network" and config["approx"]["method"] != "auto":
+        raise UserError(
+            "scope=network takes the polynomials that are planned or trained, and "
+            f"approx={config['approx']['method']} was given: plan with it first, without scope"
+        )
+    subjects = {"ckpt": "a checkpoint", "shape": "a shape", "range": "a range"}
+    subject = next((what for key, what in subjects.items() if config[key] is not None), "nothing")
+    unread = _unread(scope, subject)
+    for name in given:
+        key = name.partition(".")[0]
+        if scope != "softmax" and (key in POLYNOMIAL or name.startswith("approx.")):
+            raise UserError(f"scope={scope} plans no polynomial, and {name}={_at(config, name)} is about one")
+        if key in unread:
+            raise UserError(
+                f"scope={scope} does not read {key} for {subject}, and {key}={config[key]} was given: leave it out"
+            )
+    return scope
+
+
+def _unread(scope: str, subject: str) -> tuple[str, ...]:
+    """Settings without effect in a scope on a checkpoint, a range or a shape."""
+    if subject == "a checkpoint":
+        return {
+            "softmax": (*EVALUATED, "mask"),
+            "attention": ("engine", "out"),
+            "network": ("engine", "memory_mib", "out"),
+        }[scope]
+    if subject == "nothing":  # which is refused further down
+        return ()
+    return (*EVALUATED, *CALIBRATED) if scope == "softmax" else ("engine", "memory_mib", *CALIBRATED)
+
+
+def _at(config: Json, name: str) -> object:
+    """The value of a dotted name."""
+    value: object = config
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
