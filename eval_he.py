@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, chosen, entry, resolved, task_maker
+from cgf.evaluate.by_class import worded
+from cgf.evaluate.he_lines import SampleLog, made_by
+from cgf.he.engines.library import named
+from cgf.he.workers import owner_settings, whole_workers
+from cgf.report.network import tell_network
+from cgf.results import check_replaceable, run_info, write_json
 
 if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
     from cgf.evaluate.open_checkpoint import OpenCheckpoint
@@ -18,15 +24,11 @@ if TYPE_CHECKING:  # a typo on the command line is told before anything is loade
 def main(cfg: DictConfig) -> None:
     """The command; configs/eval_he.yaml has its settings."""
     from cgf.evaluate.he_batches import checked_share, parse_shard
-    from cgf.evaluate.he_lines import SampleLog, made_by
     from cgf.evaluate.he_result import LayerRun, about, parts, settings_of_lines, split_by
     from cgf.evaluate.he_scope import checked_scope
     from cgf.evaluate.network_result import NetworkRun
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import digest_of
-    from cgf.he.engines.engine import named
-    from cgf.he.workers import owner_settings, whole_workers
-    from cgf.results import check_replaceable, run_info
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     scope = checked_scope(cfg.he)
@@ -80,10 +82,7 @@ def path_of(cfg: DictConfig, opened: OpenCheckpoint, plan: Plan | None, samples:
 
 def tell_and_write(result: dict[str, Any], path: Path, whose: str, scope: str) -> None:
     """Prints a result and writes it to its file; ends the command where it is red. whose: plan or polynomial."""
-    from cgf.evaluate.by_class import worded
     from cgf.report.encrypted import judged, tell
-    from cgf.report.network import tell_network
-    from cgf.results import write_json
 
     print(worded(result["by_class"]))
     write_json(path, result := judged(result, whose))

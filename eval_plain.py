@@ -9,6 +9,9 @@ from typing import Any
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, entry, resolved, task_maker
+from cgf.evaluate.by_class import worded
+from cgf.report.red import judged, tell_red
+from cgf.results import run_info, write_json
 
 
 @entry("eval_plain")
@@ -17,8 +20,6 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.plain_result import check_own, figures, measure, monitor
     from cgf.evaluate.result_file import NAMED, result_path
-    from cgf.report.red import judged, tell_red
-    from cgf.results import run_info, write_json
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
@@ -49,8 +50,6 @@ def main(cfg: DictConfig) -> None:
 
 def tell(result: dict[str, Any], path: Path) -> None:
     """Prints what a result says, and its file."""
-    from cgf.evaluate.by_class import worded
-
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(
         f"accuracy {result['accuracy']:.4f} on {result['samples']} {result['split']} samples, "

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved, run_name
+from cgf.errors import UserError
+from cgf.memory import keep_freed_memory
 
 if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
     from cgf.checkpoint import TrainingState
@@ -33,7 +35,6 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.run_folder import RunFolder
     from cgf.distill.start import seed_everything, start
     from cgf.distill.temper import tempered
-    from cgf.memory import keep_freed_memory
     from cgf.softmax.load import check_listed
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
@@ -57,8 +58,6 @@ def train(cfg: DictConfig, name: str) -> None:
 
 def fit(trainer: Trainer, run: RunFolder, state: TrainingState | None) -> None:
     """Trains from the start or from ``state``; a run that ends in a UserError leaves no folder without checkpoint."""
-    from cgf.errors import UserError
-
     trainer.processes.alone(run.begin)
     if state is not None:
         trainer.resume(state)

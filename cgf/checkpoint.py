@@ -193,10 +193,7 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        tensors = dict(host)
-        for layer, softmax in enumerate(softmaxes):
-            tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
-        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, draft / MODEL)
+        _write_tensors(draft / MODEL, host, softmaxes)
         write_json(draft / SOFTMAX, _described(softmaxes))
         for kind, described in (parts or {}).items():
             write_json(draft / f"{kind}.json", described)
@@ -221,6 +218,14 @@ def save(
             ) from None
         raise
     return folder
+
+
+def _write_tensors(path: Path, host: dict[str, Tensor], softmaxes: list[Softmax]) -> None:
+    """The host's tensors and, under PREFIX and their layer, those of the softmaxes in one file."""
+    tensors = dict(host)
+    for layer, softmax in enumerate(softmaxes):
+        tensors.update({f"{PREFIX}{layer}.{k}": v for k, v in softmax.tensors().items()})
+    save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, path)
 
 
 def _described(softmaxes: list[Softmax]) -> dict[str, Any]:

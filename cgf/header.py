@@ -97,6 +97,7 @@ def digest_of(start: bytes, text: bytes) -> bytes:
 
 
 def _made(
+    *,
     kind: str,
     engine: str,
     build: str,
@@ -106,6 +107,7 @@ def _made(
     facts: dict[str, Any],
     items: list[list[Any]],
 ) -> Header:
+    """A header of plain values, each item as [name, level, size, sha256]."""
     made = tuple(Item(**arguments(Item, dict(zip(Item.__match_args__, row, strict=True)), "an item")) for row in items)
     return Header(kind, Terms(engine, build, slots, max_level), key, facts, made)
 

@@ -19,7 +19,10 @@ from cgf.errors import UserError
 from cgf.provenance import run_info
 from cgf.target import content_of, regular
 
+Json = dict[str, Any]  # an object of JSON, as files hold it
+
 __all__ = [
+    "Json",
     "append_line",
     "append_lines",
     "check_replaceable",

@@ -17,8 +17,9 @@ from cgf.network.inputs import Inputs
 from cgf.network.layers import Affine, Layer, Linear, Network, Square
 from cgf.norm.base import Norm
 from cgf.norm.batch import BatchNorm
-from cgf.softmax.base import ExponentialSoftmax, Softmax, as_defined
+from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
+from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
 
 NOTHING = (nn.Identity, nn.Dropout)  # what does nothing in an evaluation

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from cgf.errors import UserError
@@ -87,8 +88,6 @@ def classifier(
 def with_head(kind: Any, where: str, num_classes: int, **options: Any) -> tuple[nn.Module, set[str]]:
     """(a model of one of transformers' auto classes with a head of num_classes, the keys that did not come with the
     weights), in float32, from safetensors."""
-    import torch
-
     model, info = kind.from_pretrained(
         where,
         num_labels=num_classes,
@@ -134,8 +133,6 @@ def _plain(name: str) -> str:
 
 
 def _permute(model: nn.Module, order: list[int], where: str) -> None:
-    import torch
-
     base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]  # as above
     beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
     last = [m for m in beside if m.out_features == len(order)]

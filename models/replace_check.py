@@ -16,7 +16,7 @@ from cgf.errors import UserError
 from cgf.models import places
 from cgf.models.host import Host
 from cgf.models.install import installed
-from cgf.models.replace import Parts, parts_of, probing, replace, restore
+from cgf.models.replace import Parts, parts_of, probing, replace, restore, starting
 from cgf.models.self_check import LEAK, OperationWatch, Stand, distance, evaluating, probe_batch
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
@@ -173,8 +173,6 @@ def _is_gate(host: Host, batch: dict[str, Tensor], name: str, probe: Probe) -> b
 
 def start_from(host: Host, batch: dict[str, Tensor]) -> None:
     """First constants of all replacements, from one batch of training samples without labels, in one pass."""
-    from cgf.models.replace import starting
-
     parts = parts_of(host.model)
     if parts.all:
         with evaluating(host.model), starting(parts):

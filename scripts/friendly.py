@@ -11,6 +11,8 @@ from omegaconf import DictConfig
 
 from cgf.checks import path_part
 from cgf.config import build, entry, resolved, task_maker
+from cgf.errors import UserError
+from cgf.results import run_info, write_json
 
 if TYPE_CHECKING:
     from cgf.evaluate.observed_host import ObservedHost
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
 def main(cfg: DictConfig) -> None:
     """Observes a host, and another beside it where one is named; writes friendly.json and its figures."""
     from cgf.distill.start import seed_everything
-    from cgf.errors import UserError
     from cgf.plan.friendly import Budget, judge, kappas
     from cgf.report.friendly import show
-    from cgf.results import run_info, write_json
 
     start = time.perf_counter()
     if cfg.split == "test":
@@ -60,7 +60,6 @@ def main(cfg: DictConfig) -> None:
 
 def hosts(cfg: DictConfig) -> tuple[ObservedHost, ObservedHost | None]:
     """The host that is asked about, and the one it is compared with; UserError where they see different samples."""
-    from cgf.errors import UserError
     from cgf.evaluate.observed_host import of_checkpoint, own_weights
 
     softmax = build(cfg.softmax) if cfg.get("softmax") else None

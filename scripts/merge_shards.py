@@ -10,18 +10,18 @@ from pathlib import Path
 from omegaconf import DictConfig, ListConfig
 
 from cgf.config import entry, resolved
+from cgf.errors import UserError
+from cgf.evaluate.he_lines import SampleLog
+from cgf.report.network import tell_network
+from cgf.results import check_replaceable, run_info, write_json
+from cgf.target import result_file
 
 
 @entry("merge_shards")
 def main(cfg: DictConfig) -> None:
     """Merges the results of shards into one, and writes it."""
-    from cgf.errors import UserError
-    from cgf.evaluate.he_lines import SampleLog
     from cgf.evaluate.he_summary import merged, shard_of
     from cgf.report.encrypted import judged, tell
-    from cgf.report.network import tell_network
-    from cgf.results import check_replaceable, run_info, write_json
-    from cgf.target import result_file
 
     if not isinstance(cfg.shards, ListConfig):
         raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")

@@ -9,6 +9,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+from cgf.errors import UserError
+from cgf.results import run_info, write_json
+from cgf.study.network_cost import Case, carry_out, lines, table
+from cgf.study.seed import checked_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,11 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 @entry("network_cost")
 def main(cfg: DictConfig) -> None:
     """Trains and evaluates what is missing, then writes the table; configs/network_cost.yaml has its settings."""
-    from cgf.errors import UserError
-    from cgf.results import run_info, write_json
-    from cgf.study.network_cost import Case, carry_out, lines, table
-    from cgf.study.seed import checked_seeds
-
     config = resolved(cfg)
     case, seeds = Case.of(config), checked_seeds(config["seeds"])
     outputs = Path(cfg.outputs).expanduser() / case.name

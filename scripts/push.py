@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from cgf.errors import UserError
+
 EXAMPLES = """examples:
   python scripts/push.py outputs/RUN OWNER/NAME
   python scripts/push.py outputs/RUN OWNER/NAME --public
@@ -24,7 +26,6 @@ def main() -> int:
     parser.add_argument("repository", help="OWNER/NAME; made where there is none")
     parser.add_argument("--public", action="store_true", help="a repository that is made is public (default: private)")
     args = parser.parse_args()
-    from cgf.errors import UserError
     from cgf.interface.publish import push_to_hub
 
     try:

@@ -7,23 +7,23 @@ be run on several machines: rows and choices of the result file stay as long as 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
-
-if TYPE_CHECKING:  # loaded when the command runs
-    from cgf.study.study import Study
+from cgf.errors import UserError
+from cgf.report.range_table import of_means
+from cgf.results import read_json, run_info, write_json
+from cgf.study.seed import Seed, checked_seeds
+from cgf.study.study import Study
+from cgf.target import result_file
 
 
 @entry("range")
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing, and gathers what there is."""
-    from cgf.errors import UserError
     from cgf.study.range_rows import choices
-    from cgf.study.seed import Seed, checked_seeds
-    from cgf.study.study import Study
 
     config = resolved(cfg)
     study, seeds, only = Study.of(config), checked_seeds(config["seeds"]), config["only"]
@@ -43,8 +43,6 @@ def main(cfg: DictConfig) -> None:
 
 def gather(config: dict[str, Any], study: Study, folder: Path) -> None:
     """Puts what this study has into the result file, beside the other studies there, and prints its table."""
-    from cgf.report.blocks import of_means
-    from cgf.results import run_info, write_json
     from cgf.study.range_rows import gathered
 
     out, kept = before(config)
@@ -60,9 +58,6 @@ def gather(config: dict[str, Any], study: Study, folder: Path) -> None:
 
 def before(config: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The result file and the studies that it has."""
-    from cgf.results import read_json
-    from cgf.target import result_file
-
     out = result_file(config["out"])
     return out, read_json(out)["studies"] if out.is_file() else {}
 

@@ -9,6 +9,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from cgf.errors import UserError, sentence
+from cgf.report.collect import collect
+from cgf.results import plain_json, write_json
+
 WIDTH_WITHOUT_TERMINAL = 160
 EXAMPLES = """examples:
   python scripts/report.py outputs/demo
@@ -30,10 +34,7 @@ def main() -> int:
     args = parser.parse_args()
     from rich.console import Console  # seconds with what comes below: not for --help
 
-    from cgf.errors import UserError, sentence
     from cgf.report import cards, page, scopes, tables
-    from cgf.report.collect import collect
-    from cgf.results import plain_json, write_json
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     try:

@@ -12,6 +12,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import built, entry, resolved
+from cgf.study.seed import Seed, checked_seeds
+from cgf.study.study import Study, with_every_softmax
 
 
 @entry("rows")
@@ -19,8 +21,6 @@ def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
     from cgf.study.opened import check_closed, opening, register_of
     from cgf.study.search import with_searches
-    from cgf.study.seed import Seed, checked_seeds
-    from cgf.study.study import Study, with_every_softmax
     from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
 
     config = with_every_softmax(resolved(cfg), built("softmax"))

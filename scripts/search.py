@@ -12,14 +12,15 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+from cgf.results import run_info
+from cgf.study.grid import Budget, Grid
+from cgf.study.study import Study
 
 
 @entry("search")
 def main(cfg: DictConfig) -> None:
     """Carries out the trials that are missing and prints the best of the last round."""
-    from cgf.results import run_info
-    from cgf.study.search import Budget, Grid, Search, process, rooted, teacher_of
-    from cgf.study.study import Study
+    from cgf.study.search import Search, process, rooted, teacher_of
 
     config = resolved(cfg)
     study = Study.of({**config, "runs": {}})

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from cgf.errors import UserError, sentence
+
 EXAMPLES = """examples:
   python scripts/softmax.py scores.npy
   python scripts/softmax.py scores.csv --method thor --engine sim
@@ -30,8 +34,6 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, help="the weights go there, as .npy")
     args = parser.parse_args()
-    from cgf.errors import UserError, sentence
-
     try:
         matrix = read(args.matrix)
         if args.out and (args.out.suffix != ".npy" or not args.out.absolute().parent.is_dir()):
@@ -47,8 +49,6 @@ def main() -> int:
             f"{applied.seconds:.2f} s, largest error {applied.error:.2e}"
         )
         if args.out:
-            import numpy as np
-
             np.save(args.out, applied.weights)
             print(args.out)
     except UserError as error:
@@ -59,10 +59,6 @@ def main() -> int:
 
 def read(path: Path) -> Any:
     """The matrix (R, N) of a file; UserError for a file without one."""
-    import numpy as np
-
-    from cgf.errors import UserError
-
     separators = {".csv": ",", ".tsv": "\t", ".txt": None}
     if path.suffix != ".npy" and path.suffix not in separators:
         raise UserError(f"a matrix is read from .npy, {', '.join(separators)}, and {path} was given")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.repo.inner_imports import KINDS, Sources, of_tree
+
 ROOT = Path(__file__).parents[1]
 # cgf/models, cgf/commands and cgf/configs are links: their files stand at the top level
 LIBRARY = sorted(p for p in ROOT.glob("cgf/**/*.py") if p.resolve() == p.absolute())
@@ -75,7 +77,8 @@ ALLOWED = {
         "cgf.seal",
     },
     "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
-    "cgf.config": {"cgf.checks", "cgf.data", "cgf.ending", "cgf.help", "cgf.stopping"},
+    "cgf.overrides": {"cgf.checks", "cgf.help"},
+    "cgf.config": {"cgf.data", "cgf.ending", "cgf.help", "cgf.overrides", "cgf.stopping"},
     "cgf.models": {
         "cgf.activation",
         "cgf.approx",
@@ -307,8 +310,9 @@ def importers(*packages):
 def test_vendors_stay_in_their_files():
     assert importers("desilofhe") == {"cgf/he/engines/desilo.py"}
     assert importers("openfhe") == {"cgf/he/engines/openfhe.py"}
-    assert importers("hydra") == {"cgf/config.py"}
-    assert {name for name in importers("omegaconf") if name.startswith(("cgf/", "models/"))} == {"cgf/config.py"}
+    seam = {"cgf/config.py", "cgf/overrides.py"}
+    assert importers("hydra") == seam
+    assert {name for name in importers("omegaconf") if name.startswith(("cgf/", "models/"))} == seam
     assert importers("peft") == {"cgf/distill/tune.py"}
     assert importers("timm") == {
         "scripts/repo/hosts.py",
@@ -340,7 +344,8 @@ def test_formulas_circuits_and_plans_know_no_model_and_two_files_of_encryption_k
 
 
 def test_entry_points_alone_read_the_configuration():
-    users = {p for p in SOURCES if any(m.startswith("cgf.config") for m in imports(p))}
+    users = {p for p in SOURCES if any(m.startswith(("cgf.config", "cgf.overrides")) for m in imports(p))}
+    users.remove(ROOT / "cgf" / "config.py")  # what it checks and composes by
     assert {"train.py", "eval_plain.py", "eval_he.py"} <= {name_of(p) for p in users}
     assert {owner_of(p) for p in users} == {"entry"}
 
@@ -406,3 +411,43 @@ def test_names_of_test_files_differ():
     """pytest takes two files of one name in folders without __init__.py for one module, and stops."""
     names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_an_import_within_a_function_has_a_reason():
+    without = [f"{i.path}:{i.line} in {i.function}: {i.text}" for i in of_tree(ROOT).inner if i.kind is None]
+    assert not without, f"these belong at the top of their files (kinds: {', '.join(KINDS)})"
+
+
+def test_reasons_of_imports_are_told_apart():
+    texts = {
+        "cgf/light.py": "import json\n",
+        "cgf/heavy.py": "if TYPE_CHECKING:\n    import timm\nimport torch\n",
+        "cgf/above.py": "try:\n    from cgf import uses\nexcept ImportError:\n    pass\n",
+        "cgf/uses.py": "def f():\n"
+        + "".join(
+            f"    {line}\n"
+            for line in (
+                "import json",
+                "from cgf import light",
+                "from cgf.heavy import x",
+                "import torch.nn",
+                "import onnx",
+                "from cgf.above import y",
+                "import stand_in",
+            )
+        ),
+        "models/torchy.py": "import torch\nclass A:\n def g(self):\n  from torch import nn\n  import cgf.heavy\n",
+    }
+    sources = Sources(texts, {"stand_in"})
+    assert [each.kind for each in sources.inner] == [
+        None,
+        None,
+        "slow module",
+        "slow package",
+        "optional package",
+        "circle",
+        "module of the tests",
+        None,
+        None,
+    ]
+    assert sources.loaded("cgf.models.torchy") == ({"cgf.models.torchy"}, {"torch"})

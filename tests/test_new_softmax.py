@@ -41,8 +41,9 @@ from pathlib import Path
 from cgf.approx import fit
 from cgf.bench.alternatives import choices, table
 from cgf.bench.complexity import forms
-from cgf.config import _check_choice, built, compose, resolved
+from cgf.config import built, compose, resolved
 from cgf.errors import UserError
+from cgf.overrides import check_choice
 from cgf.softmax.load import softmax_from_json
 from cgf.study.study import Study, with_every_softmax
 from cgf.study.training_rows import wanted
@@ -68,7 +69,7 @@ print(json.dumps({
     "runs of a study": wanted(study, ["parabola"]),
     "tables": said(check_complete, Path("results"), softmaxes),
     "depths": said(check_complete, without_alternatives(), softmaxes),
-    "help of a choice": said(_check_choice, "softmax", "paraboly"),
+    "help of a choice": said(check_choice, "softmax", "paraboly"),
     "help of a run": said(wanted, study, ["paraboly"]),
     "help of a checkpoint": said(softmax_from_json, {"variant": "paraboly"}),
 }))
@@ -140,6 +141,7 @@ NAMED = {
     "cgf/bench/noise.py": {"cgf", "standard"},  # the paper's figure of the noise compares these two
     "cgf/report/noise.py": {"cgf", "standard"},
     "cgf/report/cost.py": {"cgf", "cho"},  # the paper's table of formulas by k, and its table of seconds
+    "cgf/bench/softmax_cost.py": {"cho"},
     "scripts/bench/softmax_cost.py": {"cho"},
     # how the settings of each of these follow from a model's scores
     "cgf/plan/published.py": {"standard", "cho", "hetal", "thor", "arion"},
@@ -152,6 +154,7 @@ NAMED = {
     "scripts/repo/hosts.py": {"cgf"},
     "models/transformers_attention.py": {"cgf"},  # the name under which transformers knows the attention
     "scripts/repo/tree.py": {"cgf"},  # the folder
+    "scripts/repo/inner_imports.py": {"cgf"},  # as there
     "scripts/repo/reference.py": {"cgf"},  # the package
     # trainings that two commits compare, and what has no circuit without a training, or bootstraps
     "scripts/repo/same_numbers.py": {"cgf", "cgf_chain", "bpmax", "bpmax_calibrated", "hetal", "cho", "thor"},

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.polynomial import chebyshev
 from torch import Tensor, nn
 
 from cgf.activation.base import Activation, ActivationVariant, least_squares, standard
@@ -77,8 +78,6 @@ class Polynomial(Activation):
 
     def coefficients(self) -> np.ndarray:
         """(degree + 1, features) in float64, of powers of u, lowest order first."""
-        from numpy.polynomial import chebyshev
-
         weights = self.weight.detach().cpu().double().numpy()
         powers = np.zeros_like(weights)
         for order in range(self.degree + 1):

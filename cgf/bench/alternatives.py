@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,14 +14,14 @@ from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.he.dryrun import depth
 from cgf.he.packed import Rows
-from cgf.results import read_json
+from cgf.results import Json, read_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.published.base import Published
 
 NEEDED = ("host", "task", "softmax", "seed", "accuracy")  # of a training result
 
 
-def cost(softmax: Softmax, rows: int, columns: int) -> dict[str, Any]:
+def cost(softmax: Softmax, rows: int, columns: int) -> Json:
     """Levels and operations of full rows in 2^15 slots; None where there is no circuit."""
     if not softmax.encryptable:
         return {"levels": None, "cmult": None, "rotate": None}
@@ -31,8 +30,8 @@ def cost(softmax: Softmax, rows: int, columns: int) -> dict[str, Any]:
 
 
 def table(
-    softmaxes: Mapping[str, Softmax], exponential: Exponential, rows: int, columns: int, results: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+    softmaxes: Mapping[str, Softmax], exponential: Exponential, rows: int, columns: int, results: list[Json]
+) -> list[Json]:
     """A row a softmax, by name; then a row for each run of another name.
 
     exponential  stands in for exp where a softmax has no polynomial of its own; its weights are those of exp
@@ -71,12 +70,12 @@ def choices(softmaxes: Mapping[str, Softmax]) -> str:
     return f"{of_own}; published ways to compute softmax itself: {of_softmax}"
 
 
-def by_run(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+def by_run(results: list[Json]) -> dict[str, dict[str, Json]]:
     """run -> 'host task' -> mean accuracy over seeds, seeds, and the levels that the files state."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Json]] = defaultdict(list)
     for row in results:
         groups[row["run"], f"{row['host']} {row['task']}"].append(row)
-    accuracies: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    accuracies: dict[str, dict[str, Json]] = defaultdict(dict)
     for (run, where), rows in groups.items():
         levels = [r["total_levels"] for r in rows if r.get("total_levels") is not None]
         accuracies[run][where] = {
@@ -87,7 +86,7 @@ def by_run(results: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]
     return dict(accuracies)
 
 
-def training_results(folder: Path) -> list[dict[str, Any]]:
+def training_results(folder: Path) -> list[Json]:
     """The files of a folder of training results; none where there is no such folder. UserError for a file that
     lacks what the table needs."""
     rows = []

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.synchronize import Barrier
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from cgf.memory import keep_freed_memory, peak_mib, resident_mib
 from cgf.network.attention import Heads
 from cgf.plan.attention_cost import PredictedAttention, predict_attention
 from cgf.plan.op_times import OpTimes
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 
 READY_S = 600  # how long processes that start together wait for each other's keys
@@ -62,7 +62,7 @@ class Costing:
     seed: int
 
 
-def measured(shape: Shape, costing: Costing) -> dict[str, Any]:
+def measured(shape: Shape, costing: Costing) -> Json:
     """Predicted, then measured, in a process of its own, whose peak of memory is this shape's.
 
     client_s, server_s  seconds of one thread of the key holder (packing, encryption, decryption) and of the server
@@ -100,7 +100,7 @@ def shareable(shape: Shape, workers: int) -> bool:
     return shape.samples == 1 and shape.heads >= workers > 1
 
 
-def _of_all(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _of_all(rows: list[Json]) -> dict[str, float]:
     seconds = max(row["client_s"] + row["server_s"] for row in rows)
     return {
         "workers": len(rows),
@@ -118,14 +118,14 @@ def _wait_with(barrier: Barrier) -> None:
     _ready = barrier
 
 
-def _in_processes(shape: Shape, costing: Costing, parts: Sequence[tuple[int, int] | None]) -> list[dict[str, Any]]:
+def _in_processes(shape: Shape, costing: Costing, parts: Sequence[tuple[int, int] | None]) -> list[Json]:
     """A process for each (part, of how many parts) of a layer's instances; None: all of them."""
     context, count = multiprocessing.get_context("spawn"), len(parts)
     with context.Pool(count, initializer=_wait_with, initargs=(context.Barrier(count),)) as pool:
         return pool.starmap(_measured, [(shape, costing, part) for part in parts], chunksize=1)
 
 
-def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> dict[str, Any]:
+def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> Json:
     keep_freed_memory()
     softmax, make_owner, most_mib = costing.softmax, costing.make_owner, costing.most_mib
     heads = shape.layer(costing.seed)

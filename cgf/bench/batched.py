@@ -12,6 +12,7 @@ from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 
 
@@ -24,7 +25,7 @@ def run(
     *,
     workers: int = 1,
     runs: int = 3,
-) -> dict[str, Any]:
+) -> Json:
     """Seconds (wall, everything included; by operation summed over workers), microseconds an entry, ops, errors.
 
     matrix (R, N) scores; causal: row i of every square block sees its entries 0 .. i. truth: the weights by the

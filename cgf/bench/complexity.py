@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
 from cgf.approx import fit
 from cgf.bench.job import rows_of
@@ -13,6 +12,7 @@ from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.engines.engine import BOOTSTRAPPABLE
 from cgf.published import DEPTH, LEVELS_AFTER_BOOTSTRAP, PAPER, PAPER_K, TRAITS
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.load import DEFINITIONS
@@ -53,7 +53,7 @@ class Shape:
             )
 
 
-def counted(softmax: Softmax, shape: Shape, style: str = "folded") -> dict[str, Any]:
+def counted(softmax: Softmax, shape: Shape, style: str = "folded") -> Json:
     """Levels as if no ring ended, operations, and the bootstraps where the 2^15-slot engine must refresh."""
     rows = rows_of(shape.rows, shape.columns)
     endless = depth(softmax, rows, shape.columns, style)
@@ -103,7 +103,7 @@ def form_of(softmax: Softmax) -> Form:
     return Form(softmax.title(), softmax, source=softmax.source, stand_in=stand_in or softmax.stand_in)
 
 
-def methods(shape: Shape) -> list[dict[str, Any]]:
+def methods(shape: Shape) -> list[Json]:
     """A record for each of ``forms``: what was counted, what the definition says of itself, what was published."""
     return [
         {
@@ -124,7 +124,7 @@ def methods(shape: Shape) -> list[dict[str, Any]]:
     ]
 
 
-def stated(softmax: Softmax) -> dict[str, Any]:
+def stated(softmax: Softmax) -> Json:
     """Domain, guard and largest error that a softmax states; 'none' for each that it does not."""
     if isinstance(softmax, Published):
         return {"domain": softmax.domain, "guard": "none", "error_bound": softmax.error_bound()}
@@ -136,7 +136,7 @@ def stated(softmax: Softmax) -> dict[str, Any]:
     }
 
 
-def by_k(columns: int) -> list[dict[str, Any]]:
+def by_k(columns: int) -> list[Json]:
     """The paper's formulas for CGF and Cho et al., beside what the circuits count in one ciphertext.
 
     CGF on [-8 2^k, 0]; Cho et al. on [-4 2^k, 0], where the paper's rule k = ceil(log2 M - log2 ln n) gives k.
@@ -172,7 +172,7 @@ def formula(levels: int, cmult: int, rotate: int) -> dict[str, int]:
     return {"levels": levels, "cmult": cmult, "rotate": rotate, "boot": levels // LEVELS_AFTER_BOOTSTRAP}
 
 
-def paper_k(shape: Shape) -> list[dict[str, Any]]:
+def paper_k(shape: Shape) -> list[Json]:
     """The paper's depth column: the smaller of Chebyshev (k + 6) and limit (k + 2), as counted."""
     records = []
     for published in PAPER_K:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.he.attention import complex_pairs
 from cgf.he.engines.desilo_matrix import MATRICES, MatrixProducts
 from cgf.he.engines.engine import Owner
+from cgf.results import Json
 
 
-def compared(size: int, make_owner: Callable[..., Owner], seed: int) -> dict[str, Any]:
+def compared(size: int, make_owner: Callable[..., Owner], seed: int) -> Json:
     """Q K^T of 256 instances of ``size`` tokens and features, by the matrix form and by products of prepared operands.
 
     ``us_per_mac``: microseconds a multiply-add of the product alone, with what it needs beside: preparing,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.engine import Owner, Ring, rings_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.published.standard import Standard
@@ -42,7 +42,7 @@ class Bench:
 
 def measure(
     make_owner: Callable[[int], Owner], rows: int, columns: int, steps: Sequence[int], seed: int, runs: int
-) -> dict[str, Any]:
+) -> Json:
     """All of it on one engine: the figure, and the authors' setting with the engine's own noise."""
     if rows < 1 or columns < 2 or runs < 1 or not steps:
         raise UserError(
@@ -62,12 +62,12 @@ def normal_scores(rows: int, columns: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, columns))
 
 
-def figure(bench: Bench, x: np.ndarray, steps: Sequence[int]) -> dict[str, Any]:
+def figure(bench: Bench, x: np.ndarray, steps: Sequence[int]) -> Json:
     """Standard softmax by Goldschmidt steps and CGF-softmax on scores x (rows, columns) in [-11, 5]."""
     return {"standard": [standard(bench, x, n) for n in steps], "cgf": cgf(bench, x)}
 
 
-def standard(bench: Bench, x: np.ndarray, steps: int) -> dict[str, Any]:
+def standard(bench: Bench, x: np.ndarray, steps: int) -> Json:
     """exp in 5 levels (the paper counts 6: here the scaling rides on the encoding), then one a step.
 
     The shift is public, 5; the denominators' interval is that of these rows, a quarter wider at either end.
@@ -89,7 +89,7 @@ def standard(bench: Bench, x: np.ndarray, steps: int) -> dict[str, Any]:
     }
 
 
-def cgf(bench: Bench, x: np.ndarray) -> dict[str, Any]:
+def cgf(bench: Bench, x: np.ndarray) -> Json:
     """The paper's circuit at depth 7, and ours on the same interval: statistics in one level, one fitted polynomial."""
     truth, result = np.exp(exponent(x)), {}
     for name, exponential, style in (
@@ -110,18 +110,18 @@ def authors_exponential(points: int = 1000) -> Polynomial:
     return Polynomial("chebyshev", 1 / 16, 3 / 4, tuple(float(c) for c in powers), 2)  # u = (y / 4 + 3) / 4
 
 
-def authors(bench: Bench, x: np.ndarray) -> dict[str, Any]:
+def authors(bench: Bench, x: np.ndarray) -> Json:
     """The authors' own setting, depth 8: scores x (256, 256) from N(0, 1); with what the engine does to one square."""
     softmax = CGF()
     softmax.exponential = authors_exponential()
     return {**noise_of(bench, softmax, "paper", x, np.exp(exponent(x))), "library": library(bench.make(8))}
 
 
-def noise_of(bench: Bench, softmax: Softmax, style: str, x: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+def noise_of(bench: Bench, softmax: Softmax, style: str, x: np.ndarray, truth: np.ndarray) -> Json:
     """Errors against ``truth`` on ciphertexts, of the polynomials alone (simulator), and the noise between the two."""
     needs = dry_run(softmax, rows_of(*x.shape), x.shape[1], style, rings=bench.rings)
     clear, _ = evaluated(SimOwner(needs.max_level, rings=bench.rings), needs, x)
-    measured: list[dict[str, Any]] = []
+    measured: list[Json] = []
     for _ in range(bench.runs):
         got, levels = evaluated(bench.make(needs.max_level), needs, x)
         noise = np.abs(got - clear)
@@ -151,10 +151,10 @@ def evaluated(owner: Owner, needs: CircuitCost, x: np.ndarray) -> tuple[np.ndarr
     return weights, needs.max_level - int(result.level)
 
 
-def library(owner: Owner) -> dict[str, Any]:
+def library(owner: Owner) -> Json:
     """Error of a fresh encryption and of one square: of [-1, 1], and of 1/16, whose square is a weight of 1/256."""
     engine = owner.evaluator(frozenset())
-    result: dict[str, Any] = {"slots": owner.slots}
+    result: Json = {"slots": owner.slots}
     uniform = np.random.default_rng(1).uniform(-1, 1, owner.slots)
     for name, values in (("uniform", uniform), ("sixteenth", np.full(owner.slots, 1 / 16))):
         fresh = owner.encrypt(values, owner.max_level)

@@ -8,20 +8,20 @@ prime's bits; that half of them lie above half of the largest is checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.desilo import VERSION, build_engine
 from cgf.published import LOG_Q_BOUND_128
+from cgf.results import Json
 
 LEVELS = (1, 2, 3, 4, 7, 8, 12, 13, 14, 17, 18, 30, 31, 36)  # ends of each ring, and where the verdict changes
 WIDEST_PRIME = 62  # bits: rows beyond are the other half of a key, raw random words
 EVEN = 0.03  # how far the share of residues in the upper half may lie from one half: 5 deviations of 8,192
 
 
-def measure(levels: Sequence[int] = LEVELS) -> dict[str, Any]:
+def measure(levels: Sequence[int] = LEVELS) -> Json:
     """A row for each ``max_level``. UserError for keys that are not made as said."""
     return {
         "library": f"desilofhe {VERSION}",
@@ -31,7 +31,7 @@ def measure(levels: Sequence[int] = LEVELS) -> dict[str, Any]:
     }
 
 
-def engine_row(max_level: int) -> dict[str, Any]:
+def engine_row(max_level: int) -> Json:
     """What one engine's keys say.
 
     1. log Q: bits of the public key's rows, under which fresh ciphertexts are made.

@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from cgf.bench.peak_memory import added_mib
 from cgf.models.install import install_copies
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 
 
@@ -31,9 +32,7 @@ def make(hidden: int, layers: int, heads: int, tokens: int) -> Any:
     return LlamaForSequenceClassification(config)
 
 
-def steps(
-    softmax: Softmax | None, shape: dict[str, int], batch: int, count: int, precision: str = "no"
-) -> dict[str, Any]:
+def steps(softmax: Softmax | None, shape: dict[str, int], batch: int, count: int, precision: str = "no") -> Json:
     """Seconds of each of ``count`` training steps (one more warms up) and the memory that they add at their peak.
 
     softmax None: the host's own fused attention. shape: hidden, layers, heads, tokens. Memory is how

@@ -127,6 +127,7 @@ def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit
 
 
 def _agreement(
+    *,
     terms: dict[str, Any],
     name: str,
     network: str,

@@ -6,8 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from cgf.bundle.command import ended_well, parsers
+from cgf.bundle.command import ended_well, files_of, parsers
 from cgf.bundle.sides import ClientBundle
+from cgf.client.decrypt import decrypt as decrypt_results
+from cgf.client.encrypt import encrypt as encrypt_samples
+from cgf.client.keys import make_keys
 
 EXAMPLES = """examples:
   python -m cgf.client keys --bundle client --keys keys
@@ -34,8 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def make(given: argparse.Namespace) -> None:
     """The command ``keys``."""
-    from cgf.client.keys import make_keys
-
     report = make_keys(ClientBundle.read(given.bundle), given.keys, given.mode)
     report.write(given.keys / "keys.json")
     sizes = report.sizes
@@ -44,20 +45,15 @@ def make(given: argparse.Namespace) -> None:
 
 def encrypt(given: argparse.Namespace) -> None:
     """The command ``encrypt``."""
-    from cgf.client.encrypt import encrypt as run
-
-    report = run(ClientBundle.read(given.bundle), given.keys, given.samples, given.out, given.mode)
+    report = encrypt_samples(ClientBundle.read(given.bundle), given.keys, given.samples, given.out, given.mode)
     report.write(given.out / "encrypt.json")
     print(f"{given.out}: {report.sizes['encrypted input'] / 2**20:.1f} MiB of encrypted input")
 
 
 def decrypt(given: argparse.Namespace) -> None:
     """The command ``decrypt``."""
-    from cgf.bundle.command import files_of
-    from cgf.client.decrypt import decrypt as run
-
     results = files_of(given.results, ".result")
-    report, lights = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
+    report, lights = decrypt_results(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
     report.write(given.out.with_suffix(".report.json"))
     print(given.out)
     if lights:

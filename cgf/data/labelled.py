@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from cgf.data.image_files import Archive, EncodedImages
 from cgf.data.image_items import Images
-from cgf.data.images import AUGMENTS, Archive, Augment, EncodedImages, check_augment
+from cgf.data.images import AUGMENTS, Augment, check_augment
 from cgf.data.task import check_share, inside, three_parts
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError

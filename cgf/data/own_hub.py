@@ -9,68 +9,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cgf.data.columns import as_text, check_columns_of, in_order
-from cgf.data.files import Row, check_own, sha256_of_all
+from cgf.data.files import check_own, sha256_of_all
 from cgf.data.hub import load_all, load_folder
+from cgf.data.image_files import HubImages
 from cgf.data.image_items import Images
-from cgf.data.images import HubImages
-from cgf.data.own_images import OwnImages
-from cgf.data.own_text import names_of, text_notes
+from cgf.data.loaded import LoadedPictures, LoadedTexts
+from cgf.data.own_text import names_of
 from cgf.data.pairs import joined
 from cgf.data.task import Collate, Inputs, Items, Task, check_apart
-from cgf.data.text_task import Source, TextTask
+from cgf.data.text_task import Source
 from cgf.errors import UserError
 
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
 COMMON = ("name", "seed", "limit", "val_fraction", "test_fraction")
 SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
-
-
-@dataclass(kw_only=True)
-class _Texts(TextTask):
-    """The texts of a data set that was loaded already."""
-
-    source: Source
-    names: dict[str, str]
-    paired: bool
-
-    @property
-    def _source(self) -> Source:  # type: ignore[override]  # narrower than the base's
-        return self.source
-
-    def read_local(self, root: Path) -> Source:
-        """See TextTask."""
-        return self.source
-
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
-        """See TextTask."""
-        return self.names
-
-    def notes(self) -> list[str]:
-        """See Task."""
-        return text_notes(self, self.source.rows, self.paired)
-
-
-@dataclass(kw_only=True)
-class _Pictures(OwnImages):
-    """The images of a data set that was loaded already."""
-
-    crops: ClassVar[bool] = True
-    splits: dict[str, Images]
-    names: list[str]
-
-    @property
-    def class_names(self) -> list[str]:
-        """See Task."""
-        return self.names
-
-    def by_split(self) -> dict[str, Images]:
-        """See OwnImages."""
-        return self.splits
-
-    def revision(self) -> dict[str, str]:
-        """See Task."""
-        raise AssertionError("HubTask knows it")
 
 
 @dataclass(kw_only=True)
@@ -229,10 +182,10 @@ class HubTask(Task):
                     raise UserError(f"{split} of {self.name} needs labels that train has, and has {unknown[0]!r}")
                 keys = [f"{split}/{i}" for i in range(len(data))]
                 images[split] = Images(HubImages(data, samples[0]), keys, [number[value] for value in labels[split]])
-            return _Pictures(splits=images, names=names, augment=self.augment, **common)
+            return LoadedPictures(splits=images, names=names, augment=self.augment, **common)
         rows = {s: list(zip(self._texts(s, d, samples), labels[s], strict=True)) for s, d in splits.items()}
         source = Source(rows, {s: f"{self.name}, split {n}" for s, n in self._names.items()}, self.revision())
-        return _Texts(
+        return LoadedTexts(
             source=source,
             names={name: name for name in names},
             paired=len(samples) > 1,

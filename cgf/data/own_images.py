@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cgf.data.files import check_own, sha256_of_all
+from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places
 from cgf.data.image_items import Images
-from cgf.data.images import AUGMENTS, SUFFIXES, Augment, EncodedImages, Folder, check_augment, check_places
+from cgf.data.images import AUGMENTS, Augment, check_augment
 from cgf.data.task import check_share, choose
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError

@@ -10,18 +10,9 @@ from typing import ClassVar
 import torch
 
 from cgf.data.hub import HubData, check_columns, load_hub
+from cgf.data.image_files import Archive, EncodedImages, Folder, HubImages, check_places
 from cgf.data.image_items import Images
-from cgf.data.images import (
-    AUGMENTS,
-    Archive,
-    Augment,
-    EncodedImages,
-    Folder,
-    HubImages,
-    check_augment,
-    check_places,
-    small_affine,
-)
+from cgf.data.images import AUGMENTS, Augment, check_augment, small_affine
 from cgf.data.task import check_apart, check_share, choose, inside, three_parts
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from cgf.errors import UserError
 from cgf.models.host import Host
@@ -26,8 +27,6 @@ def save_memory(host: Host, softmaxes: Sequence[Repeated]) -> None:
     marked (``again``), so that nothing is measured or penalised twice and gradients are those of a pass without
     checkpointing. UserError for a host without layers that can be computed again.
     """
-    from torch.utils.checkpoint import checkpoint
-
     options = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), Recomputation(softmaxes))}
     blocks = getattr(host.model, "blocks", None)
     if hasattr(host.model, "activation_checkpointing_enable"):

@@ -40,6 +40,23 @@ def tune(
     an unknown mode, targets that match nothing, a head frozen that was never trained or in mode full, or if nothing
     would be trained.
     """
+    _check_asked(host, mode, head)
+    if mode == "lora":
+        config = _adapt(host, list(targets or host.lora_targets), rank=rank, scale=scale, dropout=dropout)
+        if keep:
+            host.extras = partial(write_adapters, host.model, config)
+    if mode != "full":
+        _freeze(host, mode, head)
+    for parameter in parts_of(host.model).parameters():  # replaced norms and activations are new, whatever is tuned
+        parameter.requires_grad_(True)
+    trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
+    if not trained:
+        raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")
+    return trained
+
+
+def _check_asked(host: Host, mode: str, head: bool) -> None:
+    """UserError for an unknown mode, and for a head that may not stay as it is."""
     if mode not in MODES:
         raise UserError(f"tune.mode must be one of {', '.join(MODES)}, and {mode!r} was given")
     if not isinstance(head, bool):
@@ -51,27 +68,18 @@ def tune(
             f"tune.head=false needs a head that was trained, and that of {host.name} was not: start from a "
             "checkpoint (ckpt), or tune.head=true"
         )
-    if mode == "lora":
-        config = _adapt(host, list(targets or host.lora_targets), rank=rank, scale=scale, dropout=dropout)
-        if keep:
-            host.extras = partial(write_adapters, host.model, config)
-    if mode != "full":
-        blocks = attention_blocks(host.model) if mode == "attention" else []
-        attention = {id(p) for block in blocks for p in block.parameters()}
-        if mode == "attention" and not attention:
-            raise UserError(f"tune.mode=attention needs attentions with parameters, and those of {host.name} have none")
-        if head and not any(_in_head(name) for name, _ in host.model.named_parameters()):
-            raise UserError(
-                f"tune.head=true needs a head by one of the names {', '.join(HEADS)}, and {host.name} has none"
-            )
-        for name, parameter in host.model.named_parameters():
-            parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
-    for parameter in parts_of(host.model).parameters():  # replaced norms and activations are new, whatever is tuned
-        parameter.requires_grad_(True)
-    trained = sum(p.numel() for p in host.model.parameters() if p.requires_grad)
-    if not trained:
-        raise UserError(f"tune.mode={mode} leaves no parameter of {host.name} to train")
-    return trained
+
+
+def _freeze(host: Host, mode: str, head: bool) -> None:
+    """Leaves the attention's parameters or the adapters to training, with the head where ``head`` says so."""
+    blocks = attention_blocks(host.model) if mode == "attention" else []
+    attention = {id(p) for block in blocks for p in block.parameters()}
+    if mode == "attention" and not attention:
+        raise UserError(f"tune.mode=attention needs attentions with parameters, and those of {host.name} have none")
+    if head and not any(_in_head(name) for name, _ in host.model.named_parameters()):
+        raise UserError(f"tune.head=true needs a head by one of the names {', '.join(HEADS)}, and {host.name} has none")
+    for name, parameter in host.model.named_parameters():
+        parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
 
 
 def _adapt(host: Host, names: list[str], *, rank: int, scale: int, dropout: float) -> LoraConfig:

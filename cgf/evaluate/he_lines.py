@@ -48,6 +48,18 @@ class FinishedSamples:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
         return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)
 
+    def shares(self) -> dict[str, Any]:
+        """How many samples there are, their accuracies, agreements, and how many were ruined, as results name them."""
+        return {
+            "samples": len(self.samples),
+            "accuracy": self.share("prediction", "label"),
+            "accuracy_plain": self.share("plain", "label"),
+            "accuracy_exact": self.share("exact", "label"),
+            "agreement": self.share("prediction", "plain"),
+            "agreement_exact": self.share("prediction", "exact"),
+            "ruined": sum(row["prediction"] is None for row in self.samples.values()),
+        }
+
 
 @dataclass(frozen=True)
 class SampleLog:

@@ -14,7 +14,8 @@ from cgf.evaluate.he_run import EncryptedEvaluation
 from cgf.evaluate.he_summary import summary
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.evaluate.result_file import SPLIT_BY
-from cgf.he.engines.engine import Library, Owner
+from cgf.he.engines.engine import Owner
+from cgf.he.engines.library import Library
 from cgf.he.session import Session
 from cgf.models.install import installed
 from cgf.plan.op_times import table_of

@@ -86,6 +86,7 @@ class Onlooker(Around):
         self.subject.sized(heads)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """The inner slot's weights (B, H, Q, K); the subject's, of the same scores, are seen by its observers alone."""
         self.subject.layer = self.layer
         self.subject.weights(scores, valid)
         return super().weights(scores, valid)

@@ -108,8 +108,8 @@ def calibrate(opened: OpenCheckpoint, calibrating: CalibrationRequest) -> Calibr
         opened.dataset,
         opened.collate,
         indices,
-        calibrating.batch_size,
-        calibrating.padding,
+        batch_size=calibrating.batch_size,
+        padding=calibrating.padding,
     )
 
 
@@ -119,6 +119,7 @@ def observed(
     dataset: Items,
     collate: Collate,
     indices: Sequence[int],
+    *,
     batch_size: int,
     padding: str,
 ) -> CalibrationReport:

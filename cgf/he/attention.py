@@ -73,6 +73,7 @@ class Meeting:
     norms: Sequence[Ciphertext] = ()
 
     def products(self) -> Packed:
+        """q k of the block's queries with each of its columns of keys, a ciphertext a column; one level."""
         return self._packed(self._products(), dirty=False)
 
     def distances(self) -> Packed:
@@ -130,10 +131,12 @@ def outputs_of(
 
 
 def circuit_of(softmax: Softmax, block: Block, style: str) -> Circuit:
+    """The softmax's circuit for the rows of one block; its columns are whole, so that it needs no padding."""
     return circuit_for(softmax, block.rows, False, style)
 
 
 def width_of(features: int, pairs: bool) -> int:
+    """Ciphertexts that so many features take: half as many, rounded up, where two share the parts of a complex slot."""
     return -(-features // 2) if pairs else features
 
 

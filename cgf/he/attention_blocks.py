@@ -65,6 +65,7 @@ class AttentionTask:
 
     @property
     def keys(self) -> int:
+        """Keys of each instance, K, those that are masked included."""
         return self.heads.shape[3]
 
     @cached_property
@@ -89,6 +90,7 @@ class AttentionTask:
 
     @cached_property
     def blocks(self) -> list[Block]:
+        """Every block, in the order of its queries; made once, with the columns that it meets and their masks."""
         return [self._block(number) for number in range(self.tile.blocks(self.heads.shape[2]))]
 
     def _block(self, number: int) -> Block:

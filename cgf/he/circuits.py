@@ -18,8 +18,9 @@ from cgf.errors import UserError
 from cgf.he.engines.engine import Ciphertext
 from cgf.he.folding import fold_integers, rescaled, square_part, without_last_constant
 from cgf.he.packed import Packed, Rows, pairwise
-from cgf.softmax.base import ExponentialSoftmax, Softmax, as_defined
+from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
+from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
 from cgf.softmax.value import Value

@@ -27,6 +27,7 @@ class EncryptedAttention(Encrypted):
     """Stands in for a layer's attention: same queries, keys, values and masks in, decrypted outputs out."""
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Raises UserError: the weights stay encrypted."""
         raise UserError("an encrypted attention gives outputs, and no weights: they stay encrypted")
 
     def attention(

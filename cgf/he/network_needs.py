@@ -11,8 +11,8 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import ENDLESS, RINGS, Ciphertext, Operand, Ring, ring_for
-from cgf.he.engines.rules import Wrapper
 from cgf.he.engines.sim import OneSlot, SimCiphertext
+from cgf.he.engines.wrapper import Wrapper
 from cgf.he.network_circuit import NetworkCircuit
 from cgf.he.network_layout import TokenLayout
 from cgf.network.program import Program
@@ -152,9 +152,11 @@ class Held(Wrapper):
         self.now = self.most = 0.0
 
     def level(self, ct: SimCiphertext) -> int:
+        """The level that a ciphertext carries."""
         return ct.level
 
     def polynomials(self, ct: SimCiphertext) -> int:
+        """The count of polynomials that a ciphertext carries."""
         return ct.polynomials
 
     def new(self, level: int) -> SimCiphertext:

@@ -17,17 +17,8 @@ from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.check import Checking, Divergence
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import (
-    BOOTSTRAPPABLE,
-    Engine,
-    KeyHolder,
-    Owner,
-    complex_slots,
-    encrypt_all,
-    finish,
-    library_of,
-    rings_of,
-)
+from cgf.he.engines.engine import BOOTSTRAPPABLE, Engine, KeyHolder, Owner, complex_slots, encrypt_all, finish, rings_of
+from cgf.he.engines.library import library_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord

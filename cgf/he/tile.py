@@ -43,12 +43,15 @@ class Tile:
 
     @property
     def gap(self) -> int:
+        """Slots of a part: each of the b parts holds one key for all instances and their queries."""
         return self.slots // self.b
 
     def blocks(self, queries: int) -> int:
+        """How many blocks of a queries so many queries take."""
         return -(-queries // self.a)
 
     def columns(self, keys: int) -> int:
+        """How many columns of b keys so many keys take."""
         return -(-keys // self.b)
 
     def block(self, number: int, queries: int) -> np.ndarray:
@@ -122,6 +125,7 @@ class Met(NamedTuple):
 
     @classmethod
     def of(cls, tile: Tile, queries: int, keys: int, pattern: Pattern | None) -> Met:
+        """What a tile of so many queries and keys computes; pattern None: every pair counts, and nothing is masked."""
         if pattern is not None:
             return pattern.met(tile)
         return cls(tile.blocks(queries) * tile.columns(keys), 0, tile.columns(keys), 0)
@@ -139,6 +143,7 @@ class Pattern:
 
     @classmethod
     def of(cls, mask: np.ndarray | None) -> Pattern | None:
+        """The pattern of a mask (B, H, Q, K) bool; None where there is no mask."""
         if mask is None:
             return None
         return cls(np.any(mask, (0, 1)), np.all(mask | ~np.any(mask, 2, keepdims=True), (0, 1)))

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from cgf.checks import one_of
+from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import Owner
+from cgf.he.engines.sim import SimOwner
 
 ENGINES = ("sim", "desilo")
 
@@ -15,9 +17,5 @@ def owner(engine: str) -> Callable[[int], Owner]:
     """What makes the party with the secret key, from the most levels; UserError for an engine of another name."""
     one_of("engine", engine, ENGINES)
     if engine == "sim":
-        from cgf.he.engines.sim import SimOwner
-
         return partial(SimOwner, outside="record")
-    from cgf.he.engines.desilo import DesiloOwner
-
     return partial(DesiloOwner, mode="parallel")

@@ -15,7 +15,7 @@ from cgf.errors import UserError
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.he_run import EncryptedEvaluation
 from cgf.evaluate.he_summary import summary
-from cgf.he.engines.engine import Library, named
+from cgf.he.engines.library import Library, named
 from cgf.he.session import Session
 from cgf.interface.engines import owner
 from cgf.interface.installing import own_softmaxes

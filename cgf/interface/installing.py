@@ -10,7 +10,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.interface.own_model import measured
 from cgf.interface.saved import save_with_softmax
-from cgf.models.install import install_copies
+from cgf.models.install import install_copies, installed_softmaxes
 from cgf.models.install import uninstall as restore
 from cgf.models.saving import SAVER
 from cgf.softmax.base import Softmax
@@ -61,8 +61,6 @@ def softmax_of(softmax: str | Softmax) -> Softmax:
 
 def own_softmaxes(model: nn.Module) -> list[Softmax]:
     """The softmaxes that ``install`` put in, by layer. UserError where there are none."""
-    from cgf.models.install import installed_softmaxes
-
     slots = installed_softmaxes(model)
     if not slots or not all(isinstance(slot, Softmax) for slot in slots):
         raise UserError(f"{type(model).__name__} has no softmax put in: cgf.install(model, 'cgf') first")

@@ -77,7 +77,7 @@ def make_plan(
     )
     host = measured(model)
     data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0))
-    seen = observed(host, softmaxes, data, data.collate, range(len(data)), batch_size, "auto")
+    seen = observed(host, softmaxes, data, data.collate, range(len(data)), batch_size=batch_size, padding="auto")
     requests = requests_of(seen, first, host.mask, "auto", tolerance=tolerance)
     plan, pareto = planner.plan(seen.layers, requests)
     stated = content(plan, planner.request(seen.layers, requests))

@@ -28,6 +28,7 @@ class PredictedAttention:
 
     @property
     def total_s(self) -> float:
+        """Seconds of key holder and server together."""
         return self.client_s + self.server_s
 
 

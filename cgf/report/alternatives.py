@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from rich.console import Console
@@ -14,7 +13,7 @@ from rich.console import Console
 from cgf.report import training
 from cgf.report.columns import NONE, Column, Entry, markdown, or_dash, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes
+from cgf.results import Json, write_bytes
 
 COLOURS = {"strict": "#0072B2", "weak": "#E69F00"}  # of the order that a softmax keeps
 
@@ -53,12 +52,12 @@ def block(folder: Path, entries: list[Entry]) -> str:
     return markdown((*COST, *KEPT, *map(accuracy, places)), tried)
 
 
-def places_of(result: dict[str, Any]) -> list[str]:
+def places_of(result: Json) -> list[str]:
     """Hosts and tasks on which any softmax of the result was trained."""
     return sorted({where for entry in result["table"] for where in entry["accuracy"]})
 
 
-def print_alternatives(result: dict[str, Any]) -> None:
+def print_alternatives(result: Json) -> None:
     """The table on the terminal, with the accuracies that the result states."""
 
     def accuracy(where: str) -> Column:
@@ -74,7 +73,7 @@ def print_alternatives(result: dict[str, Any]) -> None:
     Console(width=140 + 12 * len(places)).print(terminal(columns, result["table"], title))
 
 
-def draw_alternatives(result: dict[str, Any], path: Path) -> None:
+def draw_alternatives(result: Json, path: Path) -> None:
     """Levels against products of ciphertexts, and against accuracy where there are results; filled: order kept."""
     places = places_of(result)
     figure, (first, *others) = new_figure(4.2 * (1 + len(places)), 1 + len(places), columns=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cgf.report.columns import Column, markdown
+from cgf.results import Json
 
 Shape = dict[str, Any]  # one of the file's shapes
 
@@ -53,7 +54,7 @@ BESIDE = {
 }
 
 
-def table(result: dict[str, Any]) -> str:
+def table(result: Json) -> str:
     """A markdown table, a row a shape."""
     measured = [column for field, column in BESIDE.items() if any(field in shape for shape in result["shapes"])]
     return markdown([*COLUMNS, *measured], result["shapes"])

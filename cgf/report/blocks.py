@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.report import (
     alternatives,
     attention_cost,
+    batched,
     columns,
     cost,
     datasheet,
@@ -34,19 +34,16 @@ from cgf.report import (
     whole_network,
 )
 from cgf.report import training as training_rows
-from cgf.report.columns import grid, or_dash
+from cgf.report.columns import grid
+from cgf.report.cumulants import cumulants
 from cgf.report.headline import headline
+from cgf.report.range_table import of_means
 from cgf.report.tables import markdown, rows
 from cgf.report.values import with_values
-from cgf.results import read_json
+from cgf.results import Json, read_json
 
 LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-BATCH_NAMES = {
-    "full_128": "8,192 full rows of 128",
-    "causal_128": "8,192 causal rows of 128",
-    "full_256_wide": "8,192 full rows of 256 on [-128, 0]",
-}
 
 
 def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> str:
@@ -71,7 +68,7 @@ def filled(text: str, folder: Path, lists: Mapping[str, str] | None = None) -> s
     return with_values(LIST.sub(listed, BLOCK.sub(fill, text)), folder)
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
+def _read(folder: Path, name: str) -> Json:
     path = folder / name
     if not path.is_file():
         raise UserError(f"the table needs {path}, and it is not there")
@@ -130,28 +127,9 @@ def seconds_by_operation(folder: Path) -> str:
     return columns.markdown(cost.BY_OPERATION, cost.circuits(_read(folder, "bench/softmax.json")))
 
 
-def batched(folder: Path) -> str:
+def many_rows(folder: Path) -> str:
     """Many rows at once, encryption and decryption included."""
-    lines = []
-    for key, row in _read(folder, "bench/softmax.json")["batched"].items():
-        title = next((t for k, t in BATCH_NAMES.items() if key.startswith(k)), key)
-        lines.append(
-            [
-                title,
-                str(row["workers"]),
-                str(row["levels"]),
-                f"{row['entries']:,}",
-                f"{row['seconds']['mean']:.1f}",
-                f"{row['us_per_entry']:.2f}",
-                f"{row['max_error']:.1e}",
-                f"{row['mean_error']:.1e}",
-                f"{row['eta']:.1e}",
-            ]
-        )
-    return grid(
-        ["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error", "mean error", "eta"],
-        lines,
-    )
+    return batched.table(_read(folder, "bench/softmax.json")["batched"])
 
 
 def depths(folder: Path) -> str:
@@ -181,45 +159,6 @@ def studies(folder: Path) -> str:
     return of_means([row for name in sorted(result) for row in result[name]["means"]])
 
 
-def of_means(means: list[dict[str, Any]]) -> str:
-    """The table of a study from its means over seeds (cgf.study.range_rows)."""
-    lines = []
-    for row in means:
-        outside, least, most = row["outside_domain"], 100 * row["least"], 100 * row["most"]
-        shown = "–" if outside is None else f"{100 * outside:.4f} %"
-        if row["watched"] is not None and outside is not None:
-            shown += f" of [{row['watched'][0]:g}, {row['watched'][1]:g}]"
-        lines.append(
-            [
-                row["study"],
-                row["run"],
-                row["approx"],
-                or_dash(row["levels"], "d"),
-                str(row["epochs"]),
-                ", ".join(map(str, row["seeds"])) + ("" if row["complete"] else " (partial)"),
-                f"{100 * row['accuracy']:.2f} % ({least:.2f} to {most:.2f})",
-                or_dash(row["points"], "+.2f"),
-                shown,
-                or_dash(row["beyond_guard"], "d") + (" (red)" if row["beyond_guard"] else ""),
-            ]
-        )
-    return grid(
-        [
-            "study",
-            "run",
-            "exponential",
-            "levels",
-            "epochs",
-            "seeds",
-            "accuracy",
-            "points against exact",
-            "outside",
-            "beyond guard",
-        ],
-        lines,
-    )
-
-
 def paper_k(folder: Path) -> str:
     """For every k of the paper a plan for the same interval."""
     return grid(exponentials.TITLES, exponentials.lines(_read(folder, "approx/paper_k.json")))
@@ -235,29 +174,6 @@ def training(folder: Path) -> str:
     return training_rows.block(training_rows.read_rows(folder))
 
 
-def cumulants(folder: Path) -> str:
-    """kappa_3/3! + kappa_4/4! over rows of a host before and after training, of friendly.py compare=..."""
-    paths = sorted(folder.glob("friendly/*/friendly.json"))
-    if not paths:
-        raise UserError(f"the table needs {folder / 'friendly'}, and it holds no friendly.json of a host")
-    lines = []
-    for result in map(read_json, paths):
-        for row in reversed(result["kappa"]):  # what it is compared with was before
-            low, high = row["quantiles"]["0.001"], row["quantiles"]["0.999"]
-            lines.append(
-                [
-                    result["model"],
-                    result["task"],
-                    row["name"],
-                    f"{row['count']:,}",
-                    f"{row['mean']:.3f}",
-                    f"{row['std']:.3f}",
-                    f"{low:.2f} to {high:.2f}",
-                ]
-            )
-    return grid(["host", "task", "weights", "rows", "mean", "standard deviation", "0.1 % to 99.9 %"], lines)
-
-
 MAKERS: dict[str, Callable[[Path], str]] = {
     "headline": headline,
     "attention": attention,
@@ -269,7 +185,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "evaluations": evaluations,
     "cost": seconds,
     "cost_by_operation": seconds_by_operation,
-    "batched": batched,
+    "batched": many_rows,
     "depths": depths,
     "alternatives": every_softmax,
     "studies": studies,

@@ -7,6 +7,7 @@ from typing import Any
 from cgf.report.red import reasons
 from cgf.report.scopes import KINDS, SEES, what
 from cgf.report.tables import NETWORK, is_number, plain, under_ckks
+from cgf.results import Json
 from cgf.stats.intervals import wilson
 
 Card = dict[str, Any]
@@ -15,7 +16,7 @@ UNSTATED = "by the library's parameters, which the evaluation does not measure: 
 SECONDS = ("total", "model", "pack", "encrypt", "circuit", "decrypt")
 
 
-def cards(result: dict[str, Any]) -> dict[str, Card]:
+def cards(result: Json) -> dict[str, Card]:
     """The four cards of one encrypted or simulated evaluation, by name; None stands for what its file does not tell.
 
     Shares are of 1, seconds are of the clock where the key says 'wall' or 'total' and else summed over workers.
@@ -25,12 +26,12 @@ def cards(result: dict[str, Any]) -> dict[str, Card]:
     return dict(zip(CARDS, made, strict=True))
 
 
-def all_cards(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def all_cards(results: list[Json]) -> list[Json]:
     """The cards of every evaluation on ciphertexts or their simulator, each with the path of its result file."""
     return [{"result": row.get("_path"), **cards(row)} for row in results if row.get("kind") in KINDS]
 
 
-def encrypts(result: dict[str, Any]) -> bool:
+def encrypts(result: Json) -> bool:
     """Whether ciphertexts were computed on, and not the simulator."""
     return bool(result.get("encrypted")) if result["kind"] == NETWORK else under_ckks(result)
 
@@ -40,7 +41,7 @@ def unknown(made: dict[str, Card]) -> list[str]:
     return [f"{name}.{key}" for name in CARDS for key, value in made[name].items() if value is None]
 
 
-def _model(result: dict[str, Any], run: dict[str, Any]) -> Card:
+def _model(result: Json, run: Json) -> Card:
     polynomials = [p for p in result.get("polynomial") or [] if isinstance(p, dict)]
     errors = [p["max_error"] for p in polynomials if is_number(p.get("max_error"))]
     return {
@@ -58,7 +59,7 @@ def _model(result: dict[str, Any], run: dict[str, Any]) -> Card:
     }
 
 
-def _crypto(result: dict[str, Any], run: dict[str, Any]) -> Card:
+def _crypto(result: Json, run: Json) -> Card:
     slots, real = result.get("ring_slots"), encrypts(result)
     versions, makers = run.get("versions") or {}, result.get("made_by") or []
     said = {str(maker["desilofhe"]) for maker in makers if maker.get("desilofhe")}
@@ -88,7 +89,7 @@ def _library(engine: str, version: str | None) -> str:
     return f"desilofhe {version or 'of a version not recorded'}" if desilo else engine
 
 
-def _system(result: dict[str, Any], run: dict[str, Any]) -> Card:
+def _system(result: Json, run: Json) -> Card:
     hardware, git = run.get("hardware") or {}, run.get("git") or {}
     seconds: Card = result["seconds"] if isinstance(result.get("seconds"), dict) else {}
     return {
@@ -110,12 +111,12 @@ def _system(result: dict[str, Any], run: dict[str, Any]) -> Card:
     }
 
 
-def _network_seconds(result: dict[str, Any]) -> Card | None:
+def _network_seconds(result: Json) -> Card | None:
     names = {"wall_s": "total", "client_s": "client", "server_s": "server"}
     return {said: result[key] for key, said in names.items() if is_number(result.get(key))} or None
 
 
-def _application(result: dict[str, Any]) -> Card:
+def _application(result: Json) -> Card:
     samples, accuracy = result.get("samples"), result.get("accuracy")
     interval = None
     if is_number(samples) and is_number(accuracy) and samples > 0:
@@ -145,7 +146,7 @@ def _only(values: list[Any]) -> Any:
 ELSEWHERE = ("operations", "versions", "command", "seconds")  # of the page: in tables of their own
 
 
-def rows(results: list[dict[str, Any]]) -> list[Card]:
+def rows(results: list[Json]) -> list[Card]:
     """A row an evaluation for the page: 'model: name' and so on, in words, without what has a table of its own."""
     found: list[Card] = []
     for made in all_cards(results):

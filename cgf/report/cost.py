@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.table import Table
 from cgf.operations import KINDS, TITLES
 from cgf.report.columns import Column, Entry, interval, mean_and_deviation, or_dash, or_none, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes
+from cgf.results import Json, write_bytes
 
 CIRCUITS = {  # key in results/bench/softmax.json -> title
     "cho": "Cho et al. 2024 (normalize and square)",
@@ -79,14 +78,14 @@ DEPTHS = (
 )
 
 
-def circuits(result: dict[str, Any]) -> list[Entry]:
+def circuits(result: Json) -> list[Entry]:
     """The measured circuits of results/bench/softmax.json, each with its title and its time in units of ours."""
     ours = result["ours"]["seconds"]["mean"]
     measured = [(title, result[key]) for key, title in CIRCUITS.items() if result.get(key)]
     return [{**row, "title": title, "times_ours": row["seconds"]["mean"] / ours} for title, row in measured]
 
 
-def print_softmax(result: dict[str, Any]) -> None:
+def print_softmax(result: Json) -> None:
     """Both tables of the matrix (operations summed over workers, totals by the clock), and the ratios."""
     console, measured = Console(width=200), circuits(result)
     console.print(terminal(SECONDS, measured))
@@ -96,7 +95,7 @@ def print_softmax(result: dict[str, Any]) -> None:
             print(f"{key}: {value if isinstance(value, dict) else round(value, 2)}")
 
 
-def draw_softmax(result: dict[str, Any], path: Path) -> None:
+def draw_softmax(result: Json, path: Path) -> None:
     """Left: seconds by the clock, logarithmic. Right: which share of the work each operation has."""
     names = [name for name in CIRCUITS if result.get(name)]
     figure, (clock, work) = new_figure(0.6 * len(names) + 1.4, 2, share_y=True)
@@ -116,7 +115,7 @@ def draw_softmax(result: dict[str, Any], path: Path) -> None:
     write_bytes(path, png(figure))
 
 
-def print_complexity(result: dict[str, Any]) -> None:
+def print_complexity(result: Json) -> None:
     """Methods (the paper's Table 1 with counts), formulas beside counts by k, and the depth column."""
     console = Console(width=170)
     console.print(terminal(DEPTHS, result["methods"], f"{result['rows']} x {result['columns']} in 2^15 slots"))
@@ -162,7 +161,7 @@ def _paper_k(entries: Iterable[Entry]) -> Table:
     return terminal(columns, entries)
 
 
-def draw_depths(result: dict[str, Any], path: Path) -> None:
+def draw_depths(result: Json, path: Path) -> None:
     """Levels of every method, counted, on a logarithmic axis; published ones as marks."""
     methods = sorted(result["methods"], key=lambda entry: -entry["levels"])
     figure, (axes,) = new_figure(0.35 * len(methods) + 1.2)

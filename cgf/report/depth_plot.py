@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from cgf.report.depth import APPROXIMATED, Point
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.training import REFERENCE
+from cgf.results import Json
 
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 3.1, 1.0
 APART = 1.035  # factor between points that share their levels: the axis is logarithmic
@@ -18,12 +19,12 @@ DRAWN = 1  # counts changes of the drawing: a figure of an earlier one is stale
 SHAPES = {APPROXIMATED: "s"}  # of a kind of point; trained ones are round
 
 
-def shown(figure: dict[str, Any]) -> list[Any]:
+def shown(figure: Json) -> list[Any]:
     """All that a figure shows (``cgf.report.figure.is_current``)."""
     return [DRAWN, figure]
 
 
-def plot(figure: dict[str, Any]) -> bytes:
+def plot(figure: Json) -> bytes:
     """PNG of what ``cgf.report.depth.of_family`` gives."""
     panels = figure["panels"]
     names = sorted({p["softmax"] for panel in panels for p in panel["points"] if p["softmax"] != REFERENCE})

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from cgf.report.red import judged as judged
 from cgf.report.red import places, tell_red
 from cgf.report.trace import draw
-from cgf.results import write_bytes
+from cgf.results import Json, write_bytes
 
 
-def tell(result: dict[str, Any], path: Path, whose: str) -> None:
+def tell(result: Json, path: Path, whose: str) -> None:
     """Prints the ``judged`` result of ``path`` and draws its trace beside it; exit code 1 where it is red.
 
     whose: plan or polynomial, for the words.
@@ -44,14 +43,14 @@ def tell(result: dict[str, Any], path: Path, whose: str) -> None:
     tell_red(result)
 
 
-def where(result: dict[str, Any]) -> str:
+def where(result: Json) -> str:
     """'under CKKS (desilo)'; of a simulation that nothing was encrypted."""
     if not result.get("encrypted", result["engine"] != "sim"):
         return f"simulated ({result['engine']}, nothing encrypted)"
     return f"under CKKS ({result['engine']})"
 
 
-def circuits(result: dict[str, Any]) -> str:
+def circuits(result: Json) -> str:
     """Which circuits ran, and that another than the one asked for did."""
     asked, ran = result.get("circuit_asked", result["circuit"]), result["circuits"]
     shown = "circuits: " + ", ".join(f"{name} ({count} entries)" for name, count in ran.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from cgf.results import Json
 
 TITLES = [
     "the paper's",
@@ -20,13 +20,13 @@ TITLES = [
 ]
 
 
-def name_of(exponential: dict[str, Any]) -> str:
+def name_of(exponential: Json) -> str:
     """'chain, k = 6', 'fitted, degree 15, k = 1'."""
     degree = [f"degree {exponential['degree']}"] if exponential.get("degree") else []
     return ", ".join([exponential["method"], *degree, f"k = {exponential['k']}"])
 
 
-def lines(result: dict[str, Any]) -> list[list[str]]:
+def lines(result: Json) -> list[list[str]]:
     """A line for each k of the paper: levels of whole circuits (statistics, scaling, core) and of the core alone."""
     table = []
     for row in result["rows"]:

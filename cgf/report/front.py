@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
@@ -12,17 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes, write_json
+from cgf.results import Json, write_bytes, write_json
 
 MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 
 
-def name(row: dict[str, Any]) -> str:
+def name(row: Json) -> str:
     """Method and degree of a candidate: 'chebyshev 15', 'chain'."""
     return row["method"] + (f" {row['degree']}" if row.get("degree") is not None else "")
 
 
-def front_table(rows: list[dict[str, Any]], picked: dict[str, Any], title: str) -> Table:
+def front_table(rows: list[Json], picked: Json, title: str) -> Table:
     """A line a row of the Pareto set; the picked one is marked. Seconds and keys are – without a table of times."""
     table = Table(
         "",
@@ -58,7 +57,7 @@ def front_table(rows: list[dict[str, Any]], picked: dict[str, Any], title: str) 
     return table
 
 
-def layer_table(layers: list[dict[str, Any]]) -> Table:
+def layer_table(layers: list[Json]) -> Table:
     """A line a layer: the range it showed and the plan it got."""
     table = Table("layer", "range", "method", "k", "levels", "ct mults", "error", "guard", title="a plan a layer")
     for index, layer in enumerate(layers):
@@ -80,7 +79,7 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
-def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: dict[str, Any]) -> bytes:
+def front_plot(rows: list[Json], front: list[Json], picked: Json) -> bytes:
     """Levels against predicted seconds (ciphertext multiplications without a table of times), error as colour.
 
     Rows outside the Pareto set are small, the picked one is ringed.
@@ -130,7 +129,7 @@ def front_plot(rows: list[dict[str, Any]], front: list[dict[str, Any]], picked: 
     return png(figure)
 
 
-def show(pareto: dict[str, Any], folder: Path) -> None:
+def show(pareto: Json, folder: Path) -> None:
     """Prints the Pareto set and writes it to a folder as pareto.json and pareto.png.
 
     pareto: picked, front and feasible rows, and what was asked for: rows, columns, mask, tolerance.
@@ -142,7 +141,7 @@ def show(pareto: dict[str, Any], folder: Path) -> None:
     print(folder / "pareto.png")
 
 
-def show_layers(plans: list[dict[str, Any]]) -> None:
+def show_layers(plans: list[Json]) -> None:
     """Prints the table of plans, one a layer."""
     _console().print(layer_table(plans))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.columns import grid
 from cgf.report.comparison import told
 from cgf.report.whole import exact_accuracy
-from cgf.results import read_json
+from cgf.results import Json, read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import compare
 
@@ -56,13 +55,13 @@ def headline(folder: Path) -> str:
     return grid(TITLES, [_line(result, words) for result, words in zip(results, told(compared), strict=True)])
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Json:
     if not path.is_file():
         raise UserError(f"the table needs {path}, and it is not there")
     return read_json(path)
 
 
-def _line(result: dict[str, Any], against_exact: str) -> list[str]:
+def _line(result: Json, against_exact: str) -> list[str]:
     samples = result["samples"]
     return [
         result["model"],

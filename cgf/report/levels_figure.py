@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, cast
+from typing import cast
 
 from cgf.report.tables import CKKS, PLAIN, is_number, percent, samples, under_ckks
+from cgf.results import Json
 from cgf.stats.intervals import wilson
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 56, 44, 16, 20
 Point = tuple[int, float, float, float, str, str]  # levels, accuracy, its interval's ends, style, text
 
 
-def points(results: list[dict[str, Any]]) -> list[Point]:
+def points(results: list[Json]) -> list[Point]:
     """A point a result that states levels and accuracy; the interval is Wilson's of 95 % over its samples."""
     found = []
     for row in results:
@@ -32,7 +33,7 @@ def points(results: list[dict[str, Any]]) -> list[Point]:
     return found
 
 
-def figure(results: list[dict[str, Any]]) -> str | None:
+def figure(results: list[Json]) -> str | None:
     """The drawing; None where no result has levels."""
     drawn = points(results)
     if not drawn:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.report.red import tell_red
+from cgf.results import Json
 
 
-def tell_network(result: dict[str, Any], path: Path, whose: str) -> None:
+def tell_network(result: Json, path: Path, whose: str) -> None:
     """Prints the ``judged`` result of ``path``; exit code 1 where it is red. whose: plan or polynomial."""
     print(told(result))
     print(path)
     tell_red(result)
 
 
-def told(result: dict[str, Any]) -> str:
+def told(result: Json) -> str:
     """What a result says, in lines for the terminal."""
     where = f"under CKKS ({result['engine']})" if result["encrypted"] else f"simulated ({result['engine']})"
     up, down = (None if result[key] is None else result[key] / 2**20 for key in ("bytes_up", "bytes_down"))

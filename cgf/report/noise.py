@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes
+from cgf.results import Json, write_bytes
 
 NAMES = {"paper": "CGF, the paper's circuit", "ours": "CGF, ours"}
 
 
-def print_noise(result: dict[str, Any]) -> None:
+def print_noise(result: Json) -> None:
     """Every circuit on every engine: its errors, those of its polynomials alone, and the noise between the two."""
     console = Console(width=150)
     for engine in result["engines"]:
@@ -60,7 +59,7 @@ def print_noise(result: dict[str, Any]) -> None:
     )
 
 
-def _rows(engine: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _rows(engine: Json) -> list[tuple[str, Json]]:
     return [
         *((f"standard, {row['iterations']} iterations", row) for row in engine["standard"]),
         *((NAMES[name], row) for name, row in engine["cgf"].items()),
@@ -68,7 +67,7 @@ def _rows(engine: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def draw_noise(result: dict[str, Any], path: Path) -> None:
+def draw_noise(result: Json, path: Path) -> None:
     """Largest error by depth, a panel an engine: standard softmax, CGF, and lines of the usual number formats."""
     engines = result["engines"]
     figure, panels = new_figure(4.6, len(engines), share_y=True)
@@ -80,7 +79,7 @@ def draw_noise(result: dict[str, Any], path: Path) -> None:
     write_bytes(path, png(figure))
 
 
-def _panel(axes: Axes, engine: dict[str, Any], result: dict[str, Any]) -> None:
+def _panel(axes: Axes, engine: Json, result: Json) -> None:
     standard = engine["standard"]
     depths = [row["levels"] for row in standard]
     axes.semilogy(depths, [row["max_error"] for row in standard], "o-", label="standard softmax")

@@ -11,7 +11,7 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register
-from cgf.results import read_json
+from cgf.results import Json, read_json
 
 FILE = "opened.jsonl"
 FOLDERS = ("train", "he", "he/exact", "approximated")  # of results, whose files hold test figures
@@ -19,7 +19,7 @@ EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of 
 ADD = "python scripts/repo/openings.py"
 
 
-def figures(row: str, content: Any) -> dict[str, Any]:
+def figures(row: str, content: Any) -> Json:
     """The test figures that a result file holds, by name: what differs between two of them was evaluated twice.
 
     Samples, right answers and loss stand for a figure: an evaluation of other weights changes at least the loss.
@@ -30,7 +30,7 @@ def figures(row: str, content: Any) -> dict[str, Any]:
     return {figure: _short(evaluation) for figure, evaluation in found.items() if evaluation is not None}
 
 
-def _short(evaluation: dict[str, Any]) -> list[Any]:
+def _short(evaluation: Json) -> list[Any]:
     return [evaluation.get(key) for key in ("samples", "correct", "accuracy", "loss")]
 
 

@@ -5,14 +5,13 @@ The page refers to nothing outside itself, so that it can be sent or archived as
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from cgf.report import cards, friendly, levels_figure, plots, scopes, tables
+from cgf.report import cards, friendly, levels_figure, markup, plots, scopes, tables
 from cgf.report.collect import ReportInputs
 from cgf.report.style import STYLE
 from cgf.results import plain_json, write_json, write_text
@@ -83,9 +82,11 @@ def _summary(found: ReportInputs) -> str:
     left = {"model", "task", "softmax", "exponential", "engine"}
     numeric = [column.key not in left for column in tables.COLUMNS]
     notes = "".join(f"<li>{escape(note)}</li>" for note in tables.NOTES)
-    table = _table(titles, [tables.cells(row) for row in rows], numeric, red=[bool(row.get("red")) for row in rows])
+    table = markup.table(
+        titles, [tables.cells(row) for row in rows], numeric, red=[bool(row.get("red")) for row in rows]
+    )
     red = "".join(f"<li>{escape(reason)}</li>" for row in rows for reason in row.get("red") or [])
-    return _section(
+    return markup.section(
         f"Results{_of(found.results)}",
         table + (f'<ul class="red">{red}</ul>' if red else "") + f'<ul class="notes">{notes}</ul>',
     )
@@ -117,9 +118,13 @@ def _figures(found: ReportInputs) -> list[str]:
     )
     levels = levels_figure.figure(found.results)
     first = (
-        [] if levels is None else [_section("Accuracy against levels" + _of(found.results), _inline(levels, POINTS))]
+        []
+        if levels is None
+        else [markup.section("Accuracy against levels" + _of(found.results), markup.inline(levels, POINTS))]
     )
-    return first + [_section(title, _image(image, title, caption)) for title, image, caption in drawn if image]
+    return first + [
+        markup.section(title, markup.image(image, title, caption)) for title, image, caption in drawn if image
+    ]
 
 
 def _friendliness(found: ReportInputs) -> list[str]:
@@ -130,13 +135,13 @@ def _friendliness(found: ReportInputs) -> list[str]:
         said = "".join(f"<li>{escape(line)}</li>" for line in friendly.sentences(result))
         lines = [[line[0], *line[2:]] for line in friendly.rows(result, heads=False)]
         titles = [column for column in friendly.COLUMNS if column != "head"]
-        body = _table(titles, lines, [column != "exponential" for column in titles])
+        body = markup.table(titles, lines, [column != "exponential" for column in titles])
         drawn = (
             (friendly.range_figure(result), "Range of y by layer and head, and each layer's accuracy domain."),
             (friendly.kappa_figure(result), "Higher cumulants of the rows: what order 2 leaves out."),
         )
-        images = "".join(_image(png, title, caption) for png, caption in drawn if png)
-        sections.append(_section(title, body + f'<ul class="notes">{said}</ul>' + images))
+        images = "".join(markup.image(png, title, caption) for png, caption in drawn if png)
+        sections.append(markup.section(title, body + f'<ul class="notes">{said}</ul>' + images))
     return sections
 
 
@@ -155,14 +160,14 @@ def _of(results: list[dict]) -> str:
 def _details(found: ReportInputs) -> list[str]:
     encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
     listed = (
-        ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(found.results), _side_by_side),
-        ("Layers" + _of(encrypted), tables.layer_rows(found.results), _dict_table),
-        ("Plans, from training or validation data", tables.plan_rows(found.plans), _dict_table),
-        ("How much stays encrypted", scopes.rows(found.results), _dict_table),
-        ("Cards of model, cryptography, system and application", cards.rows(found.results), _side_by_side),
-        ("Other results", tables.other_rows(found.results), _dict_table),
+        ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(found.results), markup.side_by_side),
+        ("Layers" + _of(encrypted), tables.layer_rows(found.results), markup.dict_table),
+        ("Plans, from training or validation data", tables.plan_rows(found.plans), markup.dict_table),
+        ("How much stays encrypted", scopes.rows(found.results), markup.dict_table),
+        ("Cards of model, cryptography, system and application", cards.rows(found.results), markup.side_by_side),
+        ("Other results", tables.other_rows(found.results), markup.dict_table),
     )
-    return [_section(title, draw(rows)) for title, rows, draw in listed if rows]
+    return [markup.section(title, draw(rows)) for title, rows, draw in listed if rows]
 
 
 def _provenance(results: list[dict]) -> str:
@@ -173,7 +178,7 @@ def _provenance(results: list[dict]) -> str:
         shared = {key: run.get(key) for key in ("git", "versions", "hardware")}
         groups.setdefault(json.dumps(shared, sort_keys=True), []).append(row)
     setups = [_setup(json.loads(key), rows) for key, rows in groups.items()]
-    return "\n".join(_section("Run information", setup) for setup in setups)
+    return "\n".join(markup.section("Run information", setup) for setup in setups)
 
 
 def _setup(shared: dict, results: list[dict]) -> str:
@@ -191,7 +196,7 @@ def _setup(shared: dict, results: list[dict]) -> str:
         if isinstance(row.get("run"), dict) and row["run"].get("config")
     )
     body = "".join(f'<tr><td class="key">{escape(k)}</td><td>{escape(v)}</td></tr>' for k, v in pairs)
-    return f'<table class="wrap">{body}</table>' + _dict_table(files, "wrap") + configs
+    return f'<table class="wrap">{body}</table>' + markup.dict_table(files, "wrap") + configs
 
 
 COMMAND = {"time (UTC)": "time_utc", "seed": "seed", "command": "command"}
@@ -211,59 +216,3 @@ def _pairs(value: Any) -> str:
     if not isinstance(value, dict):
         return tables.plain(value)
     return ", ".join(f"{key} {tables.plain(item)}" for key, item in value.items() if item is not None)
-
-
-# ---------------------------------------------------------------- pieces of HTML
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
-
-
-def _image(drawing: bytes, title: str, caption: str) -> str:
-    kind = "png" if drawing.startswith(b"\x89PNG") else "svg+xml"
-    source = f"data:image/{kind};base64," + base64.b64encode(drawing).decode()
-    image = f'<img src="{source}" alt="{escape(title)}">'
-    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _inline(drawing: str, caption: str) -> str:
-    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _dict_table(rows: list[dict], style: str = "") -> str:
-    """A table of dicts whose keys may differ; a column of numbers only is set to the right."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    values = [[row.get(key) for key in keys] for row in rows]
-    numeric = [all(v is None or tables.is_number(v) for v in column) for column in zip(*values, strict=True)]
-    texts = [[_text(key, value) for key, value in zip(keys, line, strict=True)] for line in values]
-    return _table(keys, texts, numeric, style)
-
-
-def _side_by_side(rows: list[dict]) -> str:
-    """The same with a column a dict, headed by its first value: for few dicts of many keys."""
-    name, *keys = dict.fromkeys(key for row in rows for key in row)
-    lines = [[key, *(_text(key, row.get(key)) for row in rows)] for key in keys]
-    return _table([name, *(str(row.get(name)) for row in rows)], lines, [False] + [True] * len(rows))
-
-
-def _text(key: str, value: Any) -> str:
-    if key == "command" and isinstance(value, list):
-        return " ".join(str(item) for item in value)
-    return tables.error(value) if key.endswith("error") else tables.plain(value)
-
-
-def _table(
-    titles: list[str], lines: list[list[str]], numeric: list[bool], style: str = "", red: list[bool] | None = None
-) -> str:
-    def cell(tag: str, text: str, right: bool) -> str:
-        return f"<{tag}{' class=number' if right else ''}>{escape(text)}</{tag}>"
-
-    def line(tag: str, texts: list[str], marked: bool = False) -> str:
-        cells = "".join(cell(tag, t, r) for t, r in zip(texts, numeric, strict=True))
-        return f"<tr{' class=red' if marked else ''}>{cells}</tr>"
-
-    body = "\n".join(line("td", *row) for row in zip(lines, red or [False] * len(lines), strict=True))
-    head = line("th", titles)
-    table = f'<table class="{style}">\n<thead>{head}</thead>\n<tbody>{body}</tbody></table>'
-    return f'<div class="scroll">{table}</div>'

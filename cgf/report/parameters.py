@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from cgf.results import Json
 
 TITLES = ["max_level", "N", "log Q", "log P", "log QP", "digits", "secret", "128-bit bound", "met"]
 
 
-def lines(result: dict[str, Any]) -> list[list[str]]:
+def lines(result: Json) -> list[list[str]]:
     """A line an engine."""
     return [
         [

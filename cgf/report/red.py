@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+
+from cgf.results import Json
 
 CURE = "plan on more samples (scripts/plan.py samples=null), or train with a range penalty (penalty.weight=0.1)"
 KINDS = ("eval_plain", "eval_he", "eval_network")
 
 
-def judged(result: dict[str, Any], whose: str) -> dict[str, Any]:
+def judged(result: Json, whose: str) -> Json:
     """The result with ``red``, a sentence for each reason not to believe it, and ``green`` where there is none.
 
     whose: plan or polynomial, for the words.
@@ -19,21 +20,21 @@ def judged(result: dict[str, Any], whose: str) -> dict[str, Any]:
     return {**result, "green": not found, "red": found}
 
 
-def reasons(result: dict[str, Any]) -> list[str]:
+def reasons(result: Json) -> list[str]:
     """The sentences of a result file; a file of before they were written is judged by what it counted."""
     if result.get("kind") not in KINDS:
         return []
     return result["red"] if "red" in result else complaints(result, "polynomial")
 
 
-def tell_red(result: dict[str, Any]) -> None:
+def tell_red(result: Json) -> None:
     """Prints the reasons and ends with exit code 1 where there are any."""
     if result["red"]:
         print("\n".join(f"error: {reason}" for reason in result["red"]), file=sys.stderr)
         sys.exit(1)
 
 
-def complaints(result: dict[str, Any], whose: str) -> list[str]:
+def complaints(result: Json, whose: str) -> list[str]:
     """A sentence for each reason not to believe the result; of what a file does not count there is none."""
     layers, found = result.get("layers") or [], []
     if result.get("beyond_guard"):
@@ -71,7 +72,7 @@ def complaints(result: dict[str, Any], whose: str) -> list[str]:
     return found + _disagreement(result)
 
 
-def _disagreement(result: dict[str, Any]) -> list[str]:
+def _disagreement(result: Json) -> list[str]:
     """Of samples that are not ruined, more predicted otherwise than in the clear than agreement_asked allows."""
     share, samples = result.get("agreement_asked"), result.get("samples")
     if share is None or samples is None:
@@ -87,7 +88,7 @@ def _disagreement(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def _worst(layers: list[dict[str, Any]]) -> str:
+def _worst(layers: list[Json]) -> str:
     """The layer and head of the largest error."""
     known = [
         (error, layer["layer"], head)
@@ -101,7 +102,7 @@ def _worst(layers: list[dict[str, Any]]) -> str:
     return f"the largest error, {error:.2e}, is in layer {layer} head {head}"
 
 
-def _beyond(result: dict[str, Any]) -> str:
+def _beyond(result: Json) -> str:
     """Where they lay in an evaluation in the clear; a result of before that was kept tells how far they reached."""
     at = result.get("beyond_at") or []
     if not at:
@@ -109,7 +110,7 @@ def _beyond(result: dict[str, Any]) -> str:
     return named([(place["entries"], place["layer"], place["head"]) for place in at])
 
 
-def places(layers: list[dict[str, Any]], key: str) -> str:
+def places(layers: list[Json], key: str) -> str:
     """Layers and heads where ``key`` (outside, beyond, ruined, ...) counts: 'layer 2 head 5 (17), ...', most first."""
     return named(
         [

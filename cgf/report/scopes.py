@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.table import Table
 
 from cgf.report.columns import NONE, Column, terminal
 from cgf.report.red import reasons
 from cgf.report.tables import CKKS, NETWORK
+from cgf.results import Json
 
 KINDS = (CKKS, NETWORK)
 SEES = {
@@ -18,14 +17,14 @@ SEES = {
 }
 
 
-def what(result: dict[str, Any]) -> str:
+def what(result: Json) -> str:
     """softmax, attention or network: what was computed on ciphertexts."""
     if result["kind"] == NETWORK:
         return "network"
     return "attention" if str(result.get("scope", "")).startswith("attention") else "softmax"
 
 
-def core_seconds(result: dict[str, Any]) -> float | None:
+def core_seconds(result: Json) -> float | None:
     """Of the ciphertexts alone; None where an older file does not tell."""
     if "core_s" in result:
         return float(result["core_s"])
@@ -36,7 +35,7 @@ def core_seconds(result: dict[str, Any]) -> float | None:
     return float(sum(parts)) if parts else None
 
 
-def _share(result: dict[str, Any]) -> str:
+def _share(result: Json) -> str:
     spent = core_seconds(result)
     return NONE if spent is None else f"{spent / result['samples']:.2f}"
 
@@ -56,7 +55,7 @@ COLUMNS = [
 ]
 
 
-def compared(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def compared(results: list[Json]) -> list[Json]:
     """The evaluations to show, least encrypted first: those on ciphertexts, and whole networks on the simulator too.
 
     None where softmaxes alone, or attentions alone, were evaluated: they have a table of their own.
@@ -67,12 +66,12 @@ def compared(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(shown, key=lambda r: order.index(what(r))) if several else []
 
 
-def side_by_side(results: list[dict[str, Any]]) -> Table | None:
+def side_by_side(results: list[Json]) -> Table | None:
     """A table for the terminal; None where there is nothing to compare."""
     shown = compared(results)
     return terminal(COLUMNS, shown, title="how much stays encrypted") if shown else None
 
 
-def rows(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def rows(results: list[Json]) -> list[Json]:
     """The same table as a dict a row, of column and cell."""
     return [{column.title: column.cell(result) for column in COLUMNS} for result in compared(results)]

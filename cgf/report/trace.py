@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 
 from cgf.operations import KINDS
 from cgf.report.figure import colours, new_figure, png
+from cgf.results import Json
 
 PHASES = ("model", "pack", "encrypt", "circuit", "decrypt", "compare")
 
 
-def draw(result: dict[str, Any]) -> bytes:
+def draw(result: Json) -> bytes:
     """PNG of an eval_he.py result: seconds by phase, the circuit's by operation, and the largest error by layer and
     head."""
     figure, (left, right) = new_figure(3.6, 2)
@@ -40,7 +39,7 @@ def _seconds(ax: Axes, seconds: dict[str, float]) -> None:
     ax.set_xlabel(f"seconds, summed over workers (wall: {seconds['total']:.0f} s)")
 
 
-def _errors(ax: Axes, layers: list[dict[str, Any]]) -> None:
+def _errors(ax: Axes, layers: list[Json]) -> None:
     """One row a layer; blank where another layer has more heads."""
     errors = [layer["heads"]["max_error"] for layer in layers]
     heads = max(map(len, errors))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import FIRST, Register
 from cgf.report.columns import grid
-from cgf.report.comparison import KEPT, accuracy_interval, against_exact, against_run, kept, told
-from cgf.results import read_json
+from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact, against_run, kept, told
+from cgf.results import Json, read_json
 
 NEEDED = (
     "host",
@@ -65,7 +64,7 @@ PAPER = (
 )  # the paper's own rows and their configurations under configs/experiment
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
+def read_rows(folder: Path) -> list[Row]:
     """The rows in a results folder, by file name, with their predictions and their openings.
 
     UserError for one that lacks a field, came from a changed tree, or whose predictions are not those it was made with.
@@ -83,28 +82,28 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def openings(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def openings(folder: Path) -> dict[str, list[Json]]:
     """Lines of the register in a results folder, by row."""
-    by: dict[str, list[dict[str, Any]]] = {}
+    by: dict[str, list[Json]] = {}
     for line in Register(folder / "opened.jsonl").lines():
         by.setdefault(line["row"], []).append(line)
     return by
 
 
-def groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def groups(rows: list[Row]) -> list[Json]:
     """One entry a host, task and run over its seeds; the reference first, then by accuracy.
 
     points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. exact and
     yardstick are what was tested of both differences (cgf.stats); ends those of the accuracy's interval, in per cent.
     """
-    by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    by: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         by.setdefault((row["host"], row["task"], row["run"]), []).append(row)
     entries = [_entry(seeds, rivals(seeds[0], by)) for seeds in by.values()]
     return sorted(entries, key=lambda g: (g["host"], g["task"], g["run"] != REFERENCE, -g["accuracy"], g["run"]))
 
 
-def _entry(seeds: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> dict[str, Any]:
+def _entry(seeds: list[Row], others: list[list[Row]]) -> Json:
     """The entry of one run from its rows, one a seed, and those of the runs that it stands against."""
     first, rival = seeds[0], _closest(seeds, others)
     apart = None if rival is None else against_run(seeds, rival)
@@ -133,7 +132,7 @@ def _entry(seeds: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> d
     }
 
 
-def rivals(row: dict[str, Any], by: dict[tuple[str, str, str], list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+def rivals(row: Row, by: dict[tuple[str, str, str], list[Row]]) -> list[list[Row]]:
     """The rows of each run that a row stands against: the yardsticks of its host and task that are trained as it is.
 
     None for a yardstick itself, nor where no yardstick was tuned so, or left untrained.
@@ -144,18 +143,18 @@ def rivals(row: dict[str, Any], by: dict[tuple[str, str, str], list[dict[str, An
     return [rows for rows in by.values() if rows[0]["yardstick"] and all(rows[0][key] == row[key] for key in alike)]
 
 
-def _closest(rows: list[dict[str, Any]], others: list[list[dict[str, Any]]]) -> list[dict[str, Any]] | None:
+def _closest(rows: list[Row], others: list[list[Row]]) -> list[Row] | None:
     """The rows of the yardstick that shares most seeds, of those the most accurate one; None where none shares any."""
     seeds = {r["seed"] for r in rows}
 
-    def shared(other: list[dict[str, Any]]) -> int:
+    def shared(other: list[Row]) -> int:
         return len(seeds & {r["seed"] for r in other})
 
     best = max(others, key=lambda other: (shared(other), _mean([r["accuracy"] for r in other])), default=None)
     return best if best is not None and shared(best) else None
 
 
-def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
+def lines(rows: list[Row]) -> list[list[str]]:
     """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
     entries = groups(rows)
     exact = [None if g["run"] == REFERENCE else g["exact"] for g in entries]
@@ -184,18 +183,18 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
 
 
-def again(rows: list[dict[str, Any]]) -> list[str]:
+def again(rows: list[Row]) -> list[str]:
     """The reasons for which test figures of the table's rows were opened once more, in the order of the table."""
     return list(dict.fromkeys(line["reason"] for g in groups(rows) for line in g["opened"] if line["reason"] != FIRST))
 
 
-def block(rows: list[dict[str, Any]]) -> str:
+def block(rows: list[Row]) -> str:
     """The table as markdown, below it a line for each reason of a second opening, by the number that its rows show."""
     notes = [f"- ({number}) {reason}" for number, reason in enumerate(again(rows), start=1)]
     return "\n".join([grid(TITLES, lines(rows)), *(["", "Opened once more:", "", *notes] if notes else [])])
 
 
-def _opened(lines: list[dict[str, Any]], reasons: list[str]) -> str:
+def _opened(lines: list[Json], reasons: list[str]) -> str:
     """Days on which the test figures of a run were opened, and the numbers of the reasons for more than one time."""
     days = sorted({line["date"] for line in lines})
     numbers = sorted({reasons.index(line["reason"]) + 1 for line in lines if line["reason"] != FIRST})

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.training import REFERENCE, groups
+from cgf.results import Json
 
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
@@ -17,12 +18,12 @@ KEYS = ("host", "task", "run", "seeds", "levels", "accuracy", "least", "most")  
 DRAWN = 6  # counts changes of the drawing: a plot of an earlier one is stale
 
 
-def shown(rows: list[dict[str, Any]]) -> list[Any]:
+def shown(rows: list[Json]) -> list[Any]:
     """All that the plot shows (``figure.is_current``)."""
     return [DRAWN, [{key: g[key] for key in KEYS} for g in groups(rows)]]
 
 
-def plot(rows: list[dict[str, Any]]) -> bytes:
+def plot(rows: list[Json]) -> bytes:
     """Mean over the seeds, least to most where there are several; a line for each run without levels. PNG.
 
     A hollow point is of fewer seeds than others of its panel: it stands against the line of other seeds.
@@ -43,7 +44,7 @@ def plot(rows: list[dict[str, Any]]) -> bytes:
     return png(figure, shown(rows))
 
 
-def _panel(ax: Axes, here: list[dict[str, Any]], colour: dict[str, Any]) -> dict[str, Any]:
+def _panel(ax: Axes, here: list[Json], colour: dict[str, Any]) -> dict[str, Any]:
     """Draws one host and task; returns what the legend shows of it, by name."""
     handles: dict[str, Any] = {}
     drawn: dict[float, int] = {}

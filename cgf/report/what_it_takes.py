@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.report.columns import Column, markdown
+from cgf.results import Json
 
 
-def table(result: dict[str, Any]) -> str:
+def table(result: Json) -> str:
     """A row a model."""
     return markdown(COLUMNS, result["models"])
 
 
-def _levels(r: dict[str, Any]) -> str:
+def _levels(r: Json) -> str:
     more = r["levels_of_masks_and_positions"]
     return str(r["levels"]) + (f" ({r['levels_of_blocks']} + {more})" if more else "")
 
 
-def _fits(r: dict[str, Any]) -> str:
+def _fits(r: Json) -> str:
     return "yes" if r["fits"] else f"no: {r['would_fit']} would"
 
 
-def _bootstraps(r: dict[str, Any]) -> str:
+def _bootstraps(r: Json) -> str:
     if r["fits"]:
         return "0"
     return f"{r['bootstraps']:,} ({r['refreshes']} x {r['bootstraps'] // r['refreshes']:,})"
@@ -49,11 +48,11 @@ COLUMNS = [
 ]
 
 
-def _sizes(r: dict[str, Any]) -> str:
+def _sizes(r: Json) -> str:
     heads = f"{r['heads']}" + (f"/{r['kv_heads']}" if r["kv_heads"] else "")
     return f"{r['blocks']}, {r['width']:,}, {heads}, {r['mlp']:,}, {r['tokens']}, {r['k']}"
 
 
-def _shares(r: dict[str, Any]) -> str:
+def _shares(r: Json) -> str:
     share = r["share"]
     return f"{100 * share['multiply-adds']:.0f} %, {100 * share['key switches']:.0f} %"

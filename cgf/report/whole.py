@@ -10,7 +10,7 @@ from cgf.errors import UserError
 from cgf.published import RUNTIMES
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
-from cgf.results import read_json
+from cgf.results import Json, read_json
 
 TITLES = [
     "host",
@@ -34,7 +34,7 @@ TITLES = [
 ]
 
 
-def results(folder: Path) -> list[dict[str, Any]]:
+def results(folder: Path) -> list[Json]:
     """The result files, each with its name; UserError where there are none."""
     files = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
     if not files:
@@ -74,13 +74,13 @@ def lines(folder: Path) -> list[list[str]]:
     return table
 
 
-def _softmax(result: dict[str, Any]) -> str:
+def _softmax(result: Json) -> str:
     """Name of the softmax; where the file's own says more (cgf_untrained), that."""
     rest = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
     return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
-def exact_accuracy(folder: Path, result: dict[str, Any]) -> float | None:
+def exact_accuracy(folder: Path, result: Json) -> float | None:
     """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
     the result, or by host and task for all the others; None where there is no such file."""
     model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
@@ -90,12 +90,12 @@ def exact_accuracy(folder: Path, result: dict[str, Any]) -> float | None:
     return None
 
 
-def _exact(folder: Path, result: dict[str, Any]) -> str:
+def _exact(folder: Path, result: Json) -> str:
     accuracy = exact_accuracy(folder, result)
     return "–" if accuracy is None else _per_cent(accuracy)
 
 
-def exponential(result: dict[str, Any]) -> str:
+def exponential(result: Json) -> str:
     """Method and squarings of what stood in for exp; the softmax as it is where nothing did."""
     fitted = result["polynomial"]
     if fitted is None:
@@ -112,7 +112,7 @@ def draw(folder: Path) -> bytes:
     """PNG: accuracy under CKKS against microseconds an entry, a panel a host and task with several results, and one
     for all the others; exact softmax of as many epochs as a line."""
     files = results(folder)
-    of: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    of: dict[tuple[str, str], list[Json]] = {}
     for r in files:
         of.setdefault((r["model"], r["task"]), []).append(r)
     panels = [(f"{model}, {task}", own) for (model, task), own in of.items() if len(own) > 1]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
 from cgf.softmax.attend import attend
+from cgf.softmax.inheritance import DEFINING, refuse_half_a_definition
+from cgf.softmax.inheritance import as_defined as as_defined
 from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
@@ -19,19 +21,6 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
-
-CIRCUIT = ("formula", "exponent", "apply_exponential")  # what an encrypted run computes
-DEFINING = (*CIRCUIT, "definition")  # what a softmax is made of
-
-
-def age(cls: type, method: str) -> int:
-    """How many classes lie between cls and the one whose method it uses: of two methods the newer has less."""
-    return next((i for i, base in enumerate(cls.__mro__) if method in vars(base)), len(cls.__mro__))
-
-
-def as_defined(softmax: object, *methods: Callable[..., object]) -> bool:
-    """Whether the object's methods are these functions: neither a subclass nor the object put others in their place."""
-    return all(getattr(getattr(softmax, m.__name__, None), "__func__", None) is m for m in methods)
 
 
 @dataclass(eq=False)
@@ -70,7 +59,7 @@ class Softmax:
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        _refuse_half_a_definition(cls)
+        refuse_half_a_definition(cls, cls.formula is not Softmax.formula)
         if "uses_exponential" in vars(cls):
             raise TypeError(f"{cls.__name__} states uses_exponential, and that is what derives from ExponentialSoftmax")
 
@@ -188,31 +177,6 @@ class Softmax:
         """For a checkpoint: what rebuilds the definition, and the polynomial that it was trained with."""
         fixed = None if self.exponential is None else self.exponential.to_json()
         return {"softmax": self.to_json(), "exponential": fixed}
-
-
-def _refuse_half_a_definition(cls: type[Softmax]) -> None:
-    """TypeError where the weights in the clear and the circuit of a new class belong to two definitions."""
-    owner = cls.__mro__[age(cls, "weights")]
-    follow = vars(owner).get("weights_follow", ())
-    clear = "definition" if "definition" in follow else "weights"  # what decides the weights in the clear
-    owner = cls.__mro__[age(cls, clear)]
-    does = "do" if clear == "weights" else "does"
-    # 1. the circuit changed, and the weights do not follow from what changed
-    for method in DEFINING:
-        if method not in follow and age(cls, method) < age(cls, clear):
-            raise TypeError(
-                f"{cls.__name__} changes {method}, and the {clear} of {owner.__name__}, which it keeps, "
-                f"{does} not follow from {method}: it must give {clear} too"
-            )
-    # 2. the weights changed, and the circuit did not; where there is no formula, no encrypted run could go on with it
-    newest = min(CIRCUIT, key=lambda method: age(cls, method))
-    alone = clear == "definition" or not follow
-    if cls.formula is not Softmax.formula and alone and age(cls, clear) < age(cls, newest):
-        raise TypeError(
-            f"{cls.__name__} changes {clear} and keeps the {newest}, which an encrypted run computes, of "
-            f"{cls.__mro__[age(cls, newest)].__name__}: it must give {newest} too, or name in weights_follow what "
-            "its weights are computed by"
-        )
 
 
 @dataclass(eq=False)

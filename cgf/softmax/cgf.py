@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
-from cgf.softmax.base import ExponentialSoftmax, as_defined
+from cgf.softmax.base import ExponentialSoftmax
+from cgf.softmax.inheritance import as_defined
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:

@@ -98,4 +98,5 @@ class Around:
     def attention(
         self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
     ) -> tuple[Tensor, Tensor | None]:
+        """Outputs (B, H, Q, D) and weights (B, H, Q, K) by this slot's own scores and weights, dropout included."""
         return attend(self, query, key, value, scaling=scaling, valid=valid, drop=drop)

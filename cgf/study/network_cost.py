@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
-from cgf.results import read_json
+from cgf.results import Json, read_json
 
 KINDS = ("softmax", "norm", "activation")
 # which kinds are replaced in each row of the table
@@ -32,7 +31,7 @@ class Case:
     teacher_path: str | None = None
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Case:
+    def of(cls, config: Json) -> Case:
         """The case of a configuration."""
         kinds = {kind: tuple(config[kind]) for kind in KINDS}
         common, own, teacher = (tuple(config[name]) for name in ("common", "own", "teacher"))
@@ -59,12 +58,12 @@ def carry_out(case: Case, seeds: Sequence[int], outputs: Path, execute: Callable
             execute("eval_plain.py", [f"ckpt={folder}", f"out={folder / EVALUATION}"])
 
 
-def table(case: Case, seeds: Sequence[int], outputs: Path) -> dict[str, Any]:
+def table(case: Case, seeds: Sequence[int], outputs: Path) -> Json:
     """The rows of what is done: accuracies by seed, mean, and the mean difference to the own parts of the same seeds.
 
     UserError where nothing is done.
     """
-    found: dict[str, dict[int, dict[str, Any]]] = {row: {} for row in ROWS}
+    found: dict[str, dict[int, Json]] = {row: {} for row in ROWS}
     for row in ROWS:
         for seed in seeds:
             path = outputs / f"{row}-{seed}" / EVALUATION
@@ -79,9 +78,7 @@ def table(case: Case, seeds: Sequence[int], outputs: Path) -> dict[str, Any]:
     }
 
 
-def _row(
-    case: Case, row: str, results: dict[int, dict[str, Any]], own: dict[int, dict[str, Any]], outputs: Path
-) -> dict[str, Any]:
+def _row(case: Case, row: str, results: dict[int, Json], own: dict[int, Json], outputs: Path) -> Json:
     accuracies = {seed: result["accuracy"] for seed, result in results.items()}
     both = [accuracies[seed] - own[seed]["accuracy"] for seed in accuracies if seed in own]
     seconds = []
@@ -99,7 +96,7 @@ def _row(
     }
 
 
-def lines(made: dict[str, Any]) -> list[str]:
+def lines(made: Json) -> list[str]:
     """The table in words, one line a row."""
     shown = []
     for row in made["rows"]:

@@ -10,7 +10,7 @@ from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register
 from cgf.predictions import Predictions, packed, write
-from cgf.results import read_json
+from cgf.results import Json, read_json
 from cgf.seal import file_hash
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
@@ -86,7 +86,7 @@ def evaluations(seed: Seed, run: Run, against: str) -> tuple[Any, Any, Any | Non
     return read_json(seed.result(run.name)), read_json(seed.result(against)), planned
 
 
-def paired(result: dict[str, Any], exact: dict[str, Any]) -> dict[str, int]:
+def paired(result: Json, exact: Json) -> dict[str, int]:
     """Samples by who is right: both, neither, this softmax alone, the exact one alone.
 
     UserError where two results were not measured on the same samples.

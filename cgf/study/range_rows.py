@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.checkpoint import complete_checkpoints
-from cgf.results import read_json
+from cgf.results import Json, read_json
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
 
@@ -35,7 +35,7 @@ KEPT = (
 SETTINGS = ("train", "softmax", "penalty")
 
 
-def rows(seed: Seed) -> list[dict[str, Any]]:
+def rows(seed: Seed) -> list[Json]:
     """A row for each evaluation of a seed that is there; runs that are not done yet have none.
 
     seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what
@@ -50,7 +50,7 @@ def rows(seed: Seed) -> list[dict[str, Any]]:
     return records
 
 
-def _row(seed: Seed, run: Run, result: dict[str, Any]) -> dict[str, Any]:
+def _row(seed: Seed, run: Run, result: Json) -> Json:
     folder = seed.chosen(run.name)
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained = read_json(newest / "run.json")
@@ -82,7 +82,7 @@ def epochs(seed: Seed, run: Run) -> int:
     return trained_for + (0 if before is None else epochs(seed, before))
 
 
-def trials(seed: Seed) -> list[dict[str, Any]]:
+def trials(seed: Seed) -> list[Json]:
     """What was chosen from, on the seed that decides: options and validation accuracy of every try."""
     tried = []
     for run in seed.study.runs:
@@ -102,19 +102,19 @@ def trials(seed: Seed) -> list[dict[str, Any]]:
     return tried
 
 
-def means(found: list[dict[str, Any]], seeds: Iterable[int]) -> list[dict[str, Any]]:
+def means(found: list[Json], seeds: Iterable[int]) -> list[Json]:
     """One row a run and exponential, over the seeds that are there; complete where all of ``seeds`` are.
 
     points is the mean of 100 (accuracy - that of the run compared with) over the seeds that have both;
     points_of_exponential the same against the run's own exponential, for one that was put in its place.
     """
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Json]] = {}
     for row in found:
         groups.setdefault((row["run"], row["approx"]), []).append(row)
     of_run = {(row["run"], row["seed"]): row for row in reversed(found)}  # the first of a run is as trained
     wanted = set(seeds)
 
-    def points(group: list[dict[str, Any]], other: str | None) -> float | None:
+    def points(group: list[Json], other: str | None) -> float | None:
         pairs = [(r, of_run[other, r["seed"]]) for r in group if (other, r["seed"]) in of_run]
         return 100 * sum(a["accuracy"] - b["accuracy"] for a, b in pairs) / len(pairs) if pairs else None
 
@@ -154,9 +154,7 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(stated) / len(stated) if stated else None
 
 
-def gathered(
-    study: Study, seeds: list[int], folder: Path, decides: int, kept: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def gathered(study: Study, seeds: list[int], folder: Path, decides: int, kept: Mapping[str, Any] | None = None) -> Json:
     """rows and means of ``seeds`` of a study in ``folder``, one folder a seed; trials of the seed ``decides``.
 
     kept is what the result file has of the study. Its rows stay where the folder has none of that run and seed and
@@ -188,11 +186,11 @@ def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[
     return taken
 
 
-def _entries(kept: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]]:
+def _entries(kept: Mapping[str, Any] | None, name: str) -> list[Json]:
     return [] if kept is None else kept[name]
 
 
-def _current(study: Study, row: dict[str, Any]) -> bool:
+def _current(study: Study, row: Json) -> bool:
     """Whether the study still trains a row's run as it was trained, and all that it starts from."""
     run = next((run for run in study.runs if run.name == row["run"]), None)
     if run is None or len(row.get("arguments", [])) != len(study.lineage(run)):

@@ -3,112 +3,24 @@
 from __future__ import annotations
 
 import math
-import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cgf.checkpoint import complete_checkpoints
-from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.lock import locked
-from cgf.results import append_line, read_json, read_lines
+from cgf.results import Json, append_line, read_json, read_lines
+from cgf.study.grid import Budget, Grid
 from cgf.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
 Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why it refused, None where it did not
-
-
-@dataclass(frozen=True)
-class Grid:
-    """What a softmax may be set to.
-
-    name     of the search and of the run whose settings it finds
-    options  overrides of train.py that every configuration shares
-    axes     values by key of train.py; factors: values that multiply what the schedule says of that key
-    """
-
-    name: str
-    options: tuple[str, ...]
-    axes: Mapping[str, tuple[Any, ...]]
-    factors: Mapping[str, tuple[float, ...]]
-
-    @classmethod
-    def of(cls, node: Mapping[str, Any], host: str) -> Grid:
-        """The grid of a configuration, with the axes that it has for this host in place of its own.
-
-        UserError for an axis without values or with one twice.
-        """
-        path_part("grid.name", node["name"])
-        axes = {**node["axes"], **((node.get("axes_of") or {}).get(host) or {})}
-        factors = node.get("factors") or {}
-        for key, values in {**axes, **factors}.items():
-            if not values or len({str(v) for v in values}) != len(values):
-                raise UserError(f"axis {key} of grid {node['name']} needs values that differ, and has {values}")
-        return cls(
-            node["name"],
-            tuple(node["options"]),
-            {k: tuple(v) for k, v in axes.items()},
-            {k: tuple(v) for k, v in factors.items()},
-        )
-
-    @property
-    def size(self) -> int:
-        """How many configurations it has."""
-        return math.prod(len(values) for values in (*self.axes.values(), *self.factors.values()))
-
-    def at(self, index: int, arguments: Sequence[str]) -> list[str]:
-        """The overrides of a configuration by its number; arguments: those of the schedule, which factors multiply.
-
-        UserError where a factor's key has no value there.
-        """
-        given = dict(argument.split("=", 1) for argument in arguments)
-        overrides = []
-        for key, values in (*self.axes.items(), *self.factors.items()):
-            index, place = divmod(index, len(values))
-            value = values[place]
-            if key in self.factors:
-                if key not in given:
-                    raise UserError(f"factor {key} of grid {self.name} needs a schedule that sets {key}")
-                value = float(given[key]) * value
-            overrides.append(f"{key}={_text(value)}")
-        return [*self.options, *overrides]
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What is trained.
-
-    rounds  (configurations, epochs) of each, epochs None: the schedule's
-    seed    of the draw and of every training
-
-    UserError where a later round has more configurations than the one before.
-    """
-
-    rounds: tuple[tuple[int, int | None], ...]
-    seed: int
-
-    def __post_init__(self) -> None:
-        for count, epochs in self.rounds:
-            whole("rounds", count, 1)
-            if epochs is not None:
-                whole("rounds", epochs, 1)
-        counts = [count for count, _ in self.rounds]
-        if not counts or counts != sorted(counts, reverse=True):
-            raise UserError(f"each round needs no more configurations than the one before, and rounds are {counts}")
-
-    def drawn(self, size: int) -> list[int]:
-        """Numbers of the configurations of the first round: all of a grid that has no more."""
-        return random.Random(self.seed).sample(range(size), min(self.rounds[0][0], size))
 
 
 @dataclass
@@ -126,10 +38,10 @@ class Search:
     teacher: Path
     folder: Path
     path: Path
-    facts: dict[str, Any]
+    facts: Json
     execute: Execute
 
-    def carry_out(self) -> dict[str, Any]:
+    def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
 
         A trial's weights are removed once its line is written. UserError where the file is of another search.
@@ -162,15 +74,15 @@ class Search:
     def _common(self) -> list[str]:
         return [*self.study.common, *self.study.schedules[self.schedule]]
 
-    def _rounds(self, left: list[int]) -> dict[str, Any]:
-        best: dict[str, Any] = {}
+    def _rounds(self, left: list[int]) -> Json:
+        best: Json = {}
         for number, (count, epochs) in enumerate(self.budget.rounds):
             lines = [self._trial(number, index, epochs) for index in left[:count]]
             lines.sort(key=_rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
         return best
 
-    def _trial(self, number: int, index: int, epochs: int | None) -> dict[str, Any]:
+    def _trial(self, number: int, index: int, epochs: int | None) -> Json:
         for line in read_lines(self.path)[1:]:
             if (line["round"], line["configuration"]) == (number, index):
                 return line
@@ -195,7 +107,7 @@ class Search:
         return read_lines(self.path)[-1]
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _told(folder: Path) -> Json:
     """What a finished training says of itself: validation alone."""
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained = read_json(newest / "run.json")
@@ -211,7 +123,7 @@ def _told(folder: Path) -> dict[str, Any]:
     }
 
 
-def _rank(line: dict[str, Any]) -> float:
+def _rank(line: Json) -> float:
     """Better ones first; those whose numbers ran off last."""
     return math.inf if line["validation"] is None else -line["validation"]
 
@@ -252,7 +164,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def finished(path: Path) -> tuple[dict[str, Any], int] | None:
+def finished(path: Path) -> tuple[Json, int] | None:
     """The best trial of the last round of a search's file and the number of all its trials.
 
     None while it goes on, and where the numbers of every trial of that round ran off.
@@ -269,7 +181,7 @@ def finished(path: Path) -> tuple[dict[str, Any], int] | None:
     return None if best["validation"] is None else (best, len(trials))
 
 
-def with_searches(config: Mapping[str, Any], folder: Path, host: str, task: str) -> dict[str, Any]:
+def with_searches(config: Mapping[str, Any], folder: Path, host: str, task: str) -> Json:
     """A configuration of rows whose runs take the settings that a finished search found, and count its trials.
 
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.

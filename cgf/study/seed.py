@@ -12,7 +12,7 @@ from typing import Any
 
 from cgf.errors import UserError
 from cgf.lock import locked
-from cgf.results import append_line, read_json, read_lines
+from cgf.results import Json, append_line, read_json, read_lines
 from cgf.study.study import Run, Study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,13 +153,13 @@ def _written(arguments: list[str]) -> int | None:
     return None if out is None or not Path(out).is_file() else Path(out).stat().st_mtime_ns
 
 
-def _judged(arguments: list[str]) -> dict[str, Any]:
+def _judged(arguments: list[str]) -> Json:
     """The reasons of a red result that the arguments name, for the log; nothing of a green one, or where is none."""
     red = read_json(_options(arguments)["out"]).get("red") if _written(arguments) is not None else None
     return {"red": red} if red else {}
 
 
-def _done(log: list[dict[str, Any]], script: str, arguments: list[str]) -> bool:
+def _done(log: list[Json], script: str, arguments: list[str]) -> bool:
     """Whether a step is in the log, what it trained is still there and what it read was not trained or, where it
     reads a plan or makes one, planned anew since."""
     done, given = False, _options(arguments)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
+from cgf.results import Json
 
 if TYPE_CHECKING:
     from cgf.softmax.base import Softmax
@@ -118,7 +119,7 @@ class Study:
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
 
 
-def with_every_softmax(config: Mapping[str, Any], softmaxes: Mapping[str, Softmax]) -> dict[str, Any]:
+def with_every_softmax(config: Mapping[str, Any], softmaxes: Mapping[str, Softmax]) -> Json:
     """The configuration with a run of its name for every softmax that has none: ``each``, and softmax=NAME.
 
     Where the softmax has exp itself, an evaluation with a planned polynomial belongs to it.

@@ -11,6 +11,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import built, entry, resolved
+from cgf.errors import UserError
+from cgf.results import run_info, write_json
+from cgf.target import result_file
 
 
 @entry("alternatives")
@@ -18,10 +21,7 @@ def main(cfg: DictConfig) -> None:
     """Counts and tries, writes the result file and its figure, prints the table."""
     from cgf.approx import fit
     from cgf.bench.alternatives import table, training_results
-    from cgf.errors import UserError
     from cgf.report.alternatives import draw_alternatives, print_alternatives
-    from cgf.results import run_info, write_json
-    from cgf.target import result_file
 
     out = result_file(cfg.out)
     softmaxes = built("softmax")

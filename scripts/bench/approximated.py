@@ -10,19 +10,19 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from cgf.checks import path_part
 from cgf.config import entry, resolved, task_maker
+from cgf.openings import TRAINED, Register
+from cgf.results import run_info, write_json
 
 
 @entry("approximated")
 def main(cfg: DictConfig) -> None:
     """Sees the scores, settles the settings, evaluates what has no file yet."""
-    from cgf.checks import path_part
     from cgf.evaluate.approximated import Approximated
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.score_range import score_range
-    from cgf.openings import TRAINED, Register
     from cgf.plan.published import settings
-    from cgf.results import run_info, write_json
 
     path_part("host_name", cfg.host_name)
     out, make_task = Path(cfg.out).expanduser(), task_maker(cfg.data.root)

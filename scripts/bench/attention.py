@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
+from cgf.bench.attention import Costing, Shape, measured, shareable, shared_out, side_by_side
 from cgf.config import build, entry, resolved
+from cgf.plan.op_times import OpTimes
+from cgf.results import read_json, run_info, write_json
+from cgf.softmax.cgf import CGF
+from cgf.target import result_file
 
 
 @entry("attention_cost")
 def main(cfg: DictConfig) -> None:
+    """Measures each shape of the configuration in turn, prints a line for it, and writes the result file."""
     from cgf.approx import fit
-    from cgf.bench.attention import Costing, Shape, measured, shareable, shared_out, side_by_side
-    from cgf.plan.op_times import OpTimes
-    from cgf.results import read_json, run_info, write_json
-    from cgf.softmax.cgf import CGF
-    from cgf.target import result_file
 
     out = result_file(cfg.out)
     times = None if cfg.times is None else OpTimes.from_json(read_json(cfg.times))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+from cgf.results import run_info, write_json
+from cgf.target import result_file
 
 NOTES = (
     "levels and operations are counted off the circuits as they run, on the simulator and on zeros: neither depends on "
@@ -28,8 +30,6 @@ def main(cfg: DictConfig) -> None:
     """Counts, writes the result file and its figure, prints the tables."""
     from cgf.bench.complexity import Shape, by_k, methods, paper_k
     from cgf.report.cost import draw_depths, print_complexity
-    from cgf.results import run_info, write_json
-    from cgf.target import result_file
 
     out, shape = result_file(cfg.out), Shape(cfg.rows, cfg.columns)
     result = {

@@ -9,6 +9,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from cgf.errors import UserError
+from cgf.plan.heir import latency_table
+from cgf.plan.op_times import table_of
+from cgf.results import write_json
+from cgf.target import result_file
+
 
 def main() -> int:
     """Reads the table of times and writes the other shape."""
@@ -19,12 +25,6 @@ def main() -> int:
     parser.add_argument("--times", help="file of operation times (default: the table that comes with the package)")
     parser.add_argument("--engine", default="desilo", help="whose times they are (default desilo)")
     args = parser.parse_args()
-    from cgf.errors import UserError
-    from cgf.plan.heir import latency_table
-    from cgf.plan.op_times import table_of
-    from cgf.results import write_json
-    from cgf.target import result_file
-
     try:
         times = table_of(args.times, args.engine)
         if times is None:

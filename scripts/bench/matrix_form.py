@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
+from cgf.bench.matrix_form import compared
 from cgf.config import build, entry, resolved
+from cgf.results import run_info, write_json
+from cgf.target import result_file
 
 
 @entry("matrix_form")
 def main(cfg: DictConfig) -> None:
-    from cgf.bench.matrix_form import compared
-    from cgf.results import run_info, write_json
-    from cgf.target import result_file
-
+    """Multiplies matrices of each size both ways, prints what they took, and writes the result file."""
     out, make_owner = result_file(cfg.out), build(cfg.he.owner)
     products = []
     for size in cfg.sizes:

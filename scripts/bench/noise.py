@@ -8,21 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+from cgf.errors import UserError
+from cgf.he.engines.desilo import VERSION, DesiloOwner
+from cgf.published import NOISE, PRECISIONS
+from cgf.results import read_json, run_info, write_json
+from cgf.target import result_file
 
 
 @entry("noise")
 def main(cfg: DictConfig) -> None:
     """Measures on this engine, writes the result file with what others left, prints and draws all of it."""
     from cgf.bench.noise import measure
-    from cgf.errors import UserError
-    from cgf.he.engines.desilo import VERSION, DesiloOwner
-    from cgf.published import NOISE, PRECISIONS
     from cgf.report.noise import draw_noise, print_noise
-    from cgf.results import run_info, write_json
-    from cgf.target import result_file
 
     if cfg.seeds < 1:
         raise UserError(f"seeds must be at least 1, and {cfg.seeds} was given")
@@ -46,15 +47,11 @@ def main(cfg: DictConfig) -> None:
 
 def others(out: Path) -> list[dict[str, Any]]:
     """What noise_engine.py left beside ``out``, each with the run that made it."""
-    from cgf.results import read_json
-
     return [read_json(path) for path in sorted(out.parent.glob(f"{out.stem}_*.json"))]
 
 
 def by_seed(seeds: int) -> dict[str, Any]:
     """Mean error of the authors' polynomial, in float64 and so without any noise, over matrices of other seeds."""
-    import numpy as np
-
     from cgf.bench.matrix import exponent
     from cgf.bench.noise import authors_exponential, normal_scores
 

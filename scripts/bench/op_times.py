@@ -5,12 +5,22 @@ Writes results/bench/op_times.json, from which scripts/plan.py predicts seconds.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
+import numpy as np
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved
+from cgf.he.layer_record import LayerRecord
+from cgf.he.session import Session
+from cgf.memory import keep_freed_memory
+from cgf.plan.cost import mask_rows, needs_of, predict
+from cgf.plan.op_times import OpTimes, levels_to_measure, measure
+from cgf.results import read_json, run_info, write_json
+from cgf.softmax.cgf import CGF
+from cgf.target import result_file
 
 # softmaxes whose measured seconds are compared with the predicted: (rows, columns, method, lo, degree, k)
 CIRCUITS = (
@@ -24,10 +34,6 @@ CIRCUITS = (
 @entry("op_times")
 def main(cfg: DictConfig) -> None:
     """Measures single operations, or compares predictions with measured circuits; writes the result file."""
-    from cgf.plan.op_times import OpTimes
-    from cgf.results import read_json, run_info, write_json
-    from cgf.target import result_file
-
     path = result_file(cfg.out)
     if cfg.check:
         data = read_json(path)
@@ -55,16 +61,11 @@ def main(cfg: DictConfig) -> None:
 
 def threads(owner: Any) -> int:
     """Threads that an engine of this owner computes with."""
-    import os
-
     return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))
 
 
 def measured(make_owner: Any, max_levels: list[int], timing: tuple[int, float, str]) -> dict[str, Any]:
     """Sizes of op_times.json, one engine after another: only one's keys are in memory at a time."""
-    from cgf.memory import keep_freed_memory
-    from cgf.plan.op_times import levels_to_measure, measure
-
     keep_freed_memory()  # as an evaluation does
     sizes = {}
     for max_level in max_levels:
@@ -85,13 +86,7 @@ def measured(make_owner: Any, max_levels: list[int], timing: tuple[int, float, s
 
 def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
     """Predicted and measured seconds of CIRCUITS, the measured ones the median of runs after a first one."""
-    import numpy as np
-
     from cgf.approx import fit
-    from cgf.he.layer_record import LayerRecord
-    from cgf.he.session import Session
-    from cgf.plan.cost import mask_rows, needs_of, predict
-    from cgf.softmax.cgf import CGF
 
     comparisons = []
     for rows, columns, method, lo, degree, k, *mask in CIRCUITS:

@@ -10,14 +10,14 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from cgf.config import CONFIGS, build, entry, resolved
+from cgf.memory import keep_freed_memory
+from cgf.results import run_info, write_json
+from cgf.target import result_file
 
 
 @entry("train_speed")
 def main(cfg: DictConfig) -> None:
     """Times training steps in turns, measures the peak of each in a process of its own, writes the result file."""
-    from cgf.results import run_info, write_json
-    from cgf.target import result_file
-
     out = result_file(cfg.out)
     names = ["fused", *cfg.softmaxes]
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -59,7 +59,6 @@ def apart(name: str, cfg: DictConfig) -> dict[str, Any]:
 
 def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
     from cgf.bench.train_speed import steps
-    from cgf.memory import keep_freed_memory
 
     keep_freed_memory(2**30)  # as train.py does
     # mypy: a file of configs is a mapping

@@ -10,15 +10,19 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
+from cgf.errors import UserError
+from cgf.plan.op_times import OpTimes
+from cgf.results import read_json, run_info, write_json
+from cgf.target import result_file
 
 
 @entry("what_it_takes")
 def main(cfg: DictConfig) -> None:
-    from cgf.errors import UserError
-    from cgf.plan.op_times import OpTimes
+    """Predicts each model from its sizes, prints a line for it, and writes the result file.
+
+    UserError for operation times of more than one thread.
+    """
     from cgf.plan.what_it_takes import MODELS, row
-    from cgf.results import read_json, run_info, write_json
-    from cgf.target import result_file
 
     out, path = result_file(cfg.out), Path(cfg.times).expanduser()
     data = read_json(path)

@@ -188,9 +188,9 @@ MUTATIONS = {
         "tests/cgf/evaluate/test_evaluate_he_fields.py",
     ),
     "plain for exact in a result": (
-        "cgf/evaluate/he_summary.py",
-        'finished.share("exact", "label")',
-        'finished.share("plain", "label")',
+        "cgf/evaluate/he_lines.py",
+        '"accuracy_exact": self.share("exact", "label")',
+        '"accuracy_exact": self.share("plain", "label")',
         "tests/cgf/evaluate/test_evaluate_he_fields.py",
     ),
 }

@@ -54,7 +54,8 @@ BERT = {
 }
 
 
-def _saved(folder, host, node):
+def saved(folder, host, node):
+    """A checkpoint with its state and a sealed plan of this host, trained on the task of this node."""
     torch.manual_seed(0)
     softmaxes = install_copies(host.model, CGF())
     optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
@@ -108,7 +109,7 @@ def make(base: Path) -> Path:
         _texts(base / "data")
         _images(base / "images")
         digits = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=VIT)
-        _saved(base / "vit" / "ckpt-1", digits, DIGITS)
+        saved(base / "vit" / "ckpt-1", digits, DIGITS)
         task = FileTask(train=str(base / "data" / "train.csv"), test=str(base / "data" / "test.csv"), max_length=16)
         node = {
             "_target_": "cgf.data.own_text.FileTask",
@@ -121,7 +122,7 @@ def make(base: Path) -> Path:
         model = BertForSequenceClassification(BertConfig(**BERT))
         words = tokenizer("pad", pad_token="pad")
         host = bert.host(model, words, name="small", num_classes=2, trained=False, source={})
-        _saved(base / "bert" / "ckpt-1", host, node)
+        saved(base / "bert" / "ckpt-1", host, node)
         _results(base)
     finally:
         os.chdir(here)

@@ -318,7 +318,7 @@ def test_a_picture_that_is_none(base, tmp_path, case):
 
 @pytest.mark.parametrize("case", ARCHIVES)
 def test_an_archive_that_is_none(tmp_path, case):
-    from cgf.data.images import Archive
+    from cgf.data.image_files import Archive
 
     write, says = ARCHIVES[case]
     write(tmp_path / "images.zip")
@@ -329,7 +329,7 @@ def test_an_archive_that_is_none(tmp_path, case):
 
 def test_an_archive_that_leads_out_of_its_folder_writes_nothing(tmp_path):
     """It is read into memory, where a name is a name."""
-    from cgf.data.images import Archive
+    from cgf.data.image_files import Archive
 
     archive(("../../escaped.png", b"x"), ("/etc/escaped.png", b"x"), ("train/a/0.png", b"x"))(tmp_path / "images.zip")
     before = bad_cases.snapshot(tmp_path.parent)

@@ -13,31 +13,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from bad_bases import BERT, saved
+from bad_bases import VIT as OPTIONS
 from conftest_models import tokenizer
 from digits_checkpoint import call, spawn
 from resealed import reseal
 from transformers import BertConfig, BertForSequenceClassification
 
-from cgf.approx.fit import chain
-from cgf.checkpoint import TrainingState, read, save
+from cgf.checkpoint import TrainingState, read
 from cgf.config import task_maker
 from cgf.errors import UserError
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
-from cgf.models.install import install_copies
-from cgf.plan.plan import Plan
 from cgf.softmax.cgf import CGF
 
-OPTIONS = {
-    "img_size": 8,
-    "patch_size": 4,
-    "in_chans": 1,
-    "embed_dim": 8,
-    "depth": 2,
-    "num_heads": 2,
-    "class_token": False,
-    "global_pool": "avg",
-}
 DIGITS = {"_target_": "cgf.data.vision.DigitsTask", "name": "digits", "augment": False, "seed": 42, "limit": None}
 TABLE = {
     "_target_": "cgf.data.text.TableTask",
@@ -60,18 +49,11 @@ class Marks:
 
 
 def write(folder, host, node):
-    softmaxes = install_copies(host.model, CGF())
-    optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
-    run = {
-        **host.describe(),
-        "task": node["name"],
-        "progress": {"finished": True},
-        "config": {"task": node, "model": {"name": host.name}},
-    }
-    state = TrainingState.of({"step": 1}, optimizer)
-    save(folder, host.state(), softmaxes, run, host.write_surroundings, state)
-    plan = Plan(chain(-8.0, 1.0, 3), "full", 1, 4, 3, (-7.0, 0.5), 0.1)
-    (folder / "plan.json").write_text(json.dumps(plan.to_json()))
+    """A checkpoint whose plan has no seal, as those of before: what is changed in it is read."""
+    saved(folder, host, node)
+    plan = json.loads((folder / "plan.json").read_text())
+    del plan["seal"], plan["checkpoint"]
+    (folder / "plan.json").write_text(json.dumps(plan))
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +62,7 @@ def whole(tmp_path_factory):
     base = tmp_path_factory.mktemp("whole")
     digits = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
     write(base / "vit" / "ckpt-1", digits, DIGITS)
-    config = BertConfig(
-        vocab_size=50,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=16,
-        num_labels=2,
-    )
+    config = BertConfig(**BERT)
     words = tokenizer("pad", pad_token="pad")
     texts = bert.host(
         BertForSequenceClassification(config), words, name="small", num_classes=2, trained=False, source={}

@@ -8,7 +8,7 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import Ciphertext, Engine, Operand, Owner
-from cgf.he.engines.rules import Wrapper
+from cgf.he.engines.wrapper import Wrapper
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,15 @@ class Checking(Wrapper):
         self.tolerance, self.operations = tolerance, 0
 
     def encrypt(self, values: np.ndarray, level: int) -> Pair:
+        """Both sides' ciphertexts of the same numbers, at a level. Raises Divergence where they differ already."""
         return self._same("encrypt", self.first_owner.encrypt(values, level), self.second_owner.encrypt(values, level))
 
     def decrypt(self, ct: Pair) -> np.ndarray:
+        """The real parts (slots,) of the second side's ciphertext."""
         return self.second_owner.decrypt(ct.second)
 
     def decrypt_pair(self, ct: Pair) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,) of the second side's ciphertext."""
         return self.second_owner.decrypt_pair(ct.second)
 
     @property
@@ -57,9 +60,11 @@ class Checking(Wrapper):
         return getattr(self.second, "beyond", 0)
 
     def level(self, ct: Pair) -> int:
+        """The first side's level."""
         return self.first.level(ct.first)
 
     def polynomials(self, ct: Pair) -> int:
+        """The first side's count of polynomials."""
         return self.first.polynomials(ct.first)
 
     def _apply(self, name: str, *operands: Operand) -> Pair | list[Pair]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine, Operand, is_public
-from cgf.he.engines.rules import Wrapper
+from cgf.he.engines.wrapper import Wrapper
 from cgf.operations import KINDS
 
 # of the operations of one kind each; a product's is its operand's
@@ -53,9 +53,11 @@ class Counting(Wrapper):
         self.lowest = engine.max_level
 
     def level(self, ct: Ciphertext) -> int:
+        """The inner engine's level of a ciphertext."""
         return self.engine.level(ct)
 
     def polynomials(self, ct: Ciphertext) -> int:
+        """The inner engine's count of polynomials of a ciphertext."""
         return self.engine.polynomials(ct)
 
     def _apply(self, name: str, *operands: Operand) -> Ciphertext:

@@ -12,17 +12,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
+from cgf.he.engines.deferred import DeferredOperation, in_order
 from cgf.he.engines.engine import RINGS, Ciphertext, Operand, Portable, PortableOwner, Ring, decrypt_all, rings_of
-from cgf.he.engines.rules import Wrapper, need_bootstrap
-from cgf.he.engines.schedule import ScheduledTask, list_schedule
+from cgf.he.engines.rules import need_bootstrap
+from cgf.he.engines.schedule import list_schedule
 from cgf.he.engines.sim import OneSlot, SimCiphertext
+from cgf.he.engines.wrapper import Wrapper
 
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
 SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}
@@ -30,22 +31,6 @@ TRANSFER = 0.05
 NOT_RUN = ("prepare", "dot", "conjugate", "lower", "combine")
 T = TypeVar("T")
 Slots = np.ndarray | tuple[np.ndarray, np.ndarray]  # (slots,), or real and imaginary parts
-
-
-@dataclass(eq=False)
-class DeferredOperation(ScheduledTask):
-    """A ciphertext of LanesEngine: the operation that makes it, its level and polynomials, later the ciphertext."""
-
-    needs: tuple[DeferredOperation, ...]
-    operation: str = ""
-    operands: tuple[Operand, ...] = ()
-    shadow: SimCiphertext | None = None
-    engine: LanesEngine | None = None
-    sent: bool = False  # another lane needs it
-    users: int = 0  # of this run, that have not had it yet
-    copies: dict[int, Ciphertext] = field(default_factory=dict, repr=False)  # lane -> ciphertext
-    data: bytes | None = field(default=None, repr=False)
-    done: threading.Event = field(default_factory=threading.Event, repr=False)
 
 
 class LanesEngine(Wrapper):
@@ -64,9 +49,11 @@ class LanesEngine(Wrapper):
         self._lock = threading.Lock()
 
     def level(self, ct: DeferredOperation) -> int:
+        """The level that a ciphertext has, or will have once it is run, by the simulator's rules."""
         return self._seen(ct).level
 
     def polynomials(self, ct: DeferredOperation) -> int:
+        """Its polynomials, likewise."""
         return self._seen(ct).polynomials
 
     @staticmethod
@@ -104,7 +91,7 @@ class LanesEngine(Wrapper):
         Returns the seconds of that, by kind of operation, summed over the lanes.
         """
         spent: Counter[str] = Counter()
-        tasks = _in_order(results)
+        tasks = in_order(results)
         order = list_schedule(tasks, len(self._lanes), TRANSFER)
         for task in tasks:
             for need in task.needs:
@@ -175,22 +162,6 @@ class LanesEngine(Wrapper):
         return ct.copies.get(lane)
 
 
-def _in_order(results: Sequence[DeferredOperation]) -> list[DeferredOperation]:
-    """What was not run yet, each after what it needs; without recursion: circuits are deep."""
-    seen: set[int] = set()
-    order: list[DeferredOperation] = []
-    stack: list[tuple[DeferredOperation, bool]] = [(r, False) for r in reversed(results)]
-    while stack:
-        task, open_ = stack.pop()
-        if open_:
-            order.append(task)
-        elif id(task) not in seen and not task.done.is_set():
-            seen.add(id(task))
-            stack.append((task, True))
-            stack += [(n, False) for n in reversed(task.needs)]
-    return order
-
-
 class LanesOwner:
     """Owner whose lanes share one secret key.
 
@@ -246,12 +217,18 @@ class LanesOwner:
             return list(pool.map(work, range(len(self._owners))))
 
     def decrypt(self, ct: DeferredOperation) -> np.ndarray:
+        """The real parts (slots,); what it is made of is run first, where it was not yet."""
         return decrypt_all(self, [ct])[0]
 
     def decrypt_pair(self, ct: DeferredOperation) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,), as ``decrypt``."""
         return decrypt_all(self, [ct], pairs=True)[0]
 
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> LanesEngine:
+        """An engine that notes operations, over an engine a lane with the keys of these steps each.
+
+        UserError where a conjugation key is asked for, since no lane conjugates.
+        """
         if conjugation:
             raise UserError("lanes do not run conjugate: whole attention needs he=desilo, with he.workers for cores")
         return LanesEngine([o.evaluator(rotations) for o in self._owners], rotations, self.rings)

@@ -101,6 +101,7 @@ class OpenFHEOwner(CheckedOwner):
         return self._context.Encrypt(self._public, _encode(self._context, values, self.max_level - level))
 
     def decrypt_pair(self, ct: Ct) -> tuple[np.ndarray, np.ndarray]:
+        """Raises UserError: slots are real here."""
         need_pairs(OpenFHEEngine.pairs)
         raise AssertionError("no imaginary parts")
 
@@ -116,6 +117,7 @@ class OpenFHEOwner(CheckedOwner):
         return np.array(plain.GetRealPackedValueArray(), dtype=np.float64)
 
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> OpenFHEEngine:
+        """An engine with the relinearization key and the keys of these steps. UserError for one that conjugates."""
         if conjugation:
             need_pairs(OpenFHEEngine.pairs)
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
@@ -172,9 +174,11 @@ class OpenFHEEngine(CheckedEngine):
         self.rotations: dict[int, tuple[int, Key]] = rotations
 
     def level(self, ct: Ct) -> int:
+        """The levels of the ring less those that a ciphertext has used up."""
         return self.max_level - int(ct.GetLevel())
 
     def polynomials(self, ct: Ct) -> int:
+        """2, or 3 before relinearization, as the library counts a ciphertext's elements."""
         return int(ct.NumberCiphertextElements())
 
     def _operand(self, a: Ct, b: Operand) -> Operand:

@@ -76,11 +76,10 @@ class CheckedEngine:
     _rotate, _dot, _lower and _combine. It gives _prepare where another form of a ciphertext multiplies faster, _times_i
     and _conjugate where its slots are complex (``pairs``), and _bootstrap where it can refresh (``refreshed``). A bare
     operation finds polynomials, levels and rotation keys in order. What a library alone asks for, such as the size of
-    a public number, is checked there.
+    a public number, is checked there. Raises UserError, OutOfLevels where a product meets level 0.
 
     rotations  the steps (modulo slots) whose keys it holds; None: all
     conjugates whether it holds the conjugation key
-    Raises UserError, OutOfLevels where a product meets level 0.
     """
 
     slots: int
@@ -91,18 +90,23 @@ class CheckedEngine:
     conjugates: bool = False
 
     def level(self, ct: Ciphertext) -> int:
+        """The products that a ciphertext has left; a subclass gives it."""
         raise NotImplementedError
 
     def polynomials(self, ct: Ciphertext) -> int:
+        """2, or 3 after a product of ciphertexts; a subclass gives it."""
         raise NotImplementedError
 
     def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
+        """a + b, slot by slot; no level, and any count of polynomials."""
         return self._add(a, b)
 
     def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
+        """a - b, slot by slot; no level, and any count of polynomials."""
         return self._sub(a, b)
 
     def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
+        """a b, slot by slot; one level, but none where b is an int. Ciphertexts need two polynomials."""
         if isinstance(b, int):  # a product with an integer is a sum of copies: no level
             return self._mul(a, b)
         if not is_public(b):
@@ -113,35 +117,42 @@ class CheckedEngine:
         return self._mul(a, b)
 
     def square(self, a: Ciphertext) -> Ciphertext:
+        """a^2, slot by slot; one level, of two polynomials."""
         need_polynomials(self.polynomials(a), 2, "a square")
         need_level(self.level(a), self.max_level)
         return self._square(a)
 
     def relinearize(self, a: Ciphertext) -> Ciphertext:
+        """The same slots in two polynomials; UserError for other than three."""
         need_polynomials(self.polynomials(a), 3, "a relinearization")
         return self._relinearize(a)
 
     def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        """Slot i + step to slot i; UserError for a step without its key, and for other than two polynomials."""
         need_polynomials(self.polynomials(a), 2, "a rotation")
         if self.rotations is not None and step % self.slots not in self.rotations:
             raise UserError(f"a rotation by {step} needs its key, and the engine has {sorted(self.rotations)}")
         return self._rotate(a, step)
 
     def times_i(self, a: Ciphertext) -> Ciphertext:
+        """i a, slot by slot; no level. UserError where slots are real."""
         need_pairs(self.pairs)
         return self._times_i(a)
 
     def conjugate(self, a: Ciphertext) -> Ciphertext:
+        """The conjugate of each slot; UserError without the key for it, and where slots are real."""
         need_pairs(self.pairs)
         need_conjugation(self.conjugates)
         need_polynomials(self.polynomials(a), 2, "a conjugation")
         return self._conjugate(a)
 
     def prepare(self, a: Ciphertext) -> Ciphertext:
+        """The same values for products of ``dot``; UserError for other than two polynomials."""
         need_polynomials(self.polynomials(a), 2, "a product")
         return self._prepare(a)
 
     def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
+        """The sum over i of a[i] b[i], of prepared operands; one level. UserError where their counts differ."""
         if len(a) != len(b) or not a:
             raise UserError(f"a sum of products needs as many left as right operands, and has {len(a)} and {len(b)}")
         for ct in (*a, *b):
@@ -150,12 +161,14 @@ class CheckedEngine:
         return self._dot(a, b)
 
     def lower(self, a: Ciphertext, level: int) -> Ciphertext:
+        """The same values at ``level``; UserError for one above their own, or below 0."""
         need_polynomials(self.polynomials(a), 2, "a lower level")
         if not 0 <= level <= self.level(a):
             raise UserError(f"a ciphertext of level {self.level(a)} goes down to 0 at most, and {level} was asked")
         return self._lower(a, level)
 
     def combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
+        """The sum over i of weights[i] cts[i]; one level. UserError where counts differ or a weight is not finite."""
         if len(cts) != len(weights) or not cts:
             raise UserError(f"a sum needs as many weights as ciphertexts, and has {len(weights)} and {len(cts)}")
         need_size(np.asarray(weights, dtype=np.float64), sys.float_info.max, "a sum")
@@ -165,6 +178,7 @@ class CheckedEngine:
         return self._combine(cts, weights)
 
     def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        """The same values at level ``refreshed``; UserError for an engine that cannot, before any is refreshed."""
         need_bootstrap(self.refreshed)
         for ct in cts:  # before the first of them took a minute
             need_polynomials(self.polynomials(ct), 2, "a bootstrap")
@@ -220,6 +234,7 @@ class CheckedOwner:
     pairs: bool = True  # whether slots are complex
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
+        """At most ``slots`` numbers, the rest zeros, at a level; UserError for what slots and level do not hold."""
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
         if np.iscomplexobj(values):
@@ -233,56 +248,3 @@ class CheckedOwner:
 
     def _encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
         raise NotImplementedError
-
-
-class Wrapper:
-    """An Engine around others: all its operations go through one ``_apply(name, *operands)``."""
-
-    slots: int
-    max_level: int
-    pairs: bool
-    refreshed: int | None
-
-    def _apply(self, name: str, *operands: Operand) -> Ciphertext:
-        """The operation of this name; ``bootstrap`` has a sequence of ciphertexts for its operand, and its result."""
-        raise NotImplementedError
-
-    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
-        return self._apply("add", a, b)
-
-    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext:
-        return self._apply("sub", a, b)
-
-    def mul(self, a: Ciphertext, b: Operand) -> Ciphertext:
-        return self._apply("mul", a, b)
-
-    def square(self, a: Ciphertext) -> Ciphertext:
-        return self._apply("square", a)
-
-    def relinearize(self, a: Ciphertext) -> Ciphertext:
-        return self._apply("relinearize", a)
-
-    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
-        return self._apply("rotate", a, step)
-
-    def times_i(self, a: Ciphertext) -> Ciphertext:
-        return self._apply("times_i", a)
-
-    def conjugate(self, a: Ciphertext) -> Ciphertext:
-        return self._apply("conjugate", a)
-
-    def prepare(self, a: Ciphertext) -> Ciphertext:
-        return self._apply("prepare", a)
-
-    def dot(self, a: Sequence[Ciphertext], b: Sequence[Ciphertext]) -> Ciphertext:
-        return self._apply("dot", list(a), list(b))
-
-    def lower(self, a: Ciphertext, level: int) -> Ciphertext:
-        return self._apply("lower", a, level)
-
-    def combine(self, cts: Sequence[Ciphertext], weights: Sequence[float]) -> Ciphertext:
-        return self._apply("combine", list(cts), [float(weight) for weight in weights])
-
-    def bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
-        fresh: list[Ciphertext] = self._apply("bootstrap", cts)
-        return fresh

@@ -53,9 +53,11 @@ class SimEngine(CheckedEngine):
     pairs = True
 
     def level(self, ct: SimCiphertext) -> int:
+        """The level that a ciphertext carries."""
         return ct.level
 
     def polynomials(self, ct: SimCiphertext) -> int:
+        """The count of polynomials that a ciphertext carries."""
         return ct.polynomials
 
     def _result(self, values: np.ndarray, level: int, polynomials: int) -> SimCiphertext:
@@ -128,9 +130,11 @@ class SimEngine(CheckedEngine):
         return [SimCiphertext(ct.values, self.refreshed) for ct in cts]
 
     def dump(self, ct: SimCiphertext) -> bytes:
+        """A ciphertext as bytes, by pickle: for processes of one evaluation, never for files."""
         return pickle.dumps(ct)
 
     def load(self, data: bytes) -> SimCiphertext:
+        """The ciphertext of ``dump``; bytes of anyone else must not come here."""
         ct: SimCiphertext = pickle.loads(data)
         return ct
 
@@ -180,6 +184,7 @@ class SimOwner(CheckedOwner):
         self._settings = (bound, outside)
 
     def dump_secret(self) -> bytes:
+        """No bytes: the simulator has no secret, and every owner of one size shares its ciphertexts."""
         return b""
 
     def _encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
@@ -188,10 +193,13 @@ class SimOwner(CheckedOwner):
         return SimCiphertext(slots, level)
 
     def decrypt(self, ct: SimCiphertext) -> np.ndarray:
+        """A copy of the real parts (slots,)."""
         return np.real(ct.values).copy()
 
     def decrypt_pair(self, ct: SimCiphertext) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the real and imaginary parts (slots,)."""
         return np.real(ct.values).copy(), np.imag(ct.values).copy()
 
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> SimEngine:
+        """An engine that knows these rotation steps alone, and conjugates where that is asked for."""
         return SimEngine(self.max_level, *self._settings, rotations, self.rings, conjugation)

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.base import Softmax, age
+from cgf.softmax.base import Softmax
+from cgf.softmax.exact import Exact
+from cgf.softmax.inheritance import age
 from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:
@@ -60,8 +64,6 @@ class Published(Softmax):
     @cached_property
     def guard(self) -> Interval:
         """The interval around the domain where ``first_polynomial`` stays within TWICE its largest size on it."""
-        import numpy as np
-
         (low, high), way = self.domain, np.geomspace(1e-4, 64.0, 4000) * (self.domain[1] - self.domain[0])
         with np.errstate(all="ignore"):
             most = TWICE * np.abs(self.first_polynomial(np.linspace(low, high, 20_001))).max()
@@ -85,8 +87,6 @@ class Published(Softmax):
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Exact softmax, shapes and dtypes as for ``Softmax.weights``."""
-        from cgf.softmax.exact import Exact
-
         return Exact().weights(scores, valid)
 
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:

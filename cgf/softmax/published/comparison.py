@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+import numpy as np
+
 from cgf.approx import fit
 from cgf.approx.exponential import Arithmetic, Operand, square
 from cgf.approx.inverse import Goldschmidt
@@ -102,8 +104,6 @@ class Comparison(Published):
 
         Entries far below the maximum make most of e: they are left near exp(-radius), not at zero.
         """
-        import numpy as np
-
         x = np.linspace(-1.0, 0.0, 20_001)
         p = fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3)
         e = p(extend_domain(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.base import age
+from cgf.softmax.inheritance import age
 from cgf.softmax.published.base import Replacement
 from cgf.softmax.value import C, V
 

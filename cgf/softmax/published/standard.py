@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
@@ -95,8 +97,6 @@ def scaled(polynomial: Polynomial, factor: float) -> Polynomial:
 
 def relative_error(polynomial: Polynomial, factor: float, domain: Interval) -> float:
     """Largest |p / (factor exp) - 1| on a grid of the domain."""
-    import numpy as np
-
     y = np.linspace(*domain, 20_001)
     return float(np.abs(polynomial(y) / (factor * np.exp(y)) - 1.0).max())
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, Newton
 from cgf.approx.polynomial import Polynomial
@@ -94,8 +96,6 @@ class Arion(Published):
 
 def least_squares_exp(lo: float, hi: float, degree: int) -> series.Series:
     """exp on [lo, hi] by Chebyshev interpolation; max_error is the largest absolute error for exp <= 1."""
-    import numpy as np
-
     u = np.cos(np.pi * (np.arange(1024) + 0.5) / 1024)
     coefficients = np.polynomial.chebyshev.chebfit(u, np.exp((lo + hi) / 2 + (hi - lo) / 2 * u), degree)
     y = np.linspace(lo, hi, series.GRID)

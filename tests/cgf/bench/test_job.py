@@ -8,12 +8,11 @@ import pytest
 
 from cgf import memory
 from cgf.approx.chain import SquareChain
-from cgf.bench import job
+from cgf.bench import job, softmax_cost
 from cgf.errors import UserError
 from cgf.he.circuits import circuit_for
 from cgf.he.engines.sim import SimOwner
 from cgf.softmax.cgf import CGF
-from scripts.bench import softmax_cost
 
 
 def softmax():

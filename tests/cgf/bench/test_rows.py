@@ -18,8 +18,9 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
+from cgf.study import row_content
 from cgf.study import training_rows as rows
-from cgf.study.opened import check_closed, opening, register_of
+from cgf.study.opened import check_closed, opening, paired, register_of
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study, with_every_softmax
 
@@ -88,7 +89,7 @@ class Machine:
         write_json(
             out,
             {
-                **dict.fromkeys(rows.MEASURED),
+                **dict.fromkeys(row_content.MEASURED),
                 "model": "m",
                 "softmax": "bpmax",
                 "approx": "exact",
@@ -152,13 +153,13 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
     other.carry_out(rows.needed(other.study, ["calibrated"], False))
     assert machine.names[5:] == ["teacher", "exact", "calibrated"]  # with the choice of the first seed
-    second = rows.row(other, other.study.run("calibrated"), "t")
+    second = row_content.row(other, other.study.run("calibrated"), "t")
     assert second["tried"] == row["tried"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
-    assert rows.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
+    assert row_content.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
 
 
 def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "total_levels", lambda folder, kind, planned: 6 if planned else None)
+    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned: 6 if planned else None)
     config = {**CONFIG, "runs": {**CONFIG["runs"], "exact": {**CONFIG["runs"]["exact"], "plan": ["approx=chain"]}}}
     machine = Machine()
     one = Seed(Study.of(config), 42, tmp_path, more=("predictions=true",), execute=machine)
@@ -173,7 +174,7 @@ def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monke
         "red": ["7 entries lay beyond the plan's guard"],
     }
     write_json(one.planned("exact"), planned)
-    row = rows.row(one, one.study.run("exact"), "t")
+    row = row_content.row(one, one.study.run("exact"), "t")
     assert (row["accuracy"], row["accuracy_planned"]) == (3 / 6, 1 / 6)
     assert row["paired_planned"]["this_alone"] == 0 and row["paired_planned"] != row["paired"]
     assert row["evaluation_planned"]["accuracy"] == 1 / 6 and row["approx"] == "chain"
@@ -216,20 +217,20 @@ def test_a_choice_among_others_is_not_read_off_a_row(tmp_path):
 def test_a_changed_tree_is_told(tmp_path):
     one = seed(tmp_path, Machine(dirty=True))
     one.carry_out(["teacher", "exact"])
-    assert rows.row(one, one.study.run("exact"), "t")["dirty"]
+    assert row_content.row(one, one.study.run("exact"), "t")["dirty"]
 
 
 def test_trainings_elsewhere_count_and_a_changed_tree_of_the_planned_evaluation_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "total_levels", lambda folder, kind, planned: 6)
+    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned: 6)
     exact = {**CONFIG["runs"]["exact"], "plan": ["approx=chain"], "searched": 10}
     study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": exact}})
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
     one.carry_out(["teacher", "exact"])
-    row = rows.row(one, study.run("exact"), "t")
+    row = row_content.row(one, study.run("exact"), "t")
     assert (row["trials"], row["dirty"], row["commit_planned"]) == (11, False, "b" * 40)
     told = read_json(one.planned("exact"))
     write_json(one.planned("exact"), {**told, "run": {**told["run"], "git": {"commit": "c" * 40, "dirty": True}}})
-    row = rows.row(one, study.run("exact"), "t")
+    row = row_content.row(one, study.run("exact"), "t")
     assert (row["dirty"], row["commit_planned"], row["commit_evaluated"]) == (True, "c" * 40, "b" * 40)
     with pytest.raises(UserError, match=r"runs\.exact\.searched must be a whole number of at least 0"):
         Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": {**exact, "searched": -1}}})
@@ -306,7 +307,7 @@ def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
 
 def test_other_samples_are_not_paired():
     with pytest.raises(UserError, match="same samples"):
-        rows.paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
+        paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
 
 
 @pytest.mark.parametrize(
@@ -321,8 +322,8 @@ def test_other_samples_are_not_paired():
 )
 def test_levels_of_a_checkpoint(softmax, full, masked, tmp_path):
     save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [softmax], MODEL)
-    assert rows.total_levels(tmp_path, "full", False) == full
-    assert rows.total_levels(tmp_path, "masked", False) == masked
+    assert row_content.total_levels(tmp_path, "full", False) == full
+    assert row_content.total_levels(tmp_path, "masked", False) == masked
 
 
 def test_levels_of_a_plan(tmp_path):
@@ -332,7 +333,7 @@ def test_levels_of_a_plan(tmp_path):
     save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], MODEL)
     plan = Plan(chain(-16.0, 1.0, 4), "full", 1, 5, 4, None, 1e-4)
     write_json(tmp_path / "ckpt-1" / "plan.json", plan.to_json())
-    assert rows.total_levels(tmp_path, "full", True) == 5
+    assert row_content.total_levels(tmp_path, "full", True) == 5
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs" / "host").glob("*.yaml")))

@@ -9,7 +9,7 @@ import pytest
 
 from cgf.config import build, compose, resolved
 from cgf.errors import UserError
-from cgf.report.blocks import of_means
+from cgf.report.range_table import of_means
 from cgf.results import read_lines, write_json
 from cgf.study import range_rows as study_rows
 from cgf.study.seed import ROOT, Seed

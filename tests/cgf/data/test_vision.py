@@ -103,7 +103,7 @@ def test_image_folder(make, folder, colour):
 def test_centre_crop_is_timms(make, folder):
     from timm.data import create_transform
 
-    from cgf.data.images import EncodedImages, Folder
+    from cgf.data.image_files import EncodedImages, Folder
 
     want = ImageInput(size=(3, 28, 28), mean=(0.4, 0.5, 0.6), std=(0.2,) * 3, crop_pct=0.875)
     test = make("imagenet1k", folder, classes=3).dataset("test", Inputs(image=want))

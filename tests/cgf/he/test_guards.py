@@ -7,8 +7,8 @@ import torch
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
 from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.engine import library_of, named
 from cgf.he.engines.lanes import LanesOwner
+from cgf.he.engines.library import library_of, named
 from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
 from cgf.softmax.bpmax import BPMax

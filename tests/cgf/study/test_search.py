@@ -11,7 +11,8 @@ from cgf.config import CONFIGS
 from cgf.distill.step import check_finite
 from cgf.errors import UserError
 from cgf.results import append_lines, read_lines
-from cgf.study.search import Budget, Grid, Search, finished, teacher_of, with_searches
+from cgf.study.grid import Budget, Grid
+from cgf.study.search import Search, finished, teacher_of, with_searches
 from cgf.study.study import Study
 
 STUDY = {

@@ -1,0 +1,180 @@
+"""Where images come from: folders, zip archives and columns of the hub, each image decoded when it is asked for."""
+
+import hashlib
+import io
+import os
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from itertools import permutations
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from PIL import Image
+
+from cgf.errors import UserError
+
+SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
+DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
+MOST_PIXELS = 2**26  # of an image before it is resized
+FULLEST = 100  # an archive of images holds at most so many times its own size
+# what PIL and zipfile raise for damaged files, beside their own errors
+BROKEN = (OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, struct.error, zlib.error)
+BROKEN_IMAGE = (*BROKEN, Image.DecompressionBombError, MemoryError)
+BROKEN_ZIP = (*BROKEN, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # the last: it is encrypted
+
+
+class Folder:
+    """Image files below a folder, named by their path in it: <top>/<class>/<file>."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self, top: str) -> list[str]:
+        """Names of the image files in `top/<class>/`, sorted."""
+        folders = sorted(path for path in (self.path / top).glob("*") if path.is_dir())
+        names = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+        return sorted(name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES)
+
+    def classes(self, top: str) -> list[str]:
+        """The class folders of `top`, sorted; an empty list where there is no such folder."""
+        return sorted(path.name for path in (self.path / top).glob("*") if path.is_dir())
+
+    def places(self, top: str) -> set[Path]:
+        """Where `top` and its class folders really are, links followed."""
+        return {(self.path / top).resolve(), *((self.path / top / name).resolve() for name in self.classes(top))}
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file."""
+        return (self.path / name).read_bytes()
+
+    def revision(self, top: str) -> str:
+        """sha256 over names and sizes: hashing every byte of ImageNet would take longer than an epoch."""
+        digest = hashlib.sha256()
+        for name in self.names(top):
+            digest.update(f"{name} {(self.path / name).stat().st_size}\n".encode())
+        return digest.hexdigest()
+
+
+class Archive(Folder):
+    """The same layout inside a zip archive, read into memory whole. UserError if it is no such archive."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._check_size(archive)
+                self.content = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+        except UserError:
+            raise
+        except BROKEN_ZIP as error:
+            raise UserError(f"{path} needs to be a zip archive, and reading it failed: {error}") from error
+
+    def _check_size(self, archive: zipfile.ZipFile) -> None:
+        packed, whole = self.path.stat().st_size, sum(entry.file_size for entry in archive.infolist())
+        if whole > FULLEST * packed:  # images are packed already
+            raise UserError(f"{self.path} has {packed} bytes and may hold {FULLEST * packed}, and says {whole}")
+
+    def names(self, top: str) -> list[str]:
+        """See Folder."""
+        paths = [PurePosixPath(name) for name in self.content]
+        inside = [path for path in paths if len(path.parts) == 3 and path.parts[0] == top]
+        return sorted(str(path) for path in inside if path.suffix.lower() in SUFFIXES)
+
+    def classes(self, top: str) -> list[str]:
+        """See Folder."""
+        return sorted({name.split("/")[1] for name in self.names(top)})
+
+    def places(self, top: str) -> set[Path]:
+        """See Folder."""
+        return {Path(os.path.normpath(top))}
+
+    def read(self, name: str) -> bytes:
+        """See Folder."""
+        return self.content[name]
+
+    def revision(self, top: str) -> str:
+        """sha256 of the archive."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+
+def check_places(task: str, source: Folder, folders: Mapping[str, str]) -> None:
+    """UserError where two splits share a folder of images, or one's lies inside another's; links are followed."""
+    places = {split: source.places(folder) for split, folder in folders.items()}
+    for one, other in permutations(places, 2):
+        if any({place, *place.parents} & places[other] for place in places[one]):
+            raise UserError(
+                f"task {task} needs a source of its own for each split, and {source.path}/{folders[one]} for {one} "
+                f"has images of {source.path}/{folders[other]} for {other}"
+            )
+
+
+class EncodedImages:
+    """PIL images, decoded when asked for. UserError for a file that is no image."""
+
+    def __init__(self, source: Folder, names: list[str]) -> None:
+        self.source = source
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        name = self.names[index]
+        return decoded(lambda: self.source.read(name), f"{self.source.path}: {name}")
+
+
+class HubImages:
+    """The image column of a hub dataset, decoded when asked for."""
+
+    def __init__(self, data: Any, column: str) -> None:
+        self.data = data
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        where = f"image {index} of column '{self.column}'"
+        try:
+            image = self.data[index][self.column]
+        except BROKEN_IMAGE as error:
+            raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
+        if image is None:
+            raise UserError(f"{where} needs to be an image, and there is none")
+        return shallow(image, where)
+
+
+def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
+    """The image that the bytes hold; UserError for none, for one of too many pixels, and of more than 8 bits a channel.
+
+    The pixels are counted before they take memory: a file of kilobytes can say that it has thousands of millions.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # PIL's own of pixels and of what a damaged file lacks: one sentence is said
+            image: Image.Image = Image.open(io.BytesIO(read()))
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise UserError(f"{where} may have {MOST_PIXELS} pixels, and has {width} x {height}")
+            image.load()
+    except UserError:
+        raise
+    except BROKEN_IMAGE as error:
+        raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
+    return shallow(image, where)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def shallow(image: Image.Image, where: str) -> Image.Image:
+    """The image; UserError for one of more than 8 bits a channel."""
+    if image.mode.split(";")[0] in DEEP:
+        raise UserError(f"{where} needs 8 bits a channel, and is of PIL's mode {image.mode}")
+    return image

@@ -1,0 +1,195 @@
+"""The content of a result row of training, from a run's own files: accuracies, levels, what was tried, what made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgf.checkpoint import complete_checkpoints, read
+from cgf.former import ROW_SCHEMA
+from cgf.he.dryrun import depth
+from cgf.plan.cost import mask_rows
+from cgf.plan.load import read_plan
+from cgf.results import Json, read_json, read_lines
+from cgf.study.opened import evaluations, paired
+from cgf.study.range_rows import epochs
+from cgf.study.seed import Seed
+from cgf.study.study import Run
+
+TEACHER, EXACT = "teacher", "exact"
+MEASURED = (
+    "samples",
+    "correct",
+    "accuracy",
+    "loss",
+    "range",
+    "row_sum",
+    "outside_domain",
+    "beyond_guard",
+    "max_error_exponential",
+)
+SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, rows, columns of the counted circuit
+
+
+def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = None) -> Json:
+    """The row of a run that is trained and evaluated; before: trials recorded elsewhere (``training_rows.recorded``).
+
+    accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
+    which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
+    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, train_s the
+    seconds of this training alone: trials_s of all that the choice was made from. tried is what the choice was made
+    from, trials how many trainings led to the row, those outside of the study included. dirty: of the training or of
+    any evaluation.
+    """
+    result, exact, planned = evaluations(seed, run, run.against or EXACT)
+    teacher, folder, has_plan = read_json(seed.result(TEACHER)), seed.chosen(run.name), planned is not None
+    best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
+    trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
+    return {
+        "host": seed.study.name,
+        "task": task,
+        "schema": ROW_SCHEMA,
+        "run": run.name,
+        "softmax": result["softmax"],
+        **_training_of(trained["config"]),
+        "yardstick": run.yardstick,
+        "within": run.within,
+        "seed": seed.seed,
+        "model": result["model"],
+        "accuracy": result["accuracy"],
+        "accuracy_exact": exact["accuracy"],
+        "accuracy_teacher": teacher["accuracy"],
+        "paired": paired(result, exact),
+        "validation": best["val_accuracy"],
+        "val_samples": best["val_samples"],
+        "epochs": epochs(seed, run),
+        "best_epoch": best_epoch(folder, best["step"]),
+        "train_s": trained["progress"]["seconds"],
+        "total_levels": total_levels(folder, result["rows"], has_plan),
+        "rows": result["rows"],
+        "approx": (planned or result)["approx"],
+        "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
+        f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]",
+        **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, TEACHER)),
+        **_counted(run, tried),
+        "evaluation": _measured(result),
+        **_planned(planned, exact),
+        "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
+    }
+
+
+def _planned(planned: Json | None, exact: Json) -> Json:
+    """What an evaluation with the plan's exponential says; None in each place where there is none."""
+    return {
+        "accuracy_planned": planned and planned["accuracy"],
+        "paired_planned": planned and paired(planned, exact),
+        "evaluation_planned": planned and _measured(planned),
+    }
+
+
+def _made_by(trained: Json, evaluated: list[Json], teacher: str | None) -> Json:
+    """Commits and processors of a training and its evaluations, without and with a plan, from what their runs say.
+
+    teacher: the commit that trained it.
+    """
+    git = [trained["git"], *(run["git"] for run in evaluated)]
+    return {
+        "commit": git[0]["commit"],
+        "dirty": any(g["dirty"] is not False for g in git),
+        "commit_evaluated": git[1]["commit"],
+        "commit_planned": git[2]["commit"] if len(git) > 2 else None,
+        "commit_teacher": teacher,
+        "cpu": {"trained": _cpu(trained), "evaluated": _cpu(evaluated[-1])},
+    }
+
+
+def _training_of(config: Json) -> Json:
+    """How a run was trained, off its configuration: what was tuned, whether its queries were scaled, whether at all."""
+    return {
+        "tuning": config["tune"]["mode"],
+        "tempered": config["temper"]["samples"] > 0,
+        "trained": config["train"]["epochs"] > 0,
+    }
+
+
+def _counted(run: Run, tried: list[Json]) -> Json:
+    """How many trainings led to a row, and those that its choice was made from, with their seconds."""
+    return {
+        "tried": tried,
+        "trials": run.searched + max(1, len(tried)),
+        "all_trials": True,
+        "trials_s": sum(t["train_s"] for t in tried) or None,
+    }
+
+
+def _cpu(run: Json) -> Json:
+    """The processor of a training or an evaluation: name, model by numbers, flags; None where it does not say."""
+    return {key: (run["hardware"] or {}).get(key) for key in ("cpu", "cpu_model", "cpu_flags")}
+
+
+def _measured(result: Json) -> Json:
+    """What is kept of an evaluation, and the reasons where it is red."""
+    return {**{k: result[k] for k in MEASURED}, **({"red": result["red"]} if result.get("red") else {})}
+
+
+def _seeds(seed: Seed, chosen: bool) -> list[int]:
+    """The seeds that a command has to name for this one's row: with a choice to be made, the deciding one first."""
+    if not chosen or seed.decides is None:
+        return [seed.seed]
+    return [deciding_seed(seed), seed.seed]
+
+
+def deciding_seed(seed: Seed) -> int:
+    """The seed on which choices are made."""
+    return seed.seed if seed.decides is None else int(seed.decides.name.rpartition("-")[2])
+
+
+def best_epoch(folder: Path, step: int) -> float:
+    """Epochs after which the weights that are kept were saved."""
+    return next(r["epoch"] for r in read_lines(folder / "metrics.jsonl") if r["step"] == step and "val_accuracy" in r)
+
+
+def trials(seed: Seed, run: Run, before: dict[str, list[Json]]) -> list[Json]:
+    """What the choice of a run was made from, on the seed that decides; none where there was nothing to choose.
+
+    As recorded before where the trainings of that seed are not at hand.
+    """
+    origin = seed.study.chooser(run)
+    names, folder = origin.tries(), seed.decides or seed.folder
+    if len(names) == 1:
+        return []
+    if origin.name in before and not (folder / names[0] / "best.json").is_file():
+        return before[origin.name]
+    taken, tried = seed.choice(origin), []
+    for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):
+        progress = read_json(complete_checkpoints(folder / name)[-1] / "run.json")["progress"]
+        tried.append(
+            {
+                "options": list(options),
+                "chosen": i == taken,
+                "train_s": progress["seconds"],
+                "validation": read_json(folder / name / "best.json")["val_accuracy"],
+            }
+        )
+    return tried
+
+
+def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
+    """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit, or
+    none without a plan.
+
+    rows 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
+    """
+    checkpoint = read(folder)
+    softmax = checkpoint.softmax
+    if planned:
+        plan = read_plan(checkpoint.path, checkpoint.digest, rows)
+        assert plan is not None
+        softmax.exponential = plan.exponential
+    if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):
+        return None
+    mask, count, columns = SHAPE[rows]
+    return depth(softmax, mask_rows(mask, count, columns), columns).levels
+
+
+def _commit(seed: Seed, name: str) -> str | None:
+    return read_json(complete_checkpoints(seed.chosen(name))[-1] / "run.json")["git"]["commit"]
