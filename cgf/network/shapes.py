@@ -28,12 +28,10 @@ DOMAIN = (-10.0, 1.2)  # of the chains, which cost the same on any
 
 
 @dataclass(frozen=True)
-class NetworkShape:
-    """A transformer of equal blocks: norms that fold, squares, chains of k.
+class TransformerSizes:
+    """Sizes of a transformer of equal blocks whose exponentials are chains of k squarings.
 
-    tokens    of a sample;  features: of a token before the first layer;  width: of the state;  mlp: of the hidden layer
-    pool      'mean', or 'first' (with a layer and a square behind it, as BERT's pooler)
-    Raises UserError for sizes below 1, and a width that the heads do not divide.
+    tokens  of a sample;  features: of a token before the first layer;  width: of the state;  mlp: of the hidden layer
     """
 
     blocks: int
@@ -44,15 +42,32 @@ class NetworkShape:
     features: int
     classes: int
     k: int = 3
+
+    def check(self, what: str, **least: int) -> None:
+        """UserError for a size below its least, which is 1, of tokens 2, and for a width that the heads do not divide.
+
+        what: the name of these sizes in a message;  least: of other sizes, by name.
+        """
+        for one in fields(self):
+            if one.type == "int":
+                whole(f"{what}.{one.name}", getattr(self, one.name), {"tokens": 2, **least}.get(one.name, 1))
+        if self.width % self.heads:
+            raise UserError(f"{what}.width must be a multiple of {what}.heads={self.heads}, and is {self.width}")
+
+
+@dataclass(frozen=True)
+class NetworkShape(TransformerSizes):
+    """Sizes whose network has norms that fold, and squares for activations.
+
+    pool    'mean', or 'first' (with a layer and a square behind it, as BERT's pooler)
+    Raises UserError for sizes below 1, and a width that the heads do not divide.
+    """
+
     pool: str = MEAN
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if one.name != "pool":
-                whole(f"shape.{one.name}", getattr(self, one.name), 2 if one.name == "tokens" else 1)
+        self.check("shape")
         one_of("shape.pool", self.pool, POOLS)
-        if self.width % self.heads:
-            raise UserError(f"shape.width must be a multiple of shape.heads={self.heads}, and is {self.width}")
 
     def network(self, name: str = "shape") -> Network:
         """A network of this shape; the numbers in it are small random ones."""

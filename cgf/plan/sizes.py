@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 
-from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.network_layout import TokenLayout, places_of
+from cgf.network.shapes import TransformerSizes
 
 BLOCK_LEVELS, HEAD_LEVELS = 6, 1  # beside the squarings of the exponential: see cgf.network.program
 MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more; no circuit has them yet
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """A transformer of equal blocks with affine norms, chains of k squarings and quadratic activations.
+class Sizes(TransformerSizes):
+    """Sizes of a transformer with affine norms and quadratic activations, whose features are encrypted token by token.
 
-    features  that are encrypted of a token;  width: of the state;  mlp: of the hidden layer
     kv_heads  heads of keys and values;  0: as many as ``heads``
     gated     the activation is the product of two maps;  causal: a token attends to those before it
     mean      the logits are of the mean of all tokens; False: of one token
     Raises UserError for sizes below 1, a width that the heads do not divide, heads that the kv_heads do not divide.
     """
 
-    name: str
-    blocks: int
-    width: int
-    heads: int
-    mlp: int
-    tokens: int
-    features: int
-    classes: int
-    k: int = 3
+    name: str = field(kw_only=True)
     kv_heads: int = 0
     gated: bool = False
     causal: bool = False
@@ -39,12 +30,7 @@ class Sizes:
     mean: bool = True
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if one.type == "int":
-                least = {"tokens": 2, "kv_heads": 0}.get(one.name, 1)
-                whole(f"sizes.{one.name}", getattr(self, one.name), least)
-        if self.width % self.heads:
-            raise UserError(f"sizes.width must be a multiple of sizes.heads={self.heads}, and is {self.width}")
+        self.check("sizes", kv_heads=0)
         if self.heads % (self.kv_heads or self.heads):
             raise UserError(f"sizes.heads must be a multiple of sizes.kv_heads={self.kv_heads}, and is {self.heads}")
 

@@ -15,14 +15,14 @@ from cgf.plan.shape_cost import Counted, counted
 from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
 
 MODELS = (
-    Sizes("digits ViT of 2 blocks", 2, 64, 4, 256, 16, 4, 10, k=2),
-    Sizes("digits ViT of 4 blocks", 4, 64, 4, 256, 16, 4, 10, k=2),
-    Sizes("BERT-tiny", 2, 128, 2, 512, 32, 128, 150, k=3),
-    Sizes("MiniLM", 6, 384, 12, 1536, 12, 384, 150, k=3),
-    Sizes("DeiT-Tiny", 12, 192, 3, 768, 197, 768, 1000, k=3),
+    Sizes(2, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 2 blocks"),
+    Sizes(4, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 4 blocks"),
+    Sizes(2, 128, 2, 512, 32, 128, 150, k=3, name="BERT-tiny"),
+    Sizes(6, 384, 12, 1536, 12, 384, 150, k=3, name="MiniLM"),
+    Sizes(12, 192, 3, 768, 197, 768, 1000, k=3, name="DeiT-Tiny"),
     Sizes(
-        "LLaMA-3.2-1B", 16, 2048, 32, 8192, 128, 2048, 2,
-        k=3, kv_heads=8, gated=True, causal=True, rotary=True, mean=False,
+        16, 2048, 32, 8192, 128, 2048, 2,
+        name="LLaMA-3.2-1B", k=3, kv_heads=8, gated=True, causal=True, rotary=True, mean=False,
     ),
 )  # fmt: skip
 GROUPS = {
@@ -50,6 +50,7 @@ def row(sizes: Sizes, times: OpTimes) -> dict[str, Any]:
     keys = len(got.rotations) * times.key_bytes("rotate", top) + times.key_bytes("relinearize", top)
     keys_gib = keys / 2**30 + (0.0 if fits else BOOTSTRAP_GIB["medium"])
     return {
+        "name": sizes.name,
         **asdict(sizes),
         "levels": got.levels,
         "levels_of_blocks": sizes.blocks * (BLOCK_LEVELS + sizes.k) + HEAD_LEVELS,

@@ -29,7 +29,7 @@ def times(ms=1.0, **others):
 
 
 def sizes(*numbers, **others):
-    return Sizes("a network", *numbers, **others)
+    return Sizes(*numbers, name="a network", **others)
 
 
 @pytest.mark.parametrize("numbers", [
