@@ -29,6 +29,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.network_result import NetworkRun
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import digest_of
+    from cgf.evaluate.token_counts import chosen as chosen_samples
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     scope = checked_scope(cfg.he)
@@ -37,7 +38,7 @@ def main(cfg: DictConfig) -> None:
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))
     plan = opened.put_in_place(resolved(cfg)["approx"])
-    indices = opened.samples(cfg.he.samples, cfg.seed)
+    indices, choice = chosen_samples(opened, cfg.he, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"
     path = path_of(cfg, opened, plan, len(indices), part)
     first = about(cfg.he, library, opened, plan)
@@ -51,6 +52,7 @@ def main(cfg: DictConfig) -> None:
         "agreement_asked": share,
         "split": cfg.split,
         "workers": workers,
+        **choice,
         **metrics,
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,

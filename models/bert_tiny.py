@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -21,11 +22,16 @@ from cgf.models import bert
 from cgf.models.host import Host
 from cgf.models.pretrained import check_named, locate
 
+MOST_TOKENS = 512  # that a text may be filled up to
 WORDS, PLACES, TYPES = "word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight"
 
 
 class MeanPooledBert(BertForSequenceClassification):
-    """transformers' BERT with a linear classifier on the mean of its real tokens."""
+    """transformers' BERT with a linear classifier on the mean of its real tokens.
+
+    config.pad_to_multiple_of above 1: texts are filled up to a multiple of so many tokens with padding that counts as
+    real from then on, in attention, statistics and the mean. A text's logits are the same in any batch.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -35,6 +41,10 @@ class MeanPooledBert(BertForSequenceClassification):
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> SequenceClassifierOutput:
         """Logits (B, classes) of token ids (B, T), their mask (B, T), 1 where a token is real, and their types."""
+        if (multiple := multiple_of(self)) > 1:
+            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            padding = self.config.pad_token_id or 0
+            input_ids, attention_mask, token_type_ids = filled(input_ids, mask, token_type_ids, multiple, padding)
         hidden = self.bert(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **more
         ).last_hidden_state
@@ -44,6 +54,32 @@ class MeanPooledBert(BertForSequenceClassification):
             real = attention_mask.to(hidden.dtype)[..., None]
             mean = (hidden * real).sum(1) / real.sum(1)
         return SequenceClassifierOutput(logits=self.classifier(self.dropout(mean)))
+
+
+def multiple_of(model: torch.nn.Module) -> int:
+    """To a multiple of how many tokens a model fills up its texts; 1: it leaves them as they are.
+
+    UserError for a model whose configuration has no such number.
+    """
+    given = getattr(getattr(model, "config", None), "pad_to_multiple_of", 1)
+    return whole("pad_to_multiple_of", given, 1, MOST_TOKENS)
+
+
+def filled(
+    ids: Tensor, mask: Tensor, types: Tensor | None, multiple: int, padding: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Ids (B, T), mask and types, each text filled up to its next multiple with padding that the mask counts as real.
+
+    mask: 1 at the real tokens, which come first. What stood at the places behind them is forgotten.
+    """
+    own = -(-mask.sum(1) // multiple) * multiple
+    width = int(own.max())
+    more = max(0, width - ids.shape[1])
+    real = F.pad(mask, (0, more))[:, :width].bool()
+    ids = F.pad(ids, (0, more))[:, :width].masked_fill(~real, padding)
+    if types is not None:
+        types = F.pad(types, (0, more))[:, :width].masked_fill(~real, 0)
+    return ids, (torch.arange(width, device=ids.device) < own[:, None]).to(mask.dtype), types
 
 
 def load(
@@ -58,6 +94,7 @@ def load(
     width: int = 128,
     heads: int = 2,
     dropout: float = 0.0,
+    pad_to_multiple_of: int = 1,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A MeanPooledBert with the tokenizer of a larger BERT, and its embeddings projected to ``width``.
@@ -66,6 +103,7 @@ def load(
     lies: see cgf.models.pretrained.locate. UserError for a model that is no BERT, and sizes that make none.
     """
     _check_sizes(layers, width, heads, dropout)
+    whole("model.pad_to_multiple_of", pad_to_multiple_of, 1, MOST_TOKENS)
     where = locate(name, path, package, subfolder, data_root)
     with fetching(where, "model.path=FOLDER with its files"):
         check_named(where)
@@ -77,6 +115,8 @@ def load(
             f"{larger.config.model_type} of {larger.config.hidden_size}"
         )
     config = _config(larger.config, num_classes, layers=layers, width=width, heads=heads, dropout=dropout)
+    if pad_to_multiple_of > 1:
+        config.pad_to_multiple_of = pad_to_multiple_of
     model = MeanPooledBert(config)
     take_embeddings(model, larger.embeddings.state_dict())
     return bert.host(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -36,8 +37,11 @@ def network_of(host: Host) -> tuple[Network, Table]:
 
 
 def mean_pooled(host: Host) -> tuple[Network, Table]:
-    """The same of a MeanPooledBert, whose classifier takes the mean of all tokens: texts of a set have one length."""
-    from cgf.models.bert_tiny import MeanPooledBert
+    """The same of a MeanPooledBert, whose classifier takes the mean of all tokens: texts of a set have one length.
+
+    Its padding counts among them where it reads padding as words.
+    """
+    from cgf.models.bert_tiny import MeanPooledBert, multiple_of
 
     if type(host.model) is not MeanPooledBert:
         raise UserError(
@@ -45,7 +49,8 @@ def mean_pooled(host: Host) -> tuple[Network, Table]:
             f"'{host.name}' is {type(host.model).__name__}"
         )
     _check(host)
-    return _network(host, [Pool(MEAN)])
+    network, words = _network(host, [Pool(MEAN)])
+    return network, replace(words, multiple=multiple_of(host.model), padding=host.model.config.pad_token_id or 0)
 
 
 def _network(host: Host, pooling: list[Layer]) -> tuple[Network, Table]:

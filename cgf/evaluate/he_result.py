@@ -93,6 +93,8 @@ def settings_of_lines(config: dict[str, Any]) -> dict[str, Any]:
         del he["memory_mib"]
     if he["scope"] == "softmax":
         del he["scope"]
+    if he["tokens"] is None:
+        del he["tokens"]
     return {**config, "he": he}
 
 

@@ -22,6 +22,7 @@ from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.he_run import EvaluationProgress
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
+from cgf.evaluate.token_counts import ByTokens
 from cgf.he.network_run import NetworkRecord
 from cgf.he.session import Session
 from cgf.models.network import network_of
@@ -68,7 +69,8 @@ class NetworkEvaluation:
         self.opened, self.session, self.indices, self.lines = opened, session, indices, lines
         self.shard, self.say = shard, say
         self.network, self.inputs = network_of(opened.host)
-        self.plan = Batches(opened.dataset, self._probe, False, batch, pieces=False, whole_sets=True)
+        samples = ByTokens(opened.dataset, self.inputs)
+        self.plan = Batches(samples, self._probe, False, batch, pieces=False, whole_sets=True)
         self._double = copy.deepcopy(opened.host.model).double().eval()
 
     def run(self) -> FinishedSamples:
@@ -158,14 +160,16 @@ class NetworkEvaluation:
 def features_of(inputs: Inputs, batch: dict[str, Tensor]) -> np.ndarray:
     """Prepared features (B, tokens, width) of a collated batch.
 
-    UserError for texts of more than one length, and for pairs that token types tell apart: the table has one segment.
+    UserError for texts of more than one count of tokens, and for pairs that token types tell apart: the table has one
+    segment.
     """
     if isinstance(inputs, Patches):
         return inputs.prepared(batch["pixel_values"].numpy())
-    if not bool(batch["attention_mask"].all()):
+    real = batch["attention_mask"].numpy().astype(bool)
+    if len({inputs.tokens_of(int(count)) for count in real.sum(1)}) > 1:
         raise UserError("he.scope=network needs texts of one length in a set of ciphertexts, and these are padded")
     check_one_segment(batch.get(TYPES))
-    return inputs.prepared(batch["input_ids"].numpy())
+    return inputs.prepared(np.where(real, batch["input_ids"].numpy(), inputs.padding))
 
 
 def check_one_segment(types: Any) -> None:

@@ -13,6 +13,7 @@ from cgf.evaluate.he_batches import Batches
 from cgf.evaluate.network_eval import features_of
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.evaluate.plan_attention import one_thread
+from cgf.evaluate.token_counts import ByTokens
 from cgf.he.workers import whole_workers
 from cgf.models.network import network_of
 from cgf.named import arguments
@@ -73,7 +74,7 @@ def planned(
         return 1, 1, known[tokens].samples
 
     sets, samples = Counter[int](), Counter[int]()
-    for batch in Batches(opened.dataset, probe, False, pieces=False).of(indices):
+    for batch in Batches(ByTokens(opened.dataset, inputs), probe, False, pieces=False).of(indices):
         tokens = tokens_of(batch[0])
         sets[tokens] += 1
         samples[tokens] += len(batch)

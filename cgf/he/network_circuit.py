@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import Ciphertext, Engine
-from cgf.he.network_heads import Head
+from cgf.he.engines.threads import each
+from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
 from cgf.network.program import INPUT, Attend, Form, Program, Squares
@@ -168,8 +169,8 @@ class NetworkCircuit:
         maps, facts = Maps(engine, self.layout), Head(step.layer, head, self.layout)
         query, key, value = (state.pop(f"{part}{head}") for part in "qkv")
 
-        def turned(cts: list[Ciphertext]) -> Callable[[int], Iterable[Ciphertext]]:
-            return lambda turn: (maps.turned(ct, turn) for ct in cts)
+        def turned(cts: list[Ciphertext]) -> Turned:
+            return lambda turn, some: each(engine, lambda ct: maps.turned(ct, turn), cts[some])
 
         outputs = facts.outputs(engine, turned(query), turned(key), turned(value))
         state[step.name] = [*state.get(step.name, []), *outputs]
@@ -181,9 +182,13 @@ class NetworkCircuit:
         query, key, value = step.of_head(head)
         top = min(engine.level(ct) for turn in self.input_turns for ct in state[turned_name(turn)])
 
-        def mapped(form: Form, level: int) -> Callable[[int], Iterable[Ciphertext]]:
-            def rows(turn: int) -> Iterable[Ciphertext]:
-                return maps.rows(form, {INPUT: maps.lowered(state[turned_name(turn)], level)}, turn)
+        def mapped(form: Form, level: int) -> Turned:
+            @cache
+            def lowered(turn: int) -> list[Ciphertext]:
+                return maps.lowered(state[turned_name(turn)], level)
+
+            def rows(turn: int, some: slice) -> Iterable[Ciphertext]:
+                return maps.rows(form.rows(some), {INPUT: lowered(turn)}, turn)
 
             return rows
 
@@ -198,9 +203,10 @@ class NetworkCircuit:
         return state
 
     def _squares(self, index: int, step: Squares, engine: Engine, state: State) -> State:
-        """A feature is mapped, squared and relinearized before the next, so that no map waits in memory."""
+        """A feature is mapped, squared and relinearized before the next, so that few maps wait in memory."""
         maps = self._lowest(step.form, engine, state)
-        state[step.name] = [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form, state)]
+        rows = maps.rows(step.form, state)
+        state[step.name] = list(each(engine, lambda ct: engine.relinearize(engine.square(ct)), rows))
         return self._without(state, index)
 
     def _logits(self, engine: Engine, state: State) -> State:

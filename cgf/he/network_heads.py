@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,13 +14,16 @@ from cgf.errors import UserError
 from cgf.he.attention import weigh
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.threads import each
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout, rotated
 from cgf.he.packed import Rows, pairwise
 from cgf.network.layers import SelfAttention
 from cgf.softmax.cgf import CGF
 
-Turned = Callable[[int], Iterable[Ciphertext]]  # a turn -> a head's features, each place holding the token further on
+# a turn and some of a head's features -> these, one after the other, each place holding the token further on
+Turned = Callable[[int, slice], Iterable[Ciphertext]]
+AT_ONCE, FEW = 16, 4  # features of queries and keys, and of values, that are prepared at once: more only take memory
 
 
 @dataclass(frozen=True)
@@ -77,35 +80,47 @@ class Head:
     def outputs(self, engine: Engine, queries: Turned, keys: Turned, values: Turned) -> Iterator[Ciphertext]:
         """The head's outputs, feature by feature, two polynomials each.
 
-        1. Keys turned by each baby step, prepared: each meets the queries of every frame.
-        2. Frame by frame the queries, prepared, and a product for each diagonal, relinearized.
-        3. The softmax's own circuit along the diagonals.
-        4. Weights and values, prepared; the products of a frame are one sum, relinearized and turned home.
+        1. A score for each diagonal (``_scores``), relinearized.
+        2. The softmax's own circuit along the diagonals.
+        3. Weights, and feature by feature the values, prepared; the products of a frame are one sum, relinearized and
+           turned home.
         """
         steps = Steps.of(self.layout.tokens)
-        babies = [_prepared(engine, keys(turn)) for turn in steps.key_turns]
-        scores: list[Ciphertext] = []
-        for giant, turn in enumerate(steps.query_turns):
-            query = _prepared(engine, queries(turn))
-            scores += [engine.relinearize(engine.dot(query, babies[b])) for b in steps.babies(giant)]
-        del babies, query
-        weights = weigh(self.circuit, Diagonals.of(engine, self.layout, steps, scores))
-        del scores
+        weights = weigh(
+            self.circuit, Diagonals.of(engine, self.layout, steps, self._scores(engine, steps, queries, keys))
+        )
         prepared = _prepared(engine, weights.cts)
         del weights
-        columns = list(zip(*(_prepared(engine, values(turn)) for turn in steps.key_turns), strict=True))
-        frames = [[i for i, frame in enumerate(steps.frames) if frame == g] for g in range(steps.giants)]
-        for column in columns:
-            parts = [
-                rotated(engine, self._weighted(engine, [prepared[i] for i in own], column), -turn, self.layout.samples)
-                for own, turn in zip(frames, steps.query_turns, strict=True)
-            ]
-            yield pairwise(parts, engine.add)
 
-    @staticmethod
-    def _weighted(engine: Engine, weights: Sequence[Ciphertext], values: Sequence[Ciphertext]) -> Ciphertext:
-        return engine.relinearize(engine.dot(weights, values[: len(weights)]))
+        def home(part: tuple[Ciphertext, int]) -> Ciphertext:
+            return rotated(engine, engine.relinearize(part[0]), -part[1], self.layout.samples)
+
+        frames = [[i for i, frame in enumerate(steps.frames) if frame == g] for g in range(steps.giants)]
+        for some in _parts(len(self.layer.value.bias) // self.layer.heads, FEW):
+            for column in zip(*(_prepared(engine, values(turn, some)) for turn in steps.key_turns), strict=True):
+                sums = [engine.dot([prepared[i] for i in own], column[: len(own)]) for own in frames]
+                yield pairwise(list(each(engine, home, zip(sums, steps.query_turns, strict=True))), engine.add)
+
+    def _scores(self, engine: Engine, steps: Steps, queries: Turned, keys: Turned) -> list[Ciphertext]:
+        """The scores of all diagonals, by some features after the others.
+
+        1. Keys turned by each baby step, prepared: each meets the queries of every frame.
+        2. Frame by frame the queries, prepared, and a product for each diagonal, added to those before.
+        """
+        sums: list[Ciphertext] = []
+        for some in _parts(len(self.layer.query.bias) // self.layer.heads, AT_ONCE):
+            babies = [_prepared(engine, keys(turn, some)) for turn in steps.key_turns]
+            parts: list[Ciphertext] = []
+            for giant, turn in enumerate(steps.query_turns):
+                query = _prepared(engine, queries(turn, some))
+                parts += [engine.dot(query, babies[b]) for b in steps.babies(giant)]
+            sums = [engine.add(a, b) for a, b in zip(sums, parts, strict=True)] if sums else parts
+        return list(each(engine, engine.relinearize, sums))
+
+
+def _parts(size: int, at_once: int) -> Iterator[slice]:
+    return (slice(start, min(start + at_once, size)) for start in range(0, size, at_once))
 
 
 def _prepared(engine: Engine, cts: Iterable[Ciphertext]) -> list[Ciphertext]:
-    return [engine.prepare(ct) for ct in cts]
+    return list(each(engine, engine.prepare, cts))

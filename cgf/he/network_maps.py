@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.threads import each
 from cgf.he.network_layout import TokenLayout, rotated, sum_of_tokens
 from cgf.network.layers import MEAN
 from cgf.network.program import Form
@@ -24,14 +25,15 @@ class Maps:
 
     def lowered(self, cts: Sequence[Ciphertext], level: int) -> list[Ciphertext]:
         """The same at a level, ready for a form."""
-        return [self.engine.lower(ct, level) for ct in cts]
+        return list(each(self.engine, lambda ct: self.engine.lower(ct, level), cts))
 
     def bring(self, state: State, names: Iterable[str], level: int) -> None:
         """Sources come down to a level in their places, one after the other; those that are lower stay there."""
+        engine = self.engine
         for name in names:
-            cts = state[name]
-            for place, ct in enumerate(cts):
-                cts[place] = self.engine.lower(ct, min(level, self.engine.level(ct)))
+            lowered = each(engine, lambda ct: engine.lower(ct, min(level, engine.level(ct))), state[name])
+            for place, ct in enumerate(lowered):
+                state[name][place] = ct
 
     def rows(self, form: Form, sources: Mapping[str, Sequence[Ciphertext]], turn: int = 0) -> Iterator[Ciphertext]:
         """The form's features, one after the other, of lowered sources that are turned already.
@@ -44,23 +46,21 @@ class Maps:
         weights = np.concatenate(list(form.terms.values()), axis=1)
         if form.pool == MEAN:
             weights = weights / self.layout.tokens
-        for row, constant in zip(weights, form.constant.T, strict=True):
+        for row, constant, same in zip(weights, form.constant.T, form.same, strict=True):
             kept = np.flatnonzero(row) if row.any() else [0]
             ct = self.engine.combine([cts[i] for i in kept], [float(row[i]) for i in kept])
             if form.pool == MEAN:
                 ct = self._mean(ct)
-            yield self._plus(ct, constant, turn)
+            if not same:
+                yield self.engine.add(ct, self.layout.spread(constant, turn))
+            else:
+                yield self.engine.add(ct, float(constant[0])) if constant[0] else ct
 
     def _mean(self, ct: Ciphertext) -> Ciphertext:
         samples = self.layout.samples
         return sum_of_tokens(
             self.layout.tokens, ct, lambda total, turn: rotated(self.engine, total, turn, samples), self.engine.add
         )
-
-    def _plus(self, ct: Ciphertext, constant: np.ndarray, turn: int) -> Ciphertext:
-        if (constant == constant[0]).all():
-            return self.engine.add(ct, float(constant[0])) if constant[0] else ct
-        return self.engine.add(ct, self.layout.spread(constant, turn))
 
     def turned(self, ct: Ciphertext, turn: int) -> Ciphertext:
         """Every place holds what the place ``turn`` further held."""

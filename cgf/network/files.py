@@ -69,7 +69,10 @@ def save_inputs(folder: str | Path, inputs: Inputs) -> None:
         arrays = {"rows": inputs.rows, "places": inputs.places}
         if inputs.norm is not None:
             arrays["gain"], arrays["shift"] = inputs.norm
-        _write(folder, INPUTS, {"inputs": "table", "eps": inputs.eps}, arrays)
+        facts = {"inputs": "table", "eps": inputs.eps}
+        if inputs.multiple > 1:
+            facts |= {"multiple": inputs.multiple, "padding": inputs.padding}
+        _write(folder, INPUTS, facts, arrays)
 
 
 def load_inputs(folder: str | Path) -> Inputs:
@@ -77,12 +80,13 @@ def load_inputs(folder: str | Path) -> Inputs:
     facts, arrays = _read(folder, INPUTS)
     where = f"{Path(folder) / INPUTS}.json"
     if facts.get("inputs") == "table":
-        _keys(facts, ("kind", "schema", "inputs", "eps"), where)
-        if not isinstance(facts["eps"], float):
-            raise UserError(f"{where} needs a number for 'eps'")
+        filled = ("multiple", "padding") if "multiple" in facts else ()
+        _keys(facts, ("kind", "schema", "inputs", "eps", *filled), where)
+        if not isinstance(facts["eps"], float) or not all(type(facts[key]) is int for key in filled):
+            raise UserError(f"{where} needs a number for 'eps', and whole numbers for 'multiple' and 'padding'")
         rows, places = (_taken(arrays, key, where) for key in ("rows", "places"))
         norm = (_taken(arrays, "gain", where), _taken(arrays, "shift", where)) if arrays else None
-        return Table(rows, places, norm, facts["eps"])
+        return Table(rows, places, norm, facts["eps"], **{key: facts[key] for key in filled})
     sizes = [field.name for field in fields(Patches)]
     _keys(facts, ("kind", "schema", "inputs", *sizes), where)
     if facts["inputs"] != "patches" or not all(type(facts[name]) is int for name in sizes):

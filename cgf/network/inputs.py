@@ -59,15 +59,23 @@ class Table:
 
     places  (most tokens, D), added to the embeddings in the clear: positions, and the one segment there is
     norm    (gain, shift), each (D,), of a LayerNorm of that, in the clear too; None: there is none. eps: its own
-    Raises UserError for arrays that do not fit one another, or are not finite.
+    multiple, padding  texts are filled up to a multiple of so many tokens with this id, which counts as any other word
+    Raises UserError for arrays that do not fit one another, or are not finite, and for padding that is no word.
     """
 
     rows: np.ndarray
     places: np.ndarray
     norm: tuple[np.ndarray, np.ndarray] | None = None
     eps: float = 1e-12
+    multiple: int = 1
+    padding: int = 0
 
     def __post_init__(self) -> None:
+        if self.multiple < 1 or not 0 <= self.padding < len(self.rows):
+            raise UserError(
+                f"texts are filled up to a multiple of at least 1 with an id below {len(self.rows)}, and "
+                f"{self.multiple} and {self.padding} were given"
+            )
         arrays = [self.rows, self.places, *(() if self.norm is None else (one[None] for one in self.norm))]
         for array in arrays:
             fits = array.ndim == 2 and array.shape[1] == self.rows.shape[1] and array.dtype == np.float64
@@ -81,8 +89,18 @@ class Table:
         """Width of an embedding."""
         return int(self.rows.shape[1])
 
+    def tokens_of(self, words: int) -> int:
+        """How many tokens a text of so many words of its own has once it is filled up."""
+        return -(-words // self.multiple) * self.multiple
+
     def prepared(self, ids: np.ndarray) -> np.ndarray:
-        """Features (samples, tokens, features) of token ids (samples, tokens). UserError for ids outside the table."""
+        """Features (samples, tokens, features) of token ids (samples, tokens), filled up.
+
+        UserError for ids outside the table, and for more tokens than there are places.
+        """
+        if ids.ndim == 2:
+            more = self.tokens_of(ids.shape[1]) - ids.shape[1]
+            ids = np.pad(ids, ((0, 0), (0, more)), constant_values=self.padding)
         if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or ids.shape[1] > len(self.places):
             raise UserError(
                 f"a table of embeddings takes whole numbers (samples, tokens), at most {len(self.places)} tokens, and "

@@ -19,6 +19,7 @@ from cgf.network.layers import MEAN, Affine, Layer, Linear, Network, Pool, Posit
 from cgf.network.layers import Square as SquareLayer
 
 INPUT = "x"
+ROUNDING = 1e-12  # of a form's largest constant: four digits above float64's own, four below the noise of CKKS
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +45,13 @@ class Form:
         return sum(matrix.shape[1] for matrix in self.terms.values())
 
     @property
-    def same(self) -> bool:
-        """Whether all tokens have one constant."""
-        return bool((self.constant == self.constant[:1]).all())
+    def same(self) -> np.ndarray:
+        """(width,) bool: whether all tokens have one constant, but for what products of matrices round.
+
+        They round the last rows of an odd number of tokens otherwise than the rest.
+        """
+        shared: np.ndarray = np.ptp(self.constant, axis=0) <= ROUNDING * np.abs(self.constant).max(initial=0.0)
+        return shared
 
     def mapped(self, weight: np.ndarray, bias: np.ndarray) -> Form:
         """weight @ value + bias."""

@@ -73,6 +73,11 @@ def _tokens(network: Network, inputs: Inputs, given: Sequence[int]) -> list[int]
             f"--tokens must say which counts of tokens texts of '{network.name}' may have, since each takes rotation "
             f"keys of its own: from {network.tokens[0]} to {network.tokens[1]}"
         )
+    if other := [count for count in given if inputs.tokens_of(count) != count]:
+        raise UserError(
+            f"--tokens must be multiples of {inputs.multiple}, which texts of '{network.name}' are filled up to, and "
+            f"{other[0]} was given"
+        )
     return [network.check_tokens(count) for count in given]
 
 

@@ -18,6 +18,7 @@ from cgf.errors import UserError
 from cgf.evaluate.he_lines import SampleLog
 from cgf.evaluate.network_eval import BatchInTheClear, NetworkEvaluation, features_of
 from cgf.evaluate.network_summary import network_summary
+from cgf.evaluate.token_counts import ByTokens, chosen
 from cgf.he.engines.sim import SimOwner
 from cgf.he.session import Session
 from cgf.models.network import network_of
@@ -271,6 +272,44 @@ def test_texts_of_one_length_share_a_set(tmp_path):
     network, table = network_of(host)
     alone = twin(program_of(network, 7), table.prepared(texts.ids[4].numpy()[None]))
     np.testing.assert_allclose(finished.samples[4]["logits"], alone[0], rtol=0, atol=1e-7)
+
+
+def test_texts_that_are_filled_up_share_a_set(tmp_path):
+    """By the tokens that the network sees; and he.tokens takes those of one count, whatever their labels."""
+    host, texts = bert(1, dim=4, heads=1), Texts([5, 7, 4, 8, 3, 9])
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    lines = SampleLog(tmp_path / "x.jsonl", "2:d", {})
+    evaluation = NetworkEvaluation(opened, Session(SimOwner), list(range(6)), lines, say=lambda text: None)
+    evaluation.inputs = dataclasses.replace(evaluation.inputs, multiple=4)
+    samples = ByTokens(texts, evaluation.inputs)
+    assert samples.lengths == [8, 8, 4, 8, 4, 12] and samples[1] is not None and len(samples) == 6
+    evaluation.plan = dataclasses.replace(evaluation.plan, dataset=samples)
+    batches = evaluation.plan.of(list(range(6)))
+    assert sorted(map(sorted, batches)) == [[0, 1, 3], [2, 4], [5]]
+    features = features_of(evaluation.inputs, collate([texts[i] for i in (0, 1, 3)]))
+    np.testing.assert_array_equal(features[0], evaluation.inputs.prepared(texts.ids[0].numpy()[None])[0])
+
+
+def test_samples_of_one_count_of_tokens():
+    opened = SimpleNamespace(
+        host=bert(1, dim=4, heads=1), dataset=Texts([5, 7] * 20), task=SimpleNamespace(name="t"), samples=lambda n, s: n
+    )
+    he = SimpleNamespace(scope="network", samples=6, tokens=7)
+    few, choice = chosen(opened, he, 42)
+    assert choice == {"tokens": 7, "of_so_many": 20, "of_split": 40}
+    assert len(few) == 6 and all(i % 2 for i in few) and few == sorted(few)
+    he.samples = 9
+    assert set(few) < set(chosen(opened, he, 42)[0]) and few != chosen(opened, he, 43)[0]
+    he.samples = None
+    assert chosen(opened, he, 42)[0] == list(range(1, 40, 2))
+    he.tokens = 6
+    with pytest.raises(UserError, match=r"he.tokens=6 fits no sample of the split, whose texts have 5, 7 tokens"):
+        chosen(opened, he, 42)
+    he.tokens, he.scope = 7, "softmax"
+    with pytest.raises(UserError, match=r"he.tokens is about he.scope=network, and 7 was given with he.scope=softmax"):
+        chosen(opened, he, 42)
+    he.tokens = None
+    assert chosen(opened, he, 42) == (None, {})
 
 
 def test_logits_that_are_off_by_more_than_noise_are_counted():

@@ -10,10 +10,14 @@ from friendly_hosts import bert, vit, with_chain  # noqa: E402
 
 from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
+from cgf.he.engines.count import Counting  # noqa: E402
+from cgf.he.engines.sim import SimEngine, SimOwner  # noqa: E402
+from cgf.he.network_layout import TokenLayout  # noqa: E402
+from cgf.he.network_maps import Maps  # noqa: E402
 from cgf.models.network import network_of  # noqa: E402
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
 from cgf.network.layers import Linear, Network, Pool, Residual, Square  # noqa: E402
-from cgf.network.program import Attend, program_of  # noqa: E402
+from cgf.network.program import Attend, Form, program_of  # noqa: E402
 from cgf.network.twin import Ranges, twin  # noqa: E402
 from cgf.norm.batch import BatchNorm  # noqa: E402
 from cgf.softmax.cgf import CGF  # noqa: E402
@@ -108,6 +112,18 @@ def test_a_state_of_many_sources_becomes_one_of_its_own_where_that_is_fewer():
     assert squares.form.features == 16 + 16  # the state, and the second attention's outputs
     alone = program_of(network, 16, streams=False)
     assert alone.steps[3].form.features == 4 + 16 + 32 + 16
+
+
+def test_tokens_share_a_constant_but_for_rounding():
+    """Products of matrices round the last row of an odd number of tokens otherwise: no vector is encoded for that."""
+    constant = np.array([[1.0, 2.0, 1e-17], [1.0 + 2e-16, 2.0, -1e-17], [1.0, 2.1, 0.0]])
+    form = Form({"x": np.eye(3)}, constant)
+    assert form.same.tolist() == [True, False, True]
+    assert Form({"x": np.eye(2)}, np.zeros((3, 2))).same.all()
+    engine, owner = Counting(SimEngine(3)), SimOwner(3)
+    cts = [owner.encrypt(np.zeros(6), 3) for _ in range(3)]
+    list(Maps(engine, TokenLayout(3, 2, engine.slots)).rows(form, {"x": cts}))
+    assert engine.by_level["add_vector", 2] == 1 and engine.by_level["add_float", 2] == 2
 
 
 def test_a_completed_square_keeps_the_sign_of_its_factor():
