@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -183,12 +183,8 @@ class NetworkCircuit:
         top = min(engine.level(ct) for turn in self.input_turns for ct in state[turned_name(turn)])
 
         def mapped(form: Form, level: int) -> Turned:
-            @cache
-            def lowered(turn: int) -> list[Ciphertext]:
-                return maps.lowered(state[turned_name(turn)], level)
-
             def rows(turn: int, some: slice) -> Iterable[Ciphertext]:
-                return maps.rows(form.rows(some), {INPUT: lowered(turn)}, turn)
+                return maps.rows(form.rows(some), {INPUT: maps.lowered(state[turned_name(turn)], level)}, turn)
 
             return rows
 

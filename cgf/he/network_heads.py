@@ -23,7 +23,7 @@ from cgf.softmax.cgf import CGF
 
 # a turn and some of a head's features -> these, one after the other, each place holding the token further on
 Turned = Callable[[int, slice], Iterable[Ciphertext]]
-AT_ONCE, FEW = 16, 4  # features of queries and keys, and of values, that are prepared at once: more only take memory
+AT_ONCE, FEW = 16, 8  # features of queries and keys, and of values, that are prepared at once: more only take memory
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cgf.approx.fit import chain
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import Ciphertext, Ring
 from cgf.he.engines.sim import OneSlot
-from cgf.he.network_heads import Head
+from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import TokenLayout, rotated
 from cgf.he.network_needs import Held
 from cgf.network.layers import Linear, SelfAttention
@@ -39,19 +39,20 @@ class OneHead:
         masks = MASK_LEVELS * self.s.causal
         maps: Counter[tuple[str, int]] = Counter()
 
-        def given(top: int) -> Callable[[int], Iterable[Ciphertext]]:
+        def given(top: int) -> Turned:
             cts = [held.new(top) for _ in range(d)]
-            return lambda turn: [self._placed(engine, ct, turn) for ct in cts]
+            return lambda turn, some: [self._placed(engine, ct, turn) for ct in cts[some]]
 
-        def mapped(top: int, high: bool) -> Callable[[int], Iterable[Ciphertext]]:
-            def rows(turn: int) -> Iterable[Ciphertext]:
+        def mapped(top: int, high: bool) -> Turned:
+            def rows(turn: int, some: slice) -> Iterable[Ciphertext]:
+                count = len(range(d)[some])
                 maps["lower", top] += features
-                maps["mac", top] += features * d
+                maps["mac", top] += features * count
                 if high:
-                    self.mapped_high += d
+                    self.mapped_high += count
                 else:
-                    self.mapped_low += d
-                return [held.new(top - 1) for _ in range(d)]
+                    self.mapped_low += count
+                return [held.new(top - 1) for _ in range(count)]
 
             return rows
 
@@ -75,10 +76,8 @@ class OneHead:
     def _placed(self, engine: Counting, ct: Ciphertext, turn: int) -> Ciphertext:
         return rotated(engine, ct, turn, self.layout.samples)
 
-    def _rotary(
-        self, engine: Counting, turned: Callable[[int], Iterable[Ciphertext]]
-    ) -> Callable[[int], Iterable[Ciphertext]]:
+    def _rotary(self, engine: Counting, turned: Turned) -> Turned:
         """Each turned feature with its partner: a level, and two multiply-adds."""
         if not self.s.rotary:
             return turned
-        return lambda turn: [engine.combine([ct, ct], [0.6, 0.8]) for ct in turned(turn)]
+        return lambda turn, some: [engine.combine([ct, ct], [0.6, 0.8]) for ct in turned(turn, some)]

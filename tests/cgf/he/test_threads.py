@@ -86,13 +86,12 @@ def test_operations_of_several_threads_are_all_counted():
     assert (engine.ops["cmult"], engine.ops["relinearize"], engine.by_level["square", 3]) == (400, 400, 400)
 
 
-@pytest.mark.parametrize("mlp", [False, True])
-def test_two_threads_give_the_bits_of_one_on_ciphertexts(mlp):
+def test_two_threads_give_the_bits_of_one_on_ciphertexts():
     """The same ciphertexts through the same circuit: every slot of every logit, twice over."""
     pytest.importorskip("desilofhe")
     from cgf.he.engines.desilo import DesiloOwner
 
-    net = network(dim=8, heads=1, features=8, mlp=mlp)
+    net = network(dim=8, heads=1, features=8, mlp=False)
     needs = needs_of(program_of(net, 4))
     owner = DesiloOwner(needs.max_level, mode="cpu", threads=2)
     packed = needs.circuit.packed(features_for(net, 4, needs.samples))
