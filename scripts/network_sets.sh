@@ -35,7 +35,7 @@ for network in "$@"; do
         clinc150)
             "$PY" train.py experiment=minilm_teacher "outputs=$out"
             student clinc150_network minilm-teacher
-            encrypted clinc150-network bert_tiny-clinc150 1024 he.tokens=16 he.owner.mode=cpu he.owner.threads=2
+            encrypted clinc150-network bert_tiny-clinc150 1024 he.tokens=16 he.owner.mode=cpu
             ;;
         *) echo "error: a network is digits_1, digits_2 or clinc150, and '$network' was given" >&2; exit 2 ;;
     esac

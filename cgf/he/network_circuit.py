@@ -15,7 +15,6 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import Ciphertext, Engine
-from cgf.he.engines.threads import each
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
@@ -167,12 +166,11 @@ class NetworkCircuit:
     def _head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
         """Outputs of a head whose queries, keys and values are there: they are turned, and gone then."""
         maps, facts = Maps(engine, self.layout), Head(step.layer, head, self.layout)
-        query, key, value = (state.pop(f"{part}{head}") for part in "qkv")
 
         def turned(cts: list[Ciphertext]) -> Turned:
-            return lambda turn, some: each(engine, lambda ct: maps.turned(ct, turn), cts[some])
+            return lambda turn, some: (maps.turned(ct, turn) for ct in cts[some])
 
-        outputs = facts.outputs(engine, turned(query), turned(key), turned(value))
+        outputs = facts.outputs(engine, *(turned(state.pop(f"{part}{head}")) for part in "qkv"))
         state[step.name] = [*state.get(step.name, []), *outputs]
         return state
 
@@ -199,10 +197,9 @@ class NetworkCircuit:
         return state
 
     def _squares(self, index: int, step: Squares, engine: Engine, state: State) -> State:
-        """A feature is mapped, squared and relinearized before the next, so that few maps wait in memory."""
+        """A feature is mapped, squared and relinearized before the next, so that no map waits in memory."""
         maps = self._lowest(step.form, engine, state)
-        rows = maps.rows(step.form, state)
-        state[step.name] = list(each(engine, lambda ct: engine.relinearize(engine.square(ct)), rows))
+        state[step.name] = [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form, state)]
         return self._without(state, index)
 
     def _logits(self, engine: Engine, state: State) -> State:

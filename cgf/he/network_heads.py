@@ -14,7 +14,6 @@ from cgf.errors import UserError
 from cgf.he.attention import weigh
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.engine import Ciphertext, Engine
-from cgf.he.engines.threads import each
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout, rotated
 from cgf.he.packed import Rows, pairwise
@@ -81,25 +80,27 @@ class Head:
         """The head's outputs, feature by feature, two polynomials each.
 
         1. A score for each diagonal (``_scores``), relinearized.
-        2. The softmax's own circuit along the diagonals.
+        2. The softmax's own circuit along the diagonals; queries and keys are gone then.
         3. Weights, and feature by feature the values, prepared; the products of a frame are one sum, relinearized and
            turned home.
         """
         steps = Steps.of(self.layout.tokens)
-        weights = weigh(
-            self.circuit, Diagonals.of(engine, self.layout, steps, self._scores(engine, steps, queries, keys))
-        )
+        scores = Diagonals.of(engine, self.layout, steps, self._scores(engine, steps, queries, keys))
+        del queries, keys
+        weights = weigh(self.circuit, scores)
+        del scores
         prepared = _prepared(engine, weights.cts)
         del weights
-
-        def home(part: tuple[Ciphertext, int]) -> Ciphertext:
-            return rotated(engine, engine.relinearize(part[0]), -part[1], self.layout.samples)
 
         frames = [[i for i, frame in enumerate(steps.frames) if frame == g] for g in range(steps.giants)]
         for some in _parts(len(self.layer.value.bias) // self.layer.heads, FEW):
             for column in zip(*(_prepared(engine, values(turn, some)) for turn in steps.key_turns), strict=True):
                 sums = [engine.dot([prepared[i] for i in own], column[: len(own)]) for own in frames]
-                yield pairwise(list(each(engine, home, zip(sums, steps.query_turns, strict=True))), engine.add)
+                parts = [
+                    rotated(engine, engine.relinearize(ct), -turn, self.layout.samples)
+                    for ct, turn in zip(sums, steps.query_turns, strict=True)
+                ]
+                yield pairwise(parts, engine.add)
 
     def _scores(self, engine: Engine, steps: Steps, queries: Turned, keys: Turned) -> list[Ciphertext]:
         """The scores of all diagonals, by some features after the others.
@@ -114,8 +115,9 @@ class Head:
             for giant, turn in enumerate(steps.query_turns):
                 query = _prepared(engine, queries(turn, some))
                 parts += [engine.dot(query, babies[b]) for b in steps.babies(giant)]
+            del babies, query
             sums = [engine.add(a, b) for a, b in zip(sums, parts, strict=True)] if sums else parts
-        return list(each(engine, engine.relinearize, sums))
+        return [engine.relinearize(ct) for ct in sums]
 
 
 def _parts(size: int, at_once: int) -> Iterator[slice]:
@@ -123,4 +125,4 @@ def _parts(size: int, at_once: int) -> Iterator[slice]:
 
 
 def _prepared(engine: Engine, cts: Iterable[Ciphertext]) -> list[Ciphertext]:
-    return list(each(engine, engine.prepare, cts))
+    return [engine.prepare(ct) for ct in cts]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine
-from cgf.he.engines.threads import each
 from cgf.he.network_layout import TokenLayout, rotated, sum_of_tokens
 from cgf.network.layers import MEAN
 from cgf.network.program import Form
@@ -25,15 +24,14 @@ class Maps:
 
     def lowered(self, cts: Sequence[Ciphertext], level: int) -> list[Ciphertext]:
         """The same at a level, ready for a form."""
-        return list(each(self.engine, lambda ct: self.engine.lower(ct, level), cts))
+        return [self.engine.lower(ct, level) for ct in cts]
 
     def bring(self, state: State, names: Iterable[str], level: int) -> None:
         """Sources come down to a level in their places, one after the other; those that are lower stay there."""
-        engine = self.engine
         for name in names:
-            lowered = each(engine, lambda ct: engine.lower(ct, min(level, engine.level(ct))), state[name])
-            for place, ct in enumerate(lowered):
-                state[name][place] = ct
+            cts = state[name]
+            for place, ct in enumerate(cts):
+                cts[place] = self.engine.lower(ct, min(level, self.engine.level(ct)))
 
     def rows(self, form: Form, sources: Mapping[str, Sequence[Ciphertext]], turn: int = 0) -> Iterator[Ciphertext]:
         """The form's features, one after the other, of lowered sources that are turned already.

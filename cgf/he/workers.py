@@ -170,7 +170,7 @@ def owner_settings(he: EngineNode) -> dict[str, object]:
             f"he.owner.bootstrap={owner['bootstrap']} needs he.workers=1, since each worker would make a "
             f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given"
         )
-    if he.workers > 1 and owner.get("mode") != "cpu" and owner.get("threads", 0) is None:
+    if he.workers > 1 and owner.get("threads", 0) is None:
         owner["threads"] = threads = max(1, len(os.sched_getaffinity(0)) // he.workers)
         if owner.get("mode") == "parallel" and threads == 1:
             owner.update(mode="cpu", threads=None)

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     serve.add_argument("--state", type=Path, default=Path("state"), help="folder of finished stages (default: state)")
     serve.add_argument("--save-after", type=float, default=30.0, help="keep a stage after so many s (default: 30)")
     serve.add_argument("--mode", default="cpu", help="of the library: cpu, parallel or gpu (default: cpu)")
-    serve.add_argument("--threads", type=int, help="of mode parallel (default: all cores) or cpu (default: 1)")
+    serve.add_argument("--threads", type=int, help="of mode parallel (default: all cores)")
     return ended_well(parser.parse_args(arguments))
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 
 from cgf.he.engines.engine import Ciphertext, Engine, Operand, is_public
-from cgf.he.engines.threads import each
 from cgf.he.engines.wrapper import Wrapper
 from cgf.operations import KINDS
 
@@ -29,8 +26,6 @@ KIND = {
     "lower": "lower",
     "combine": "pmult",
 }
-T = TypeVar("T")
-R = TypeVar("R")
 SUMS = {"dot": "prepared", "combine": "mac"}  # operations on lists, and the detail that each pair of theirs counts as
 
 
@@ -56,11 +51,6 @@ class Counting(Wrapper):
         self.by_level: Counter[tuple[str, int]] = Counter()
         self.rotations: set[int] = set()
         self.lowest = engine.max_level
-        self._lock = threading.Lock()  # of what is counted
-
-    def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """See cgf.he.engines.threads.each: by the threads of the engine within."""
-        return each(self.engine, work, items)
 
     def level(self, ct: Ciphertext) -> int:
         """The inner engine's level of a ciphertext."""
@@ -73,25 +63,24 @@ class Counting(Wrapper):
     def _apply(self, name: str, *operands: Operand) -> Ciphertext:
         if name == "bootstrap":
             return self._bootstrap(*operands)
+        if name == "rotate":
+            self.rotations.add(operands[1] % self.slots)
         kind = KIND.get(name) or _kind_of_product(operands[1])
+        operation = getattr(self.engine, name)
         pairs = len(operands[0]) if name in SUMS else 1
         levels = list(map(self.engine.level, _ciphertexts(name, operands)))
+        if name in SUMS:
+            self.by_level[SUMS[name], min(levels)] += pairs
+            self.ops["add"] += pairs - 1
+        elif name == "lower":
+            self.by_level[name, operands[1]] += 1
+        else:
+            self.by_level[detail(kind, operands, levels), min(levels)] += 1
         start = time.perf_counter()
-        result = getattr(self.engine, name)(*operands)
-        spent, left = time.perf_counter() - start, self.engine.level(result)
-        with self._lock:
-            if name == "rotate":
-                self.rotations.add(operands[1] % self.slots)
-            if name in SUMS:
-                self.by_level[SUMS[name], min(levels)] += pairs
-                self.ops["add"] += pairs - 1
-            elif name == "lower":
-                self.by_level[name, operands[1]] += 1
-            else:
-                self.by_level[detail(kind, operands, levels), min(levels)] += 1
-            spend(self.seconds, kind, spent)
-            self.ops[kind] += pairs
-            self.lowest = min(self.lowest, left)
+        result = operation(*operands)
+        spend(self.seconds, kind, time.perf_counter() - start)
+        self.ops[kind] += pairs
+        self.lowest = min(self.lowest, self.engine.level(result))
         return result
 
     def _bootstrap(self, cts: Sequence[Ciphertext]) -> list[Ciphertext]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,8 @@ from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.engines.engine import BOOTSTRAPPABLE, Library, Ring, is_public, ring_for
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_size
-from cgf.he.engines.threads import Threads
 from cgf.memory import need_memory
 
-T = TypeVar("T")
-R = TypeVar("R")
 # desilofhe's own objects, which state no types
 Module = Any  # the package
 Vendor = Any  # desilofhe.Engine: parameters, no keys
@@ -71,7 +67,6 @@ def vendor(version: str = VERSION) -> Module:
 BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
 
 MOST_THREADS = 1024  # that the library is asked to start
-SHARED = 8  # operands of a sum from which on its two halves are worth a thread each
 
 
 def holds(level: int) -> float:
@@ -115,8 +110,6 @@ class DesiloOwner(CheckedOwner):
                110 s a bootstrap, 13 GiB in all) or 'medium' (92 s, 38 s, 21.5 GiB). UserError where the
                machine has less memory than that.
     secret     of another owner of the same size (dump_secret), to share its ciphertexts; None: a new one
-    threads    mode 'parallel': of the library, None: every core; mode 'cpu': by which evaluators share out what a whole
-               network does, None: one
     """
 
     # a square of [-1, 1] is off by 2e-8 to 1e-7; whole test sets end at 3.5e-7 to 9.5e-5 (results/he/*.json)
@@ -124,7 +117,6 @@ class DesiloOwner(CheckedOwner):
     _left = 1  # sign of the step that moves slot 1 to slot 0
     _bootstrap: tuple[Key, ...] | None
     _conjugation: Key | None
-    _threads: Threads | None = None
 
     def __init__(
         self,
@@ -140,7 +132,6 @@ class DesiloOwner(CheckedOwner):
         if bootstrap in BOOTSTRAP_GIB:
             need_memory(BOOTSTRAP_GIB[bootstrap], f"a {bootstrap} bootstrap key")
         self._make_keys(build_engine(max_level, mode, threads, device_id, bootstrap is not None), max_level, secret)
-        self._threads = shared_threads(mode, threads)
         if bootstrap in BOOTSTRAP_GIB:
             self._bootstrap = self._bootstrap_keys(bootstrap)
 
@@ -188,9 +179,7 @@ class DesiloOwner(CheckedOwner):
         if conjugation and self._conjugation is None:
             self._conjugation = self._engine.create_conjugation_key(self._secret)
         mirror = self._conjugation if conjugation else None
-        made = DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap, mirror)
-        made.threads = self._threads
-        return made
+        return DesiloEngine(self._engine, self.max_level, self._relinearization, keys, self._bootstrap, mirror)
 
     def key_bytes(self) -> dict[str, int]:
         """Serialized size of one key of each kind; every fixed rotation key has the same."""
@@ -231,13 +220,9 @@ class Desilo1Owner(DesiloOwner):
 
 
 class DesiloEngine(CheckedEngine):
-    """Engine over desilofhe; holds evaluation keys only.
-
-    threads  that share out its work, in mode cpu: no two of them are ever given one ciphertext
-    """
+    """Engine over desilofhe; holds evaluation keys only."""
 
     pairs = True
-    threads: Threads | None = None
 
     def __init__(
         self,
@@ -254,11 +239,6 @@ class DesiloEngine(CheckedEngine):
         self.rotations: dict[int, Key] = rotations
         self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
         self._terms: dict[tuple[int, bytes], Plaintext] = {}
-        self._lock = threading.Lock()  # of the terms
-
-    def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """See cgf.he.engines.threads.each."""
-        return map(work, items) if self.threads is None else self.threads.each(work, items)
 
     def level(self, ct: Ct) -> int:
         return int(ct.level)
@@ -285,13 +265,12 @@ class DesiloEngine(CheckedEngine):
             return b
         vector = np.ascontiguousarray(b, dtype=np.float64)
         key = self.level(a), vector.tobytes()
-        with self._lock:
-            term = self._terms.pop(key, None)
-            if term is None:
-                term = self._engine.encode(vector, key[0])
-            while len(self._terms) >= KEPT:
-                del self._terms[next(iter(self._terms))]
-            self._terms[key] = term  # the one used last comes last
+        term = self._terms.pop(key, None)
+        if term is None:
+            term = self._engine.encode(vector, key[0])
+        while len(self._terms) >= KEPT:
+            del self._terms[next(iter(self._terms))]
+        self._terms[key] = term  # the one used last comes last
         return term
 
     def _mul(self, a: Ct, b: Any) -> Ct:
@@ -321,21 +300,6 @@ class DesiloEngine(CheckedEngine):
         return self._engine.ntt(self._engine.rescale(a))
 
     def _dot(self, a: Sequence[Ct], b: Sequence[Ct]) -> Ct:
-        return self._summed(self._products, a, b)
-
-    def _summed(self, some: Callable[[Sequence[Any], Sequence[Any]], Ct], a: Sequence[Any], b: Sequence[Any]) -> Ct:
-        """some(a, b), a sum of as many terms as a and b have; its halves by a thread each where they are long.
-
-        Sums of residues are exact: the same bits in any order. Not where one ciphertext stands in both halves.
-        """
-        middle = len(a) // 2
-        if self.threads is None or len(a) < SHARED or not _apart(a[:middle], a[middle:], b[:middle], b[middle:]):
-            return some(a, b)
-        halves = [(a[:middle], b[:middle]), (a[middle:], b[middle:])]
-        first, second = self.threads.each(lambda half: some(*half), halves)
-        return self._engine.add(first, second)
-
-    def _products(self, a: Sequence[Ct], b: Sequence[Ct]) -> Ct:
         total = self._engine.multiply(a[0], b[0])
         for x, y in zip(a[1:], b[1:], strict=True):
             total = self._engine.add(total, self._engine.multiply(x, y))
@@ -346,9 +310,6 @@ class DesiloEngine(CheckedEngine):
         return self._engine.rescale(a if self.level(a) == level else self._engine.level_down(a, level))
 
     def _combine(self, cts: Sequence[Ct], weights: Sequence[float]) -> Ct:
-        return self._summed(self._weighted, cts, weights)
-
-    def _weighted(self, cts: Sequence[Ct], weights: Sequence[float]) -> Ct:
         engine = self._engine
         total = engine.multiply(cts[0], float(weights[0]))
         for ct, weight in zip(cts[1:], weights[1:], strict=True):
@@ -370,14 +331,3 @@ class DesiloEngine(CheckedEngine):
             else:
                 fresh.append(self._engine.bootstrap(first, *self._refresh_keys))
         return fresh
-
-
-def shared_threads(mode: str, threads: int | None) -> Threads | None:
-    """Threads that share out the work on an engine of mode 'cpu'; None: its caller does all of it."""
-    return Threads(threads) if mode == "cpu" and threads is not None and threads > 1 else None
-
-
-def _apart(a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], d: Sequence[Any]) -> bool:
-    """Whether no object of a or c is one of b or d; public numbers do not count."""
-    first = {id(x) for x in (*a, *c) if not is_public(x)}
-    return not any(id(x) in first for x in (*b, *d))

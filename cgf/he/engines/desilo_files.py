@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.desilo import Ct, DesiloEngine, DesiloOwner, Key, Vendor, build_engine, holds, shared_threads
+from cgf.he.engines.desilo import Ct, DesiloEngine, DesiloOwner, Key, Vendor, build_engine, holds
 from cgf.he.engines.engine import ring_for
 from cgf.he.engines.rules import CheckedOwner
 from cgf.memory import filled_memory
@@ -108,9 +108,7 @@ class Evaluator(DesiloEngine):
             else:
                 step = int(name.removeprefix(ROTATION))
                 rotations[step] = read(engine.deserialize_fixed_rotation_key, data, name)
-        made = cls(engine, max_level, relinearization, rotations, conjugation=conjugation)
-        made.threads = shared_threads(mode, threads)
-        return made
+        return cls(engine, max_level, relinearization, rotations, conjugation=conjugation)
 
     def read(self, data: bytes, level: int) -> Ct:
         """A ciphertext of two polynomials at a level. UserError for what is none."""

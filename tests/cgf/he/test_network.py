@@ -14,7 +14,7 @@ from cgf.he.engines.engine import ENDLESS
 from cgf.he.engines.sim import SimOwner
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_layout import Steps, TokenLayout, sum_of_tokens
-from cgf.he.network_needs import dry_run, endless_needs, needs_of
+from cgf.he.network_needs import dry_run, endless_needs, needs_of, size_of
 from cgf.he.session import Session
 from cgf.network.layers import Affine, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
 from cgf.network.program import program_of
@@ -197,6 +197,14 @@ def test_ciphertexts_go_when_their_last_reader_is_done():
             assert not any(ref() for ref in given)
     held = [stage.kept_mib for stage in needs.stages]
     assert held[-1] < max(held) / 3
+
+
+def test_a_head_prepares_some_features_at_a_time():
+    needs = needs_of(program_of(network(dim=64, heads=1, features=80, mlp=False), 4))
+    stages = {stage.name: stage for stage in needs.stages}
+    head, before = stages["block 1 head 1"], stages["block 1 values"].kept_mib
+    one = size_of(needs.ring.slots, head.level) / 2**20
+    assert 0 < head.most_mib - before < 96 * one  # its keys in both turns and its queries together are 192
 
 
 def test_a_network_deeper_than_any_ring_is_refused_and_counted_all_the_same():
