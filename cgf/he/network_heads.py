@@ -22,7 +22,7 @@ from cgf.softmax.cgf import CGF
 
 # a turn and some of a head's features -> these, one after the other, each place holding the token further on
 Turned = Callable[[int, slice], Iterable[Ciphertext]]
-AT_ONCE, FEW = 16, 8  # features of queries and keys, and of values, that are prepared at once: more only take memory
+AT_ONCE = 16  # features of a head that are prepared at once: more only take memory
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Head:
         del weights
 
         frames = [[i for i, frame in enumerate(steps.frames) if frame == g] for g in range(steps.giants)]
-        for some in _parts(len(self.layer.value.bias) // self.layer.heads, FEW):
+        for some in _parts(len(self.layer.value.bias) // self.layer.heads):
             for column in zip(*(_prepared(engine, values(turn, some)) for turn in steps.key_turns), strict=True):
                 sums = [engine.dot([prepared[i] for i in own], column[: len(own)]) for own in frames]
                 parts = [
@@ -109,7 +109,7 @@ class Head:
         2. Frame by frame the queries, prepared, and a product for each diagonal, added to those before.
         """
         sums: list[Ciphertext] = []
-        for some in _parts(len(self.layer.query.bias) // self.layer.heads, AT_ONCE):
+        for some in _parts(len(self.layer.query.bias) // self.layer.heads):
             babies = [_prepared(engine, keys(turn, some)) for turn in steps.key_turns]
             parts: list[Ciphertext] = []
             for giant, turn in enumerate(steps.query_turns):
@@ -120,8 +120,8 @@ class Head:
         return [engine.relinearize(ct) for ct in sums]
 
 
-def _parts(size: int, at_once: int) -> Iterator[slice]:
-    return (slice(start, min(start + at_once, size)) for start in range(0, size, at_once))
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + AT_ONCE, size)) for start in range(0, size, AT_ONCE))
 
 
 def _prepared(engine: Engine, cts: Iterable[Ciphertext]) -> list[Ciphertext]:

@@ -17,7 +17,8 @@ from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
 MODELS = (
     Sizes(2, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 2 blocks"),
     Sizes(4, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 4 blocks"),
-    Sizes(2, 128, 2, 512, 32, 128, 150, k=3, name="BERT-tiny"),
+    Sizes(2, 128, 2, 512, 16, 128, 150, k=2, name="BERT-tiny"),
+    Sizes(2, 128, 2, 512, 32, 128, 150, k=3, name="BERT-tiny, 32 tokens"),
     Sizes(6, 384, 12, 1536, 12, 384, 150, k=3, name="MiniLM"),
     Sizes(12, 192, 3, 768, 197, 768, 1000, k=3, name="DeiT-Tiny"),
     Sizes(
