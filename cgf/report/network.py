@@ -20,8 +20,14 @@ def told(result: Json) -> str:
     where = f"under CKKS ({result['engine']})" if result["encrypted"] else f"simulated ({result['engine']})"
     up, down = (None if result[key] is None else result[key] / 2**20 for key in ("bytes_up", "bytes_down"))
     sizes = "" if up is None or down is None else f", {up:.0f} MiB up, {down:.1f} MiB down"
+    chosen = (
+        [f"{result['samples']:,} of the {result['of_so_many']:,} samples of {result['tokens']} tokens in the split"]
+        if "tokens" in result
+        else []
+    )
     return "\n".join(
         [
+            *chosen,
             f"accuracy {result['accuracy']:.4f} {where}, {result['accuracy_plain']:.4f} by the same algebra in the "
             f"clear, {result['accuracy_exact']:.4f} by the model as it is; agreement {result['agreement']:.4f} and "
             f"{result['agreement_exact']:.4f}",

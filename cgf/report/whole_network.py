@@ -13,7 +13,7 @@ MIB = 2**20
 
 COLUMNS = [
     Column("network", lambda r: r["file"]),
-    Column("samples", lambda r: f"{r['samples']:,}"),
+    Column("samples", lambda r: f"{r['samples']:,}" + (f" of {r['tokens']} tokens" if "tokens" in r else "")),
     Column("under CKKS", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
     Column("same algebra in the clear", lambda r: f"{100 * r['accuracy_plain']:.2f} %"),
     Column("as trained", lambda r: f"{100 * r['accuracy_exact']:.2f} %"),
