@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def run_info(
     """
     return {
         "command": _without_home(list(sys.argv)),
-        "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # noqa: UP017  # CPython 3.10 has no UTC
         "git": _git(Path(__file__).resolve().parent),
         "versions": _versions(),
         "hardware": _hardware(),

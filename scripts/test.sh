@@ -11,6 +11,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 "$PY" scripts/repo/tables.py --check
 for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
+bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
 # a test that starts three processes of torch takes 2 GB; where the arguments name none of these, pytest ends with code 5
 "$PY" -m pytest -m alone --durations=3 "$@" || [ $? = 5 ]
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once

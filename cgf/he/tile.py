@@ -109,6 +109,7 @@ DEPTH = 3  # squarings of a core, for a comparison of tiles
 KEY, SCORE, VALUE = 224, 192, 128
 # what an operation costs in a ring, in multiples of 8,192 slots: relinearizations and products, halfway down
 RING_FACTORS = {4096: 0.4, 8192: 1.0, 16384: 3.5, 32768: 13.0}
+RING_GROWTH = 1.9  # of rings that are not listed, as a power of their slots: that of those listed
 
 
 class Met(NamedTuple):
@@ -179,7 +180,8 @@ def price(tile: Tile, queries: int, keys: int, features: int, pairs: bool, patte
     scores = met * (2 * width * p.product + (2 if pairs else 1) * p.switch + DEPTH * p.chain) + masked * p.mask
     statistics = blocks * (p.switch + 2 * doublings * p.rotate + (3 * p.mask if uneven else 0.0))
     outputs = blocks * width * (p.decrypt + (p.output_switch + doublings * p.output_rotate if tile.b > 1 else 0.0))
-    return (encrypted + scores + statistics + outputs) * RING_FACTORS.get(tile.slots, 1.0)
+    in_ring = RING_FACTORS.get(tile.slots, math.pow(tile.slots / 8192, RING_GROWTH))
+    return (encrypted + scores + statistics + outputs) * in_ring
 
 
 def memory_mib(tile: Tile, keys: int, features: int, pairs: bool, held: int) -> float:

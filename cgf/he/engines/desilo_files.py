@@ -71,7 +71,8 @@ class Encryptor(CheckedOwner):
 
     def _encrypt(self, values: np.ndarray, level: int) -> bytes:
         """The ciphertext as bytes without unused rows."""
-        slots = np.ascontiguousarray(values, dtype=np.float64)
+        kind = np.complex128 if np.iscomplexobj(values) else np.float64
+        slots = np.ascontiguousarray(values, dtype=kind)
         return exported(self._engine, self._engine.encrypt(slots, self._public, level))
 
 

@@ -2,8 +2,10 @@
 
 desilofhe 2.0.0 passes with a mean of 5e-10, of which its own noise is nearly all: the polynomial alone leaves 1.1e-11,
 which the authors state of the library's 1.17.0. The largest error, 2e-8, is the noise floor of one of its squares.
+OpenFHE at a scale of 2^50 misses the bound by a tenth, with a mean of 1.1e-9.
 """
 
+import importlib.util
 from functools import partial
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from cgf.bench.matrix import exponent
 from cgf.bench.noise import Bench, authors_exponential, noise_of, normal_scores
 from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.openfhe import OpenFHEOwner
 from cgf.he.engines.sim import SimOwner
 from cgf.softmax.cgf import CGF
 
@@ -40,3 +43,12 @@ def test_on_ciphertexts(scores):
     assert row["levels"] == 8 and row["ring_slots"] == 16384
     assert row["mean_error"] < BOUND
     assert row["noise"]["mean_error"] > 1e-11 and row["noise"]["max_error"] < 1e-7  # real ciphertexts, at their floor
+
+
+@pytest.mark.skipif(importlib.util.find_spec("openfhe") is None, reason="scripts/repo/test_openfhe.sh makes its venv")
+def test_on_openfhe_which_misses_the_bound(scores, record_property):
+    """What is left is the noise of its scale: the polynomial's own error is a hundredth of it."""
+    row = row_on(OpenFHEOwner, scores)
+    record_property("authors.mean_error", float(f"{row['mean_error']:.3g}"))
+    assert row["levels"] == 8 and row["ring_slots"] == 16384
+    assert BOUND < row["mean_error"] < 1.5 * BOUND and row["noise"]["max_error"] < 1e-6

@@ -44,6 +44,13 @@ def test_three_sides_with_their_own_keys_compute_one_thing(keys, sides):
     assert np.abs(out - np.roll(x, -1) ** 2).max() < 1e-6
 
 
+def test_complex_slots_arrive_whole(sides):
+    """Their imaginary parts were once left out without a word."""
+    encryptor, _, decryptor = sides
+    z = np.exp(1j * np.linspace(0, 6, encryptor.slots))
+    assert np.abs(decryptor.decrypt(encryptor.encrypt(z, 2), 2) - z).max() < 1e-7
+
+
 def test_no_side_holds_what_is_not_its_own(sides):
     encryptor, evaluator, _ = sides
     held = [type(value).__name__ for side in (encryptor, evaluator) for value in vars(side).values()]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
+from hydra.utils import instantiate  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+
 from cgf.approx import fit  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.dryrun import dry_run  # noqa: E402

@@ -1,5 +1,7 @@
 """Where numbers lie in the layouts of whole attentions, and which of them is chosen."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,9 @@ def test_instances_of_different_masks_need_masks_unless_a_key_is_missing_altoget
     mask[1, :, 3, 3] = True
     assert Pattern.of(mask).met(Tile(2, 64)) == (16, 3, 4, 1)
     assert Pattern.of(None) is None
+
+
+def test_a_ring_that_no_price_was_measured_in_is_dearer_than_the_next_smaller_one():
+    """OpenFHE's largest ring was once priced as a small one: whole attentions of 6 levels were planned with 24."""
+    costs = [price(Tile(4, slots, 5, 1), 5, 5, 4, False) for slots in (8192, 16384, 32768, 65536, 131072)]
+    assert all(3 < later / before < 5 for before, later in pairwise(costs))
