@@ -28,6 +28,7 @@ from cgf.report import (
     frontier,
     parameters,
     pipelines,
+    suite,
     what_it_takes,
     whole,
     whole_attention,
@@ -114,6 +115,11 @@ def matrix_form(folder: Path) -> str:
     return whole_attention.matrix_form(_read(folder, "bench/matrix_form.json"))
 
 
+def fhe_suite(folder: Path) -> str:
+    """Workloads in the shape of the FHE benchmarking suite."""
+    return suite.table(_read(folder, "bench/fhe_suite.json"))
+
+
 def seconds(folder: Path) -> str:
     """Seconds of softmaxes on the one 256 x 256 matrix, and how many times longer than ours."""
     return columns.markdown(cost.SECONDS, cost.circuits(_read(folder, "bench/softmax.json")))
@@ -182,6 +188,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "network_sets": network_sets,
     "network_would_take": network_would_take,
     "matrix_form": matrix_form,
+    "fhe_suite": fhe_suite,
     "evaluations": evaluations,
     "cost": seconds,
     "cost_by_operation": seconds_by_operation,

@@ -1,0 +1,141 @@
+"""Keys and ciphertexts of both sides as bytes, on desilofhe and on the simulator, which encrypts nothing."""
+
+from __future__ import annotations
+
+import io
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from cgf.errors import UserError
+from cgf.he.engines.desilo import build
+from cgf.he.engines.desilo_files import Decryptor, Encryptor, Evaluator, KeyMaker, evaluation_names, most_bytes
+from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.sim import SimCiphertext, SimEngine, SimOwner
+from cgf.header import EVALUATION, PUBLIC, SECRET, Terms, key_id
+from cgf.parcel import Parcel, ParcelWriter
+from cgf.suite.workloads import Keys
+
+ENGINES = ("desilo", "sim")
+
+
+class Encrypts(Protocol):
+    """Numbers in, bytes out."""
+
+    def encrypt(self, values: np.ndarray, level: int) -> bytes: ...
+
+
+class Decrypts(Protocol):
+    """Bytes in, complex slots out."""
+
+    def decrypt(self, data: bytes, level: int) -> np.ndarray: ...
+
+
+class Evaluates(Engine, Protocol):
+    """An engine that reads ciphertexts and writes them."""
+
+    def read(self, data: bytes, level: int) -> Ciphertext: ...
+
+    def export(self, ct: Ciphertext) -> bytes: ...
+
+
+def terms_of(engine: str, keys: Keys) -> Terms:
+    """What every file of a run says of its engine. UserError for an engine that has no such files."""
+    if engine not in ENGINES:
+        raise UserError(f"an engine is {' or '.join(ENGINES)} here, and '{engine}' was given")
+    return Terms(engine, build() if engine == "desilo" else "sim", keys.slots, keys.max_level)
+
+
+def make_keys(terms: Terms, keys: Keys, own: Path, shared: Path) -> None:
+    """Writes secret.key and public.key into the client's folder, evaluation.keys into the shared one."""
+    maker = KeyMaker(terms.max_level, "cpu") if terms.engine == "desilo" else None
+    public = b"" if maker is None else maker.public()
+    key = key_id(public)
+    with ExitStack() as files:
+        secret, granted, encrypts = (
+            files.enter_context(ParcelWriter(folder / name, kind, terms, key))
+            for folder, name, kind in (
+                (own, "secret.key", SECRET),
+                (shared, "evaluation.keys", EVALUATION),
+                (own, "public.key", PUBLIC),
+            )
+        )
+        encrypts.add("public", public)
+        secret.add("secret", b"" if maker is None else maker.dump_secret())
+        for name, data in () if maker is None else maker.evaluation(keys.rotations, keys.conjugation):
+            granted.add(name, data)
+
+
+def _only(path: Path, kind: str, terms: Terms) -> tuple[bytes, str]:
+    """The one item of a parcel, and the id of the keys."""
+    with Parcel(path, kind) as parcel:
+        parcel.check(terms)
+        return next(data for _, data in parcel.items()), parcel.header.key
+
+
+def encryptor(terms: Terms, own: Path) -> tuple[Encrypts, str]:
+    """What encrypts with the client's public key, and the id of the keys."""
+    public, key = _only(own / "public.key", PUBLIC, terms)
+    return (Encryptor(terms.max_level, public) if terms.engine == "desilo" else SimEncryptor(terms.max_level)), key
+
+
+def decryptor(terms: Terms, own: Path) -> tuple[Decrypts, str]:
+    """What decrypts with the client's secret key, and the id of the keys."""
+    secret, key = _only(own / "secret.key", SECRET, terms)
+    return (Decryptor(terms.max_level, secret) if terms.engine == "desilo" else SimDecryptor()), key
+
+
+def evaluator(terms: Terms, keys: Keys, shared: Path) -> tuple[Evaluates, str]:
+    """The engine with the keys that the client sent, and their id. UserError where they are not those needed."""
+    with Parcel(shared / "evaluation.keys", EVALUATION) as parcel:
+        parcel.check(terms)
+        if terms.engine == "sim":
+            made: Evaluates = SimEvaluator(terms.max_level, rotations=keys.rotations, conjugation=keys.conjugation)
+            return made, parcel.header.key
+        parcel.check_items(evaluation_names(keys.rotations, keys.conjugation), None, most_bytes(terms.max_level))
+        items = ((item.name, data) for item, data in parcel.items())
+        return Evaluator.of(terms.max_level, items), parcel.header.key
+
+
+# -- the simulator: what it calls a ciphertext are its slots in the clear --------------------------------------------
+
+
+def _written(values: np.ndarray, polynomials: int) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, slots=values, polynomials=polynomials)
+    return file.getvalue()
+
+
+def _read(data: bytes) -> tuple[np.ndarray, int]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return file["slots"], int(file["polynomials"])
+
+
+class SimEncryptor:
+    """Writes slots down as they are."""
+
+    def __init__(self, max_level: int) -> None:
+        self.owner = SimOwner(max_level)
+
+    def encrypt(self, values: np.ndarray, level: int) -> bytes:
+        return _written(self.owner.encrypt(values, level).values, 2)
+
+
+class SimDecryptor:
+    """Reads slots as they are."""
+
+    def decrypt(self, data: bytes, level: int) -> np.ndarray:
+        return np.asarray(_read(data)[0], dtype=np.complex128)
+
+
+class SimEvaluator(SimEngine):
+    """The simulator on files."""
+
+    def read(self, data: bytes, level: int) -> SimCiphertext:
+        values, polynomials = _read(data)
+        return SimCiphertext(values, level, polynomials)
+
+    def export(self, ct: SimCiphertext) -> bytes:
+        return _written(ct.values, ct.polynomials)

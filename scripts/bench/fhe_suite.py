@@ -1,0 +1,70 @@
+"""Softmax, attention and a whole network, stage by stage: python scripts/bench/fhe_suite.py softmax attention network
+
+In the shape of the FHE benchmarking suite of HomomorphicEncryption.org: each stage is a process, files lie between the
+client and the server, and each workload and size ends in PASS or FAIL. Exit code 1 where one fails, 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from cgf.bundle.command import ended_well
+from cgf.errors import UserError
+from cgf.results import run_info, write_json
+from cgf.suite.harness import WORKLOADS, carried_out
+from cgf.suite.sides import ENGINES
+from cgf.suite.workloads import SIZES
+from cgf.target import result_file
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the workloads that the command line names; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workloads", nargs="+", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}")
+    parser.add_argument("--sizes", nargs="+", default=["toy"], choices=SIZES, help="default: toy")
+    parser.add_argument("--engine", default="desilo", choices=ENGINES, help="sim encrypts nothing (default: desilo)")
+    parser.add_argument("--seed", type=int, default=42, help="of the data (default: 42)")
+    parser.add_argument(
+        "--runs", type=int, default=1, help="of each workload and size, with data of the next seed each"
+    )
+    parser.add_argument("--io", type=Path, help="new folder that keeps all files (default: none is kept)")
+    parser.add_argument("--bundles", type=Path, help="client/ and server/ of a trained network, with images.npy")
+    parser.add_argument("--out", help="result file (.json)")
+    given = parser.parse_args(arguments)
+    failed: list[str] = []
+    given.run = lambda _: failed.extend(measured(given))
+    return ended_well(given) or int(bool(failed))
+
+
+def measured(given: argparse.Namespace) -> list[str]:
+    """Writes the result where one is asked for; names of what failed."""
+    if unknown := sorted(set(given.workloads) - set(WORKLOADS)):
+        raise UserError(f"a workload is {', '.join(WORKLOADS)}, and '{unknown[0]}' was given")
+    if given.runs < 1 or given.seed < 0:
+        raise UserError(f"--runs must be at least 1 and --seed at least 0, and they are {given.runs} and {given.seed}")
+    out = None if given.out is None else result_file(given.out)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="fhe_suite_") as scratch:
+        folder = given.io or Path(scratch)
+        for workload in given.workloads:
+            for size in given.sizes:
+                for run in range(given.runs):
+                    place = folder / f"{workload}-{size}-{run + 1}"
+                    seed = given.seed + run
+                    rows.append(carried_out(workload, size, given.engine, seed, place, say, given.bundles))
+    if out is not None:
+        write_json(out, {"kind": "fhe_suite", "rows": rows, "run": run_info(vars(given) | {"run": None}, given.seed)})
+        say(str(out))
+    return [f"{row['workload']} {row['size']}" for row in rows if row["verdict"] != "PASS"]
+
+
+def say(line: str) -> None:
+    """A line, at once where it goes to a file too."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

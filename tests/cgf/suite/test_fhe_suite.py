@@ -1,0 +1,148 @@
+"""The workloads stage by stage: real processes on the simulator, ciphertexts in one process, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cgf.errors import UserError
+from cgf.header import RESULT, UPLOAD
+from cgf.parcel import Parcel, ParcelWriter
+from cgf.suite.__main__ import main
+from cgf.suite.harness import carried_out
+from cgf.suite.network import NetworkSize, logits_in_the_clear, network_verdict
+from cgf.suite.stages import INPUT, RESULTS, STAGES, Place
+from cgf.suite.workloads import Verdict, workload_of
+
+
+def staged(folder, name, engine, seed=42, stages=tuple(STAGES)):
+    """The stages one after another in this process, each with the folders that are its own; the workload."""
+    workload = workload_of(name, "toy")
+    (folder / "client").mkdir(parents=True)
+    np.savez(folder / "client" / INPUT, **workload.data(seed))
+    for stage in stages:
+        own = folder / ("server" if stage.startswith("server") else "client")
+        STAGES[stage](Place(workload, engine, made(own), made(folder / "shared")))
+    return workload
+
+
+def made(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def judged(folder, workload, seed=42):
+    got = np.load(folder / "client" / RESULTS)
+    return workload.verdict(got, workload.in_the_clear(workload.data(seed)))
+
+
+def test_stages_are_processes_with_files_between(tmp_path):
+    said = []
+    row = carried_out("softmax", "toy", "sim", 42, tmp_path / "io", said.append)
+    assert [stage["stage"] for stage in row["stages"]] == list(STAGES)
+    assert all(stage["seconds"] > 0 and stage["peak_mib"] > 10 for stage in row["stages"])
+    assert row["verdict"] == "PASS" and row["error"] < row["bound"] and row["encrypted"] is False
+    assert set(row["bytes"]) == {"public and evaluation keys", "encrypted input", "encrypted results"}
+    assert row["levels"] == 8 and row["shape"] == {"scores": [16, 16]}
+    text = "\n".join(said)
+    assert "5: server_encrypted_compute completed" in text and "[harness] PASS  (mean absolute error" in text
+    assert row["latency_s"] < sum(stage["seconds"] for stage in row["stages"])  # keys and plan are made once
+    with pytest.raises(UserError, match="is there already and is not overwritten"):
+        carried_out("softmax", "toy", "sim", 42, tmp_path / "io", said.append)
+
+
+@pytest.mark.parametrize("engine", ["sim", "desilo"])
+@pytest.mark.parametrize("name", ["softmax", "attention"])
+def test_what_comes_back_is_the_answer_in_the_clear(tmp_path, name, engine):
+    if engine == "desilo":
+        pytest.importorskip("desilofhe")
+    workload = staged(tmp_path, name, engine)
+    verdict = judged(tmp_path, workload)
+    assert verdict.passed
+    computed = json.loads((tmp_path / "server" / "computed.json").read_text())
+    assert computed["levels"] == workload.levels and computed["slots"] == workload.keys.slots
+    if engine == "desilo":
+        assert verdict.error > 1e-11  # it did go through ciphertexts
+        with Parcel(tmp_path / "shared" / "ciphertexts.upload", UPLOAD) as upload:
+            assert len({data for _, data in upload.items()}) == computed["ciphertexts_in"]
+    # the secret lies with the client alone, and the data in the clear do too
+    assert {path.name for path in (tmp_path / "server").iterdir()} == {"plan.json", "computed.json"}
+    shared = {path.name for path in (tmp_path / "shared").iterdir()}
+    assert shared == {"evaluation.keys", "ciphertexts.upload", "ciphertexts.result"}
+    assert (tmp_path / "client" / "secret.key").stat().st_mode & 0o077 == 0
+
+
+def test_an_upload_that_ends_early_or_goes_on_is_refused(tmp_path):
+    stages = list(STAGES)[:4]
+    workload = staged(tmp_path, "attention", "sim", stages=stages)
+    path = tmp_path / "shared" / "ciphertexts.upload"
+    with Parcel(path, UPLOAD) as upload:
+        header, items = upload.header, list(upload.items())
+    for kept, says in ((items[:-1], "ends early"), ([*items, items[-1]], "more ciphertexts than the run takes")):
+        path.unlink()
+        with ParcelWriter(path, UPLOAD, header.terms, header.key) as writer:
+            for item, data in kept:
+                writer.add(item.name, data, item.level)
+        with pytest.raises(UserError, match=says):
+            STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
+        assert not (tmp_path / "shared" / "ciphertexts.result").exists()
+
+
+def test_a_result_that_was_changed_fails(tmp_path):
+    workload = staged(tmp_path, "softmax", "sim")
+    assert judged(tmp_path, workload).passed
+    path = tmp_path / "shared" / "ciphertexts.result"
+    with Parcel(path, RESULT) as parcel:
+        header, items = parcel.header, list(parcel.items())
+    path.unlink()
+    from cgf.suite.sides import _read, _written
+
+    with ParcelWriter(path, RESULT, header.terms, header.key) as writer:
+        for item, data in items:
+            slots, polynomials = _read(data)
+            writer.add(item.name, _written(slots + 1e-4, polynomials), item.level)
+    for stage in list(STAGES)[5:]:
+        STAGES[stage](Place(workload, "sim", tmp_path / "client", tmp_path / "shared"))
+    assert not judged(tmp_path, workload).passed
+    assert not Verdict(float("nan"), 1.0, "").passed
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["server_encrypted_compute", "softmax", "toy", "--engine", "sim"], "plan.json"),
+        (["client_preprocess_input", "softmax", "toy", "--engine", "sim"], "must hold the arrays of the workload"),
+    ],
+)
+def test_a_stage_without_what_it_needs_says_so(tmp_path, capsys, words, says):
+    assert main([*words, "--own", str(tmp_path / "own"), "--shared", str(tmp_path / "shared")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and says in told and told.count("\n") == 1
+
+
+def test_workloads_and_engines_that_are_not_known_are_refused(tmp_path):
+    for name, size, engine, says in (
+        ("convolution", "toy", "sim", "a workload is softmax, attention, network"),
+        ("network", "toy", "sim", "runs on desilo alone"),
+        ("network", "large", "desilo", "a network of random weights has size"),
+    ):
+        with pytest.raises(UserError, match=says):
+            carried_out(name, size, engine, 1, tmp_path / name / size, lambda line: None)
+
+
+def test_a_network_is_judged_by_all_its_logits(tmp_path):
+    size = NetworkSize.of("toy")
+    size.write_bundles(tmp_path, 1)
+    np.save(tmp_path / "images.npy", size.pixels(3, 5))
+    wanted = logits_in_the_clear(tmp_path / "client", tmp_path / "server", tmp_path / "images.npy")
+    assert wanted.shape == (5, 10) and np.abs(wanted).max() > 0.01
+
+    def verdict(logits):
+        rows = [{"row": i, "logits": row} for i, row in enumerate(logits)]
+        (tmp_path / "logits.json").write_text(json.dumps({"rows": rows}))
+        return network_verdict(tmp_path / "logits.json", wanted)
+
+    assert verdict((wanted + 1e-9).tolist()).passed
+    assert not verdict((wanted * 1.01).tolist()).passed
+    assert not verdict((wanted[:, ::-1]).tolist()).passed
+    assert not verdict([*wanted[:4].tolist(), None]).passed  # a red light
