@@ -40,10 +40,10 @@ LAUNCHERS = {
     ],
 }
 TRAIN = ["train.epochs=2", "train.lr=3e-3", "train.batch_size=64", "task.augment=false", "train.precision=no"]
-LIMIT = "task.limit={train: 640, val: 60, test: 60}"
+LIMIT = "task.limit={train: 640, val: 60, test: 200}"
 SOFTMAXES = ("cgf", "cgf_chain")
 PLAN = ["samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false"]
-EVALUATE = ["he=sim", "he.samples=40", "he.batch=1"]
+EVALUATE = ["he=sim", "he.samples=200", "he.batch=1"]
 # of a result: what no two runs share
 OWN = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers", "lines_sha256")
 Json = dict[str, Any]
@@ -107,6 +107,7 @@ class Sweep:
             "samples": read_json(merged)["samples"],
             "samples_done_when_killed": kept,
             "exit_code_of_the_killed_sweep": code,
+            "samples_of_the_killed_shard": len(logits(self.folder, "part-shard1of2.jsonl")),
             "same_result_as_one_process": essence(merged) == essence(whole),
             "same_logits_as_one_process": found[0] == found[1] != {},
         }
@@ -114,7 +115,7 @@ class Sweep:
     def killed(self, process: subprocess.Popen[str], lines: Path) -> tuple[int, int]:
         """(samples that were done, the launcher's exit code) of a sweep whose first shard's job is killed amid it."""
         until = time.monotonic() + 600
-        while (done := batches(lines)) < 3:
+        while batches(lines) < 3:
             if process.poll() is not None or time.monotonic() > until:
                 raise UserError(f"the first shard ended, or began not, before it could be killed: {self.log_end()}")
             time.sleep(0.01)
@@ -123,15 +124,16 @@ class Sweep:
             raise UserError("no process holds the first shard's lines, so that none can be killed")
         for pid in holders:
             if self.launcher == "slurm":
-                requeue(pid)  # Slurm kills the job's processes and starts it anew
+                os.kill(pid, signal.SIGSTOP)  # nothing more is done until Slurm kills it
+                requeue(pid)
             else:
                 os.kill(pid, signal.SIGKILL)
-        code = process.wait(timeout=900)
-        return done, code
+        done = batches(lines)
+        return done, process.wait(timeout=900)
 
 
 def requeue(pid: int) -> None:
-    """Kills the Slurm job of a process, and has it started anew."""
+    """Has Slurm kill the job of a process, and start it anew."""
     words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     own = dict(word.decode().split("=", 1) for word in words if word.startswith(b"SLURM_"))
     names = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
