@@ -24,7 +24,8 @@ class DistillationLoss:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.tau < math.inf or not 0 <= self.alpha <= 1:
+        numbers = all(isinstance(each, int | float) for each in (self.tau, self.alpha))
+        if not (numbers and 0 < self.tau < math.inf and 0 <= self.alpha <= 1):
             raise UserError(
                 f"distillation needs tau > 0 and alpha in [0, 1], and has tau={self.tau}, alpha={self.alpha}"
             )

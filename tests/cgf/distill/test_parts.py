@@ -31,7 +31,15 @@ def test_distillation_loss():
     assert float(DistillationLoss(label_smoothing=0.1)(*tensors[:2])) == pytest.approx(smoothed, rel=1e-5)
     half = DistillationLoss(3.0, 0.25)(tensors[0].half(), tensors[1], tensors[2].half())
     assert half.dtype == torch.float32 and float(half) == pytest.approx(0.75 * ce + 0.25 * 9 * kl, rel=5e-3)
-    for bad in ({"tau": 0}, {"alpha": 1.5}, {"alpha": math.nan}, {"tau": math.nan}, {"tau": math.inf}):
+    for bad in (
+        {"tau": 0},
+        {"alpha": 1.5},
+        {"alpha": math.nan},
+        {"tau": math.nan},
+        {"tau": math.inf},
+        {"tau": None},
+        {"alpha": None},
+    ):
         with pytest.raises(UserError, match="distillation needs"):
             DistillationLoss(**bad)
 
