@@ -23,9 +23,12 @@ def inert(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit of a file's size
+
+
 def disk_is_full(error: BaseException) -> bool:
     """Whether an error says that there was no room to write; safetensors has it in its text alone."""
-    return getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)
+    return getattr(error, "errno", None) in NO_ROOM or any(f"os error {number})" in str(error) for number in NO_ROOM)
 
 
 def memory_is_out(error: BaseException) -> bool:

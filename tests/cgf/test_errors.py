@@ -1,0 +1,23 @@
+"""What of other errors is the user's to mend, by whatever name the system has for it."""
+
+import errno
+import os
+
+import pytest
+from safetensors import SafetensorError
+
+from cgf.errors import shortage
+
+TORN = "Error while serializing: I/O error: {} (os error {})"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_no_room_is_a_sentence_by_any_name(number):
+    told = os.strerror(number)
+    for error in (OSError(number, told), SafetensorError(TORN.format(told, number))):
+        assert str(shortage(error)).startswith(f"the disk is full ({error}); what was finished before is whole")
+
+
+def test_other_errors_are_left_alone():
+    for error in (OSError(errno.EIO, "x"), SafetensorError(TORN.format("x", 2)), ValueError("os error 2")):
+        assert shortage(error) is None
