@@ -8,12 +8,16 @@ regular files are written to: a symbolic link is followed, stays a link, and is 
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import json
 import math
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cgf.errors import UserError
 from cgf.provenance import run_info
@@ -58,18 +62,45 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
     """Write a file under a temporary name beside it, then rename: a crash leaves the old one.
 
-    UserError where `path` is something else than a regular file (see `cgf.target.regular`).
+    What processes that were killed left under such names is removed. UserError where `path` is something else than a
+    regular file (see `cgf.target.regular`).
     """
     path = regular(path)
+    _remove_drafts(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(part, "wb") as file:
+        with _draft(part) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _draft(part: Path) -> IO[bytes]:
+    """The file under its temporary name, locked for as long as it is open: so others see that its writer is alive."""
+    while True:
+        file = open(part, "wb")  # noqa: SIM115  (the caller closes it)
+        with suppress(OSError):  # a file system without locks: then nobody else has one, and removes nothing
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(part)):
+                return file
+        file.close()  # removed between the opening and the lock
+
+
+def _remove_drafts(path: Path) -> None:
+    """Removes temporary files of `path` whose writer is gone."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            file = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if stat.S_ISREG(os.fstat(file).st_mode):
+                    left.unlink()
+            finally:
+                os.close(file)
 
 
 def append_line(path: str | os.PathLike, row: dict) -> None:

@@ -46,6 +46,35 @@ def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
     killed = subprocess.run([sys.executable, "-c", code], cwd=os.path.dirname(os.path.dirname(results.__file__)))
     assert killed.returncode == -9
     assert [row["accuracy"] for row in find_results(tmp_path)] == [0.5]  # what the kill left is no result
+    assert len(list(path.parent.iterdir())) == 2
+    write_json(path, {"accuracy": 0.7})  # whoever writes next removes it
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.json"] and read_json(path) == {"accuracy": 0.7}
+
+
+def test_what_another_process_is_writing_is_not_removed(tmp_path, monkeypatch):
+    """Nor what is of another file, or no regular file at all."""
+    path, replace = tmp_path / "a[1].json", os.replace
+    others = [tmp_path / ".b.json.1.tmp", tmp_path / ".a1.json.1.tmp"]
+    for other in others:
+        other.touch()
+    os.mkfifo(tmp_path / ".a[1].json.2.tmp")
+    (tmp_path / ".a[1].json.3.tmp").symlink_to("there")
+    codes = []
+
+    def meanwhile(part, target):
+        child = os.fork()
+        if not child:
+            os.replace = replace
+            write_json(path, {"by": "another"})
+            os._exit(0 if part.exists() else 1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        replace(part, target)
+
+    monkeypatch.setattr(os, "replace", meanwhile)
+    write_json(path, {"by": "one"})
+    assert codes == [0] and read_json(path) == {"by": "one"}
+    others.append(tmp_path / ".a[1].json.2.tmp")
+    assert all(other.exists() for other in others) and (tmp_path / ".a[1].json.3.tmp").is_symlink()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32("-inf"), np.array(np.nan)])
