@@ -34,6 +34,8 @@ AS_BEFORE: dict[str, Any] = {
 
 # what a run writes into its folder
 OWN = re.compile(r"ckpt-\d+|\.ckpt-\d+\.part|metrics\.(jsonl|part)|best\.json|run\.txt|wandb|\.\w+\.\w+\.\d+\.tmp")
+# what one may leave that ended before its mark was there; earlier versions had none
+FIRST = re.compile(r"metrics\.jsonl|\.ckpt-\d+\.part|\.run\.txt\.\d+\.tmp")
 MARKER, MARK = "run.txt", "A training run of cgf-softmax: overwrite=true removes its checkpoints and logs.\n"
 LONGEST = 240  # bytes of a name, of the 255 that file systems take: the lock's is longer
 
@@ -166,7 +168,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a mark or a checkpoint says that this is a run of this project, or all there is is a run's log.
+    """Whether a mark or a checkpoint says that this is a run of this project, or all there is is a run's log or draft.
 
     (A run of an earlier version that was stopped before its first checkpoint has its log alone.)
     """
@@ -177,7 +179,7 @@ def _is_run(path: Path) -> bool:
         run = read_json(checkpoint / "run.json")
         if isinstance(run, dict) and {"model", "task", "config", "progress"} <= run.keys():
             return True
-    if not all(name == "metrics.jsonl" or re.fullmatch(r"\.ckpt-\d+\.part", name) for name in _entries(path)):
+    if not all(FIRST.fullmatch(name) for name in _entries(path)):
         return False
     log = read_lines(path / "metrics.jsonl")
     return not log or (isinstance(log[0], dict) and {"step", "epoch"} <= log[0].keys())

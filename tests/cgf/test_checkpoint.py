@@ -271,3 +271,10 @@ def test_a_killed_runs_folder_is_still_a_run(tmp_path):
     (tmp_path / "run" / "run.txt").unlink()
     claim(tmp_path).begin()
     assert not (tmp_path / "run" / "metrics.jsonl").exists() and (tmp_path / "run" / "run.txt").exists()
+
+
+def test_a_run_that_was_killed_while_it_marked_its_folder_begins_again(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.txt.4711.tmp").write_text("A train")
+    claim(tmp_path).begin()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.txt"]
