@@ -7,6 +7,7 @@ import sys
 
 from cgf.ending import quiet
 from cgf.help import nearest
+from cgf.stopping import ends_at_once
 
 COMMANDS = {
     "train": "fine-tunes or distils a model with a softmax of your choice",
@@ -43,7 +44,7 @@ def main() -> None:
         )
         sys.exit(2)
     sys.argv = [f"cgf {verb}", *sys.argv[2:]]
-    with quiet():
+    with quiet(), ends_at_once():  # the libraries load here
         sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())
 
 

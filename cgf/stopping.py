@@ -1,4 +1,4 @@
-"""What SIGINT and SIGTERM do to a command: one line and an end at once, without a traceback, its lock files removed.
+"""What SIGINT, SIGTERM and SIGHUP do to a command: one line and an end at once, no traceback, its lock files removed.
 
 Every file of this project is written so that a kill at any moment leaves it whole, so nothing is waited for: a command
 in the middle of a circuit or of a training step ends as soon as a thread of its own gets its turn.
@@ -16,13 +16,26 @@ from functools import cache
 
 from cgf.lock import let_go
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLUSH_S = 1.0  # what was printed before has so long to reach a reader that may be gone
+
+
+def from_the_start() -> None:
+    """From here on SIGINT, SIGTERM and SIGHUP end this process as in ``ends_at_once``: while its libraries load, too.
+
+    For the first lines of a command's own file, before it imports anything else, and for no library: a program that
+    imports this project keeps its handlers. A signal that comes while one library loads waits for the end of that.
+    One that is ignored, as SIGHUP under nohup, stays ignored.
+    """
+    _register()
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _at_once)
 
 
 @contextmanager
 def ends_at_once() -> Iterator[None]:
-    """In a with block SIGINT and SIGTERM end this process with exit code 128 + their number.
+    """In a with block SIGINT, SIGTERM and SIGHUP end this process with exit code 128 + their number.
 
     A signal that is ignored stays ignored. Without effect outside the main thread, which alone may take signals, and
     within another such block. Processes that are forked here have the system's own ends back.
@@ -44,6 +57,11 @@ def ends_at_once() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(write)
+
+
+def _at_once(number: int, frame: object) -> None:
+    """The handler before any work begins: the main thread's own."""
+    _end(number)
 
 
 def _noted(number: int, frame: object) -> None:
@@ -96,7 +114,7 @@ def _as_before() -> None:
     """In a fork: a signal that it gets is its own, and none of its parent's."""
     if any(signal.getsignal(number) is _noted for number in SIGNALS):
         signal.set_wakeup_fd(-1)
-        for number in SIGNALS:
-            if signal.getsignal(number) is _noted:
-                signal.signal(number, signal.SIG_DFL)
+    for number in SIGNALS:
+        if signal.getsignal(number) in (_noted, _at_once):
+            signal.signal(number, signal.SIG_DFL)
     _let_through()

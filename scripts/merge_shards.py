@@ -5,6 +5,11 @@ Refuses a set that is incomplete, or of different checkpoints, polynomials, engi
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from cgf.stopping import from_the_start
+
+    from_the_start()  # a signal while the libraries load ends the command in a line, too
+
 from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig

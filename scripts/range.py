@@ -6,6 +6,11 @@ be run on several machines: rows and choices of the result file stay as long as 
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from cgf.stopping import from_the_start
+
+    from_the_start()  # a signal while the libraries load ends the command in a line, too
+
 from pathlib import Path
 from typing import Any
 

@@ -7,6 +7,11 @@ a line of results/opened.jsonl; a second one of the same row is refused unless a
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from cgf.stopping import from_the_start
+
+    from_the_start()  # a signal while the libraries load ends the command in a line, too
+
 from pathlib import Path
 
 from omegaconf import DictConfig

@@ -6,6 +6,11 @@ scripts/rows.py takes the settings that were found with searches=results/search,
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from cgf.stopping import from_the_start
+
+    from_the_start()  # a signal while the libraries load ends the command in a line, too
+
 from functools import partial
 from pathlib import Path
 

@@ -7,9 +7,10 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import Any, Protocol, TypeVar
 
@@ -50,11 +51,13 @@ class Workers:
 
     def _started(self) -> ProcessPoolExecutor:
         """A pool whose processes are on their way."""
-        pool = ProcessPoolExecutor(self.count, get_context("spawn"), _start, (self._party,))
         # huge pages are asked for when a process starts: the pool starts one a call while none is idle. A signal from
-        # the keyboard reaches the whole group: blocked here, it is the parent's alone, and is not lost to it
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # the keyboard, or of a terminal that closes, reaches the whole group: blocked here, it is the parent's alone,
+        # and is not lost to it
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
+            with _quiet_tracker():
+                pool = ProcessPoolExecutor(self.count, get_context("spawn"), _start, (self._party,))
             with huge_pages():
                 for _ in range(self.count):
                     pool.submit(os.getpid)
@@ -178,6 +181,23 @@ def owner_settings(he: EngineNode) -> dict[str, object]:
 
 
 _party: Party  # of a worker process, which makes it first
+
+
+@contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    """CPython's own process that removes semaphores, where it is started here, does so without a word.
+
+    It would warn on stderr of each owner of a pool that was stopped.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before, "ignore:resource_tracker:UserWarning")))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _start(make_party: bytes) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from cgf.stopping import from_the_start
+
+    from_the_start()  # a signal while the libraries load ends the command in a line, too
+
 import argparse
 import sys
 from pathlib import Path
