@@ -1,0 +1,222 @@
+"""Whether anything grows in a process that runs for long: python scripts/repo/long_runs.py evaluations=2000 steps=20000
+
+Two processes: one evaluates a small softmax under encryption so many times with the same keys, one trains a small ViT
+on scikit-learn's digits for so many steps. Memory, open files and threads are read from /proc (Linux), 20 times a
+second in the first and 4 times in the other. <out>/long_runs.json has the growth of each with its 95 % interval; a
+part whose count stands there already is not run again. part=evaluations or part=training runs one of the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]
+
+from given import about, given  # noqa: E402
+
+from cgf.errors import UserError  # noqa: E402
+from cgf.results import read_json, write_json  # noqa: E402
+from cgf.stats.growth import growth  # noqa: E402
+
+DEFAULTS: dict[str, int | str] = {
+    "evaluations": 2000,
+    "steps": 20_000,
+    "engine": "desilo",
+    "part": "both",
+    "alone": "",  # of its own processes
+    "out": "results/reliability",
+}
+PARTS = {"evaluations": "evaluations", "training": "steps"}  # part -> what is counted
+ROWS, COLUMNS, K = 16, 8, 2  # of the matrix; squarings of its chain
+NEAR = 1e-3  # of weights that came through ciphertexts
+Json = dict[str, Any]
+
+
+@dataclass
+class Readings:
+    """Hours since the first reading; MiB, open files and threads of this process at each."""
+
+    every_s: float
+    hours: list[float] = field(default_factory=list)
+    mib: list[float] = field(default_factory=list)
+    files: list[int] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+
+    def read(self, start: float) -> None:
+        """One reading."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.hours.append((time.monotonic() - start) / 3600)
+        self.mib.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        self.files.append(len(os.listdir("/proc/self/fd")))
+        self.threads.append(len(os.listdir("/proc/self/task")))
+
+    def told(self, count: int) -> Json:
+        """Growth of all three an hour and of the memory by 1,000 of what was counted; the first quarter is left out."""
+        memory = growth(self.hours, self.mib)
+        by_thousand = self.hours[-1] / count * 1000
+        return {
+            "seconds": round(self.hours[-1] * 3600, 1),
+            "readings": memory.samples,
+            "mib_per_hour": round(memory.slope, 3),
+            "mib_per_hour_95": [round(memory.low, 3), round(memory.high, 3)],
+            "mib_per_1000": round(memory.slope * by_thousand, 4),
+            "mib_per_1000_95": [round(memory.low * by_thousand, 4), round(memory.high * by_thousand, 4)],
+            "mib_at_the_end": round(self.mib[-1], 1),
+            "files_per_hour": round(growth(self.hours, self.files).slope, 3),
+            "files_at_the_end": self.files[-1],
+            "threads_per_hour": round(growth(self.hours, self.threads).slope, 3),
+            "threads_at_the_end": self.threads[-1],
+        }
+
+
+@contextlib.contextmanager
+def watched(every_s: float) -> Iterator[Readings]:
+    """Readings of this process for the length of a with block, by a thread of their own."""
+    readings, done, start = Readings(every_s), threading.Event(), time.monotonic()
+
+    def read() -> None:
+        while not done.wait(every_s):
+            readings.read(start)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield readings
+    finally:
+        done.set()
+        thread.join()
+
+
+def evaluations(count: int, engine: str) -> Json:
+    """So many softmaxes of one matrix, each encrypted, computed on, decrypted and compared with its definition."""
+    import numpy as np
+
+    from cgf.approx.fit import chain
+    from cgf.he.layer_record import LayerRecord
+    from cgf.he.session import Session
+    from cgf.softmax.cgf import CGF
+
+    softmax = CGF()
+    softmax.exponential = chain(-8.0, 1.0, K)
+    rng = np.random.default_rng(0)
+    session, wrong = Session(owner(engine)), 0
+    scores = rng.uniform(-1, 1, (ROWS, COLUMNS))
+    counts = np.full(ROWS, COLUMNS)
+    y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(COLUMNS)
+    truth = softmax.exponential(y)
+    session.evaluate(softmax, scores, None, counts, (1, 1, ROWS, COLUMNS), LayerRecord())  # keys are made
+    with watched(0.05) as readings:
+        for _ in range(count):
+            weights = session.evaluate(softmax, scores, None, counts, (1, 1, ROWS, COLUMNS), LayerRecord())
+            wrong += bool(not np.abs(weights - truth).max() < NEAR)
+    session.close()
+    return {"evaluations": count, "wrong": wrong, "engine": engine, **readings.told(count)}
+
+
+def owner(engine: str) -> Callable[..., Any]:
+    """What makes the owner of keys; UserError for an engine that there is not."""
+    from functools import partial
+
+    if engine == "sim":
+        from cgf.he.engines.sim import SimOwner
+
+        return SimOwner
+    if engine == "desilo":
+        from cgf.he.engines.desilo import DesiloOwner
+
+        return partial(DesiloOwner, mode="cpu")
+    raise UserError(f"engine must be desilo or sim, and {engine!r} was given")
+
+
+def training(count: int, engine: str) -> Json:
+    """So many steps of ``train.py`` in this process, validations and checkpoints among them."""
+    import runpy
+
+    main = runpy.run_path(str(ROOT / "train.py"), run_name="train")["main"]
+    before = sys.argv
+    with TemporaryDirectory(prefix="cgf-long-") as folder:
+        sys.argv = [
+            "train.py",
+            f"outputs={folder}",
+            "run=long",
+            f"train.max_steps={count}",
+            f"train.epochs={count}",
+            "train.batch_size=4",
+            "task.augment=false",
+            "model.options.embed_dim=8",
+            "model.options.depth=1",
+            "model.options.num_heads=2",
+        ]
+        try:
+            with watched(0.25) as readings:
+                main()
+        finally:
+            sys.argv = before
+        steps = read_json(max(Path(folder, "long").glob("ckpt-*"), key=_step) / "run.json")["progress"]["step"]
+    return {"steps": steps, **readings.told(steps)}
+
+
+def _step(path: Path) -> int:
+    return int(path.name.partition("-")[2])
+
+
+def process(part: str, arguments: list[str]) -> int:
+    """A part in a process of its own: its exit code."""
+    line = [sys.executable, __file__, *arguments, f"alone={part}"]
+    return subprocess.run(line).returncode
+
+
+def main(run: Callable[[str, list[str]], int] = process) -> int:
+    """Runs what has no result of these counts yet; exit code 1 where memory grows or a softmax was wrong."""
+    asked = given(sys.argv[1:], DEFAULTS)
+    path, names = asked["out"] / "long_runs.json", ("both", *PARTS)
+    if asked["part"] not in names:
+        raise UserError(f"part must be one of {', '.join(names)}, and {asked['part']!r} was given")
+    if asked["alone"]:
+        return alone(asked["alone"], asked, path)
+    for part in PARTS if asked["part"] == "both" else [asked["part"]]:
+        there = (read_json(path) if path.exists() else {}).get(part, {})
+        if there.get(PARTS[part]) != asked[PARTS[part]] and (code := run(part, sys.argv[1:])):
+            return code
+    return told_by(read_json(path))
+
+
+def alone(part: str, asked: Json, path: Path) -> int:
+    """Runs a part in this process and adds its growth to the file."""
+    told = about()  # of the code that ran, whatever is written meanwhile
+    found = {"evaluations": evaluations, "training": training}[part](asked[PARTS[part]], asked["engine"])
+    write_json(path, {**(read_json(path) if path.exists() else {}), part: {**found, **told}})
+    return 0
+
+
+def told_by(results: Json) -> int:
+    """Prints a line a part; 1 where the interval of a part's memory lies above 0, or a softmax was wrong."""
+    code = 0
+    for part, found in results.items():
+        low, high = found["mib_per_hour_95"]
+        print(
+            f"{part}: {found[PARTS[part]]} in {found['seconds']} s, memory {found['mib_per_hour']} MiB an hour "
+            f"[{low}, {high}], files {found['files_per_hour']}, threads {found['threads_per_hour']} an hour"
+        )
+        code |= low > 0 or bool(found.get("wrong"))
+    return int(code)
+
+
+if __name__ == "__main__":
+    try:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        sys.exit(main())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
