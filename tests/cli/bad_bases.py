@@ -71,6 +71,12 @@ def saved(folder, host, node):
     write_json(folder / "plan.json", with_seal(plain_json(made)))
 
 
+def digits_checkpoint(folder):
+    """A ViT of 8 x 8 pixels with random weights, and a plan."""
+    digits = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=VIT)
+    saved(folder, digits, DIGITS)
+
+
 def rows(count=40):
     """Texts of two classes."""
     return [(f"w{i % 7} w{i} w{i + 1}", "ab"[i % 2]) for i in range(count)]
@@ -108,8 +114,7 @@ def make(base: Path) -> Path:
     try:
         _texts(base / "data")
         _images(base / "images")
-        digits = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=VIT)
-        saved(base / "vit" / "ckpt-1", digits, DIGITS)
+        digits_checkpoint(base / "vit" / "ckpt-1")
         task = FileTask(train=str(base / "data" / "train.csv"), test=str(base / "data" / "test.csv"), max_length=16)
         node = {
             "_target_": "cgf.data.own_text.FileTask",

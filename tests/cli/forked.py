@@ -14,7 +14,7 @@ import sys
 import tempfile
 import weakref
 from functools import cache
-from multiprocessing import forkserver, get_context, set_start_method
+from multiprocessing import forkserver, get_context, resource_tracker, set_start_method
 from pathlib import Path
 
 PRELOADED = [
@@ -73,7 +73,8 @@ def stop_if_idle():
 def _enter(line, cwd, environment, out, err):
     """In the fork: what a shell would have made of it, then the script."""
     os.setsid()
-    set_start_method(None, force=True)  # processes that it starts itself are started as by any other
+    set_start_method(None, force=True)  # processes that it starts itself are started as by any other,
+    resource_tracker._resource_tracker = resource_tracker.ResourceTracker()  # and tracked by one of its own
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

@@ -397,14 +397,18 @@ def one_sentence(text):
         *(pytest.param("bert", payload, says, id=name) for name, (payload, says) in TEXT.items()),
     ],
 )
-def test_no_file_of_a_checkpoint_runs_code(family, payload, says, place):
+def test_no_file_of_a_checkpoint_runs_code(family, payload, says, place, record_property):
     run = place.base / family
     payload(place, run / "ckpt-1")
     reseal(run / "ckpt-1")
-    with pytest.raises(UserError, match=says) as error:
-        open_all(run, place.base / "data")
-    one_sentence(str(error.value))
-    assert not place.canary.exists() and (place.victim / "inside").is_dir()
+    try:
+        with pytest.raises(UserError, match=says) as error:
+            open_all(run, place.base / "data")
+        one_sentence(str(error.value))
+    finally:  # scripts/repo/reliability.py counts them
+        ran = place.canary.exists() or not (place.victim / "inside").is_dir()
+        record_property("payload_ran", ran)
+    assert not ran
 
 
 @pytest.mark.parametrize("family", ["vit", "bert"])
@@ -435,7 +439,7 @@ def test_a_checkpoint_does_not_say_where_files_are_written(place):
         ("friendly", call, "nested joblib.load"),
     ],
 )
-def test_entry_points_run_none_of_it(script, run, payload, place, monkeypatch):
+def test_entry_points_run_none_of_it(script, run, payload, place, monkeypatch, record_property):
     folder = place.base / "vit" / "ckpt-1"
     monkeypatch.chdir(place.base)
     VIT[payload][0](place, folder)
@@ -446,6 +450,7 @@ def test_entry_points_run_none_of_it(script, run, payload, place, monkeypatch):
         *(["he=sim"] if script == "eval_he" else []),
         **({"cwd": place.base} if run is spawn else {}),
     )
+    record_property("payload_ran", place.canary.exists())
     assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     assert not place.canary.exists()
 

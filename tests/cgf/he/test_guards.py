@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch", reason="the readings in the clear are tenso
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.encrypted import Encrypted  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
-from cgf.he.engines.library import library_of, named  # noqa: E402
 from cgf.he.engines.lanes import LanesOwner  # noqa: E402
+from cgf.he.engines.library import library_of, named  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402

@@ -1,0 +1,130 @@
+"""Faults by the hundred, drawn with a seed, in real processes: python scripts/repo/faults.py seed=1 faults=200
+
+Signals, full disks, no memory, wrong clocks and second processes meet trainings, encrypted evaluations on the simulator
+and on ciphertexts, with workers and without, the server of an encrypted network, and the planning. The command is then
+started again, and must end in what an undisturbed run leaves. What is a finding is said in tests/cli/fault_cases.py.
+<out>/faults.jsonl has a line a case, and a second call goes on behind the last; seconds=N ends it, with the counts of
+what is done. <out>/faults.json has the counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and judges stands beside the tests
+
+from given import about, given  # noqa: E402
+
+from cgf.errors import UserError  # noqa: E402
+from cgf.results import append_line, read_lines, write_json  # noqa: E402
+
+DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "out": "results/reliability", "seconds": 86400}
+MISSED = "missed"  # its command had ended before
+Json = dict[str, Any]
+
+
+def main() -> int:
+    """Draws, injects and counts; exit code 1 where a fault was not survived."""
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0})
+    lines, seed = asked["out"] / "faults.jsonl", asked["seed"]
+    lines.parent.mkdir(parents=True, exist_ok=True)
+    told = about(seed)  # of the code that ran, whatever is written meanwhile
+    signals_as_from_a_shell()
+    with tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
+        _inject(Path(place), lines, seed, asked["faults"], time.monotonic() + asked["seconds"])
+    rows = [row for row in read_lines(lines) if row["seed"] == seed]
+    counts = counted(rows, asked["faults"])
+    write_json(asked["out"] / "faults.json", {**counts, **told})
+    for row in rows:
+        if row["verdict"] not in ("survived", MISSED):
+            print(f"{row['verdict']}: {json.dumps(row['case'])}: {row['said'][:300]} {json.dumps(row['more'])[:300]}")
+    print(json.dumps(counts))
+    return 0 if counts["faults_survived"] == counts["faults_injected"] else 1
+
+
+def signals_as_from_a_shell() -> None:
+    """What this process ignores, its processes would ignore too: a handler of its own is none of theirs."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def _inject(place: Path, lines: Path, seed: int, count: int, until: float) -> None:
+    """Cases one after another, until so many were faults; those that have a line are left out."""
+    import fault_cases
+    from fault_processes import ended, start
+    from fault_targets import TARGETS
+
+    there = [row for row in read_lines(lines) if row["seed"] == seed]
+    done, injected = {row["number"] for row in there}, sum(row["verdict"] != MISSED for row in there)
+    if injected >= count:
+        return
+    base = place / "base"
+    making = start(["tests/cli/fault_bases.py", base], place)
+    if ended(making) != 0:
+        raise SystemExit(f"what the commands read could not be made: {making.stderr[-2000:]}")
+    targets = [name for name in TARGETS if (base / "server").is_dir() or not name.startswith(("server", "encrypted"))]
+    references: dict[str, fault_cases.Reference] = {}
+    number = -1
+    while injected < count and time.monotonic() < until:
+        if (number := number + 1) in done:
+            continue
+        case = fault_cases.drawn(seed, number, targets)
+        if case.target not in references:
+            own = place / f"whole-{len(references)}"
+            references[case.target] = fault_cases.undisturbed(TARGETS[case.target], base, own)
+        began = time.monotonic()
+        row = fault_cases.run(case, base, place / f"case-{number}", references[case.target])
+        took = {"case_s": round(time.monotonic() - began, 2)}
+        append_line(lines, {"number": number, "seed": seed, **dataclasses.asdict(row), **took})
+        shutil.rmtree(place / f"case-{number}", ignore_errors=True)
+        injected += row.verdict != MISSED
+
+
+def counted(rows: list[Json], most: int) -> Json:
+    """Of the first ``most`` faults: how many there were, how many were survived, and both by fault and by command."""
+    faults = [row for row in sorted(rows, key=lambda row: row["number"]) if row["verdict"] != MISSED][:most]
+    verdicts = Counter(row["verdict"] for row in faults)
+    disks = Counter(row["more"]["by"] for row in faults if "by" in row["more"])
+
+    def by(key: str) -> dict[str, int]:
+        return dict(sorted(Counter(row["case"][key] for row in faults).items()))
+
+    return {
+        "faults_injected": len(faults),
+        "faults_survived": verdicts["survived"],
+        "verdicts": dict(sorted(verdicts.items())),
+        "by_fault": by("fault"),
+        "by_target": by("target"),
+        "by_moment": by("when"),
+        "to": by("to"),
+        "full_disks_by": dict(sorted(disks.items())),
+        "slowest_stop_s": max((row["end_s"] for row in faults if row["end_s"] is not None), default=None),
+    }
+
+
+if __name__ == "__main__":
+    import forked
+    import turns
+
+    try:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        sys.exit(main())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    finally:
+        forked.stop()
+        for left in Path(tempfile.gettempdir()).glob(f"cgf-tests-{turns.RUN}.*"):
+            left.unlink()
