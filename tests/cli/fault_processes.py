@@ -14,9 +14,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from digits_checkpoint import ENVIRONMENT, ROOT
 from forked import Forked
 
+ROOT = Path(__file__).resolve().parents[2]
+# as in digits_checkpoint.py, which loads torch
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 CALLED_OFF = 120.0  # seconds after which a process hangs
 
 
@@ -55,7 +57,7 @@ class Fresh:
 
 def start(line, cwd, fresh=False):
     """A process: a script below the root with its arguments, or '-m', a module and its arguments (always fresh)."""
-    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **ENVIRONMENT}
     if line[0] == "-m":
         return Fresh(line, cwd, environment)
     whole = [ROOT / line[0], *line[1:]]
