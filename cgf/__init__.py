@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cgf.interface.publish import Pushed as Pushed
     from cgf.interface.publish import push_to_hub as push_to_hub
     from cgf.interface.saved import load as load
+    from cgf.interface.saved import save as save
     from cgf.softmax.base import Softmax as Softmax
     from cgf.softmax.bpmax import BPMax as BPMax
     from cgf.softmax.bpmax import CalibratedBPMax as CalibratedBPMax
@@ -38,7 +39,7 @@ _OF = {
     "cgf.interface.make_plan": ("ModelPlan", "make_plan"),
     "cgf.interface.matrix": ("AppliedSoftmax", "apply_softmax"),
     "cgf.interface.publish": ("Pushed", "push_to_hub"),
-    "cgf.interface.saved": ("load",),
+    "cgf.interface.saved": ("load", "save"),
     "cgf.softmax.base": ("Softmax",),
     "cgf.softmax.bpmax": ("BPMax", "CalibratedBPMax"),
     "cgf.softmax.cgf": ("CGF",),

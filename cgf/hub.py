@@ -54,16 +54,17 @@ def offline(library: Switch, wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def fetching(what: str, instead: str) -> Iterator[None]:
+def fetching(what: str, instead: str, revision: str | None = None) -> Iterator[None]:
     """For loading the model ``what``, a hub id or a local folder; a hub that does not answer leaves its local cache.
 
-    instead: what the user can do without the hub. Raises UserError that names what was wanted.
+    instead: what the user can do without the hub. revision: a commit or a branch, None: the newest. Raises UserError
+    that names what was wanted.
     """
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError
 
     local = Path(what).is_dir()
-    reach = None if constants.HF_HUB_OFFLINE or local else _unreachable(what)
+    reach = None if constants.HF_HUB_OFFLINE or local else _unreachable(what, revision)
     try:
         with offline(constants, reach is not None):
             yield
@@ -77,6 +78,7 @@ def fetching(what: str, instead: str) -> Iterator[None]:
             raise _gated(what, instead) from None
         if local:
             raise UserError(f"{what} cannot be loaded: {_short(text)}") from None
+        what = what if revision is None else f"{what} at {revision}"
         raise UserError(
             f"{what} could not be fetched from the hub ({_short(text)}): connect, or use {instead}"
         ) from None
@@ -107,13 +109,13 @@ def pushing(repository: str) -> Iterator[HfApi]:
         raise UserError(f"{repository} could not be pushed ({type(error).__name__}: {_short(str(error))})") from None
 
 
-def _unreachable(what: str) -> Exception | None:
+def _unreachable(what: str, revision: str | None) -> Exception | None:
     """Why the hub does not give a model, or None where it does; other refusals are left to the loading."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        return ask(partial(HfApi().model_info, what))[1]
+        return ask(partial(HfApi().model_info, what, revision=revision))[1]
     except HfHubHTTPError as error:
         return error if "gated" in str(error).lower() else None
 

@@ -60,19 +60,22 @@ def timm_source(source: dict[str, Any], where: str) -> tuple[str, dict[str, Any]
         raise UserError(f"{where} needs the name of a timm model, and has {short(name)}")
     if not isinstance(options, dict):
         raise UserError(f"{where} needs options of timm as an object, and has {short(options)}")
-    for key, value in options.items():
-        _check_option(key, value, where)
+    check_options(options, where)
     size, patch = options.get("img_size", 224), options.get("patch_size", 16)
     if (size // patch) ** 2 > MOST_PATCHES:
         raise UserError(f"{where} may have {MOST_PATCHES} patches at most, and has {(size // patch) ** 2}")
     return name, options
 
 
-def check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """UserError for an option of timm's whose reach is known and that lies beyond it; others are timm's to judge."""
+def is_timm(config: Any) -> bool:
+    """Whether the content of a config.json is that of a model of timm's."""
+    return isinstance(config, dict) and isinstance(config.get("architecture"), str)
+
+
+def check_options(options: Mapping[str, Any], where: str) -> None:
+    """UserError for an option of timm's that a checkpoint may not have, as no later command could read it."""
     for key, value in options.items():
-        if key in SIZES or key in SHARES:
-            _check_option(key, value, where)
+        _check_option(key, value, where)
 
 
 def _check_option(key: str, value: Any, where: str) -> None:

@@ -11,7 +11,7 @@ from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert, hf_image, llama, text
 from cgf.models.host import Host
-from cgf.models.pretrained import check_named, locate
+from cgf.models.pretrained import at, check_named, check_revision, locate
 
 
 def text_host(model: Any, tokenizer: Any, **about: Any) -> Host:
@@ -20,8 +20,17 @@ def text_host(model: Any, tokenizer: Any, **about: Any) -> Host:
     return adapter.host(model, tokenizer, **about)
 
 
-def load(name: str, num_classes: int, *, path: str | None = None, class_names: Sequence[str] | None = None) -> Host:
+def load(
+    name: str,
+    num_classes: int,
+    *,
+    path: str | None = None,
+    hub_revision: str | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Host:
     """The sequence or image classifier of a folder or a hub id (owner/name), with a head of num_classes.
+
+    hub_revision: a commit or a branch of a hub id; None: the newest. run.json names the commit that was loaded.
 
     Raises UserError without a path, for a model that is neither, and for one that fails its self-check
     (cgf.models.self_check), with what failed.
@@ -35,13 +44,22 @@ def load(name: str, num_classes: int, *, path: str | None = None, class_names: S
     if path is None:
         raise UserError(f"model={name} needs model.path=FOLDER or a hub id (owner/name)")
     where = locate(name, path)
-    with fetching(where, "model.path=FOLDER with its files"):
-        check_named(where)
-        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    check_revision(where, hub_revision)
+    with fetching(where, "model.path=FOLDER with its files", hub_revision):
+        revision = check_named(where, hub_revision) or hub_revision  # one commit for all that follows
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False, **at(revision))
     if type(config) in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         return text.load(
-            text_host, name, num_classes, path=path, package=None, subfolder="", data_root=None, class_names=class_names
+            text_host,
+            name,
+            num_classes,
+            path=path,
+            package=None,
+            subfolder="",
+            data_root=None,
+            class_names=class_names,
+            hub_revision=revision,
         )
     if type(config) in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING:
-        return hf_image.load(name, where, num_classes, class_names)
+        return hf_image.load(name, where, num_classes, class_names, revision)
     raise UserError(f"model={name} needs a sequence or image classifier, and {where} is {type(config).__name__}'s")

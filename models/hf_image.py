@@ -13,7 +13,7 @@ from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.host import Host, listed
-from cgf.models.pretrained import check_named, fit_head, with_head
+from cgf.models.pretrained import at, check_named, fit_head, whence, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
 
@@ -64,18 +64,20 @@ def _write(model: nn.Module, folder: Path) -> None:
     model.config.save_pretrained(folder)  # type: ignore[union-attr, operator]  # a transformers model has it
 
 
-def load(name: str, where: str, num_classes: int, class_names: Sequence[str] | None = None) -> Host:
-    """The classifier of a folder or a hub id, with a head of num_classes.
+def load(
+    name: str, where: str, num_classes: int, class_names: Sequence[str] | None = None, hub_revision: str | None = None
+) -> Host:
+    """The classifier of a folder or a hub id at a commit or branch (None: the newest), with a head of num_classes.
 
     Raises UserError where it does not say how its images are prepared, and for a model that is no host.
     """
     from transformers import AutoModelForImageClassification, logging
 
     logging.set_verbosity_error()
-    with fetching(where, "model.path=FOLDER with its files"):
-        check_named(where)
-        model, fresh = with_head(AutoModelForImageClassification, where, num_classes)
-        image = image_input(model.config, where)
+    with fetching(where, "model.path=FOLDER with its files", hub_revision):
+        commit = check_named(where, hub_revision) or hub_revision
+        model, fresh = with_head(AutoModelForImageClassification, where, num_classes, **at(commit))
+        image = image_input(model.config, where, commit)
     if inner := sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}.")):
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     names = listed(class_names)
@@ -86,19 +88,19 @@ def load(name: str, where: str, num_classes: int, class_names: Sequence[str] | N
         name=name,
         num_classes=num_classes,
         trained=trained,
-        source={"weights": where},
+        source=whence(where, commit),
         class_names=class_names,
     )
 
 
-def image_input(config: Any, where: str) -> ImageInput:
+def image_input(config: Any, where: str, commit: str | None = None) -> ImageInput:
     """Size from the model's configuration; mean, std and how images are resized and cropped from the file beside it.
 
     Raises UserError where that file is missing, or prepares images in a way that is not repeated here.
     """
     from transformers.utils import cached_file
 
-    path = cached_file(where, PREPROCESSOR, _raise_exceptions_for_missing_entries=False)
+    path = cached_file(where, PREPROCESSOR, _raise_exceptions_for_missing_entries=False, **at(commit))
     if path is None:
         raise UserError(
             f"{where} needs {PREPROCESSOR}, which says how its images are scaled: save its image processor beside it"

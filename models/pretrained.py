@@ -57,9 +57,16 @@ def _folder(name: str, folder: Path) -> str:
 
 
 def classifier(
-    where: str, num_classes: int, gguf_file: str | None, instead: str, class_names: list[str] | None = None
-) -> tuple[nn.Module, Any, bool]:
-    """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights).
+    where: str,
+    num_classes: int,
+    gguf_file: str | None,
+    instead: str,
+    class_names: list[str] | None = None,
+    revision: str | None = None,
+) -> tuple[nn.Module, Any, bool, str | None]:
+    """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights, their commit).
+
+    revision     of a hub id: a commit or a branch; None: the newest. The commit is None for a folder.
 
     class_names  the task's. A head that came with the weights and names the same classes in another order has its rows
                  put into the task's order; one that names other classes counts as not trained for these. Names that
@@ -72,8 +79,9 @@ def classifier(
 
     logging.set_verbosity_error()
     options = {"gguf_file": gguf_file} if gguf_file else {}
-    with fetching(where, instead):
-        check_named(where)
+    with fetching(where, instead, revision):
+        commit = check_named(where, revision) or revision
+        options |= at(commit)
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
         model, fresh = with_head(AutoModelForSequenceClassification, where, num_classes, **options)
     inner = sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}."))
@@ -82,7 +90,7 @@ def classifier(
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     if inner and os.environ.get("RANK", "0") == "0":  # such as the pooler of a model that was a language model
         print(f"{where} lacks {len(inner)} weights, which start at random: {', '.join(inner[:3])}", flush=True)
-    return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where))
+    return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where)), commit
 
 
 def with_head(kind: Any, where: str, num_classes: int, **options: Any) -> tuple[nn.Module, set[str]]:
@@ -112,20 +120,31 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
     labels: dict[int, str] = {int(i): name for i, name in model.config.id2label.items()}  # type: ignore
     if len(labels) != len(class_names) or all(name == f"LABEL_{i}" for i, name in labels.items()):
         return len(labels) == len(class_names)
-    theirs, wanted = [_plain(labels[i]) for i in range(len(labels))], [_plain(name) for name in class_names]
-    if sorted(theirs) != sorted(wanted) or len(set(wanted)) < len(wanted):
-        if os.environ.get("RANK", "0") == "0":  # of several processes one says it
-            print(
-                f"the head of {where} is of other classes ({labels[0]!r} ...) than the task ({class_names[0]!r} ...): "
-                "it counts as not trained",
-                flush=True,
-            )
+    order = class_order([labels[i] for i in range(len(labels))], class_names, where)
+    if order is None:
         return False
-    if theirs != wanted:
-        _permute(model, [theirs.index(name) for name in wanted], where)
+    if order != list(range(len(order))):
+        _permute(model, order, where)
         model.config.id2label = dict(enumerate(class_names))  # type: ignore  # as above
         model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore  # as above
     return True
+
+
+def class_order(theirs: list[str], wanted: list[str], where: str) -> list[int] | None:
+    """The place of each wanted class among those of a trained head; None, and a printed line, where it is of others.
+
+    Names are compared without case, and with '_', '-' and ' ' alike.
+    """
+    have, need = [_plain(name) for name in theirs], [_plain(name) for name in wanted]
+    if sorted(have) == sorted(need) and len(set(need)) == len(need):
+        return [have.index(name) for name in need]
+    if os.environ.get("RANK", "0") == "0":  # of several processes one says it
+        print(
+            f"the head of {where} is of other classes ({theirs[0]!r} ...) than the task ({wanted[0]!r} ...): "
+            "it counts as not trained",
+            flush=True,
+        )
+    return None
 
 
 def _plain(name: str) -> str:
@@ -146,14 +165,44 @@ def _permute(model: nn.Module, order: list[int], where: str) -> None:
             parameter.copy_(parameter[order])
 
 
-def check_named(where: str) -> None:
-    """UserError where a folder, or a hub id's files once fetched, names code or has its weights as pickles."""
+def check_named(where: str, revision: str | None = None) -> str | None:
+    """The commit of a hub id at ``revision``, None: of its newest; None for a folder.
+
+    UserError where a folder, or a hub id's files once fetched, names code or has its weights as pickles.
+    """
     from transformers.utils import cached_file
+    from transformers.utils.hub import extract_commit_hash
 
     if Path(where).is_dir():
         check_folder(Path(where))
         check_weights(Path(where))
-        return
-    files = [cached_file(where, name, _raise_exceptions_for_missing_entries=False) for name in (CONFIG, TOKENIZER)]
+        return None
+    files = [
+        cached_file(where, name, _raise_exceptions_for_missing_entries=False, **at(revision))
+        for name in (CONFIG, TOKENIZER)
+    ]
     for folder in {Path(path).parent for path in files if path is not None}:
         check_folder(folder)
+    return extract_commit_hash(files[0], None)
+
+
+def at(revision: str | None) -> dict[str, str]:
+    """What a library that loads from the hub is told of a commit or a branch; nothing for the newest."""
+    return {} if revision is None else {"revision": revision}
+
+
+def whence(path: str | None, commit: str | None) -> dict[str, Any]:
+    """What run.json says of where weights are from: a folder, a package or a hub id, and the commit of the last."""
+    return {"weights": path, **({} if commit is None else {"commit": commit})}
+
+
+def check_revision(where: str, revision: str | None) -> None:
+    """UserError for a revision of what is a folder, or one that is no name."""
+    if revision is None:
+        return
+    if not isinstance(revision, str) or not revision:
+        raise UserError(f"model.hub_revision must be a commit or a branch, and {revision!r} was given")
+    if Path(where).is_dir():
+        raise UserError(
+            f"model.hub_revision={revision} is of a hub id (owner/name), and {where} is a folder: leave it out"
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cgf.models.host import Host, listed
-from cgf.models.pretrained import classifier, locate
+from cgf.models.pretrained import check_revision, classifier, locate, whence
 
 # an adapter's ``host``: (model, tokenizer, name=, num_classes=, trained=, source=, class_names=)
 Maker = Callable[..., Host]
@@ -24,18 +24,21 @@ def load(
     class_names: Sequence[str] | None,
     gguf_file: str | None = None,
     source: dict[str, Any] | None = None,
+    hub_revision: str | None = None,
 ) -> Host:
     """A classifier of texts, made a host by an adapter's ``host``.
 
     path, package, subfolder, data_root  see cgf.models.pretrained.locate
     class_names  the task's, in its order; a head that came with the weights is put into it, see cgf.models.pretrained
     source       what run.json is to say of the weights, beside where they are from
+    hub_revision a commit or a branch of a hub id; None: the newest. run.json names the commit that was loaded
 
     Raises UserError where the weights are not there, or are of a model that the adapter does not read.
     """
     where = locate(name, path, package, subfolder, data_root)
-    model, tokenizer, trained = classifier(
-        where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names)
+    check_revision(where, hub_revision)
+    model, tokenizer, trained, commit = classifier(
+        where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names), hub_revision
     )
     return host(
         model,
@@ -43,6 +46,6 @@ def load(
         name=name,
         num_classes=num_classes,
         trained=trained,
-        source={"weights": path or package or subfolder, **(source or {})},
+        source={**whence(path or package or subfolder, commit), **(source or {})},
         class_names=class_names,
     )

@@ -12,16 +12,18 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
-from cgf.models.described import check_sizes
+from cgf.models import timm_folder
+from cgf.models.described import check_options
 from cgf.models.host import Host, listed
 from cgf.models.self_check import checked
 
 
 def load(
     name: str,
-    timm_name: str,
+    timm_name: str | None,
     num_classes: int,
     *,
+    path: str | None = None,
     pretrained: bool = True,
     options: dict[str, Any] | None = None,
     drop_path: float = 0.0,
@@ -29,19 +31,21 @@ def load(
 ) -> Host:
     """A timm vision transformer with a head of num_classes.
 
+    path is a folder that timm.models.save_for_hf or cgf.save wrote; it says which model it is, timm_name may be None.
     options are further arguments of timm's; drop_path, from 0 to below 1, drops whole branches in training.
 
     pretrained takes the weights of the hub; with as many classes as its own head it keeps that head.
     Raises UserError for a name that timm does not know, or weights that cannot be fetched.
     """
+    if path is not None:
+        return _of_folder(name, path, timm_name, num_classes, options=options, drop_path=drop_path, classes=class_names)
+    if timm_name is None:
+        raise UserError(f"model '{name}' needs model.timm_name=NAME, or model.path=FOLDER that timm wrote")
     if not timm.is_model(timm_name):
         raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
     options = {**_plain(options or {}), **dropping(drop_path)}
-    if options.get("global_pool") == "":
-        raise UserError(
-            f"model '{name}' needs one vector an image, and global_pool='' gives one a token: avg, token, map"
-        )
-    check_sizes(options, f"model '{name}'")  # before memory is taken
+    _check_pool(name, options)
+    check_options(options, f"model '{name}'")  # before memory is taken, and before a checkpoint that none can read
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
@@ -61,6 +65,38 @@ def load(
         source=source,
         class_names=class_names,
     )
+
+
+def _of_folder(
+    name: str,
+    path: str,
+    timm_name: str | None,
+    num_classes: int,
+    *,
+    options: Mapping[str, Any] | None,
+    drop_path: float,
+    classes: Sequence[str] | None,
+) -> Host:
+    """The host of a folder; UserError where the call asks for another model than the folder's."""
+    folder = timm_folder.read(path)
+    if options or timm_name not in (None, folder.name):
+        raise UserError(
+            f"{path} says itself which model it is, {folder.name}: leave out model.timm_name and model.options"
+        )
+    _check_pool(name, folder.options)
+    more = dropping(drop_path)
+    model, trained = folder.model(num_classes, listed(classes), **more)
+    source = {"timm": folder.name, "pretrained": False, "options": {**folder.options, **more}, "weights": path}
+    return host(
+        model, folder.image, name=name, num_classes=num_classes, trained=trained, source=source, class_names=classes
+    )
+
+
+def _check_pool(name: str, options: Mapping[str, Any]) -> None:
+    if options.get("global_pool") == "":
+        raise UserError(
+            f"model '{name}' needs one vector an image, and global_pool='' gives one a token: avg, token, map"
+        )
 
 
 def _plain(value: Any) -> Any:

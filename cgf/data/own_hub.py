@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from cgf.errors import UserError
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
 COMMON = ("name", "seed", "limit", "val_fraction", "test_fraction")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
 
 
@@ -38,7 +40,8 @@ class HubTask(Task):
     splits: train, val, test -> the set's name for it. Without it the usual names are taken. A test split without labels
     is left out, and where there is no other the validation split is test. What is still missing is a fixed part of
     train, as in `cgf.data.own_text.FileTask` and `cgf.data.own_images.OwnImages`.
-    sha256: {files: the hash of the names and contents of its files}, which a checkpoint keeps of a folder.
+    sha256: {files: the hash of the names and contents of its files}, which a checkpoint keeps of a folder. Of a set of
+    the hub it keeps the commit as ``hub_revision``, so that evaluations read the very rows that training read.
     """
 
     kind: ClassVar[str] = "hub"
@@ -94,7 +97,8 @@ class HubTask(Task):
     def kept(self) -> dict[str, Any]:
         """See Task."""
         if self.folder is None:
-            return {}
+            commit = self._loaded[1]
+            return {"hub_revision": commit} if COMMIT.fullmatch(commit) else {}
         return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}}
 
     def notes(self) -> list[str]:

@@ -1,7 +1,9 @@
-"""A transformers model saved with its softmax, and read again."""
+"""A model saved with its softmax, and read again: transformers' by its own save_pretrained, timm's by cgf.save."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,15 @@ from torch import nn
 
 from cgf.checkpoint_files import described_softmax
 from cgf.errors import UserError
+from cgf.interface.own_model import measured
+from cgf.models.described import CONFIG, is_timm
 from cgf.models.install import installed_softmaxes
 from cgf.models.pretrained import check_named
+from cgf.models.self_check import TOLERANCE, distance, evaluating, probe_batch
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
+from cgf.target import regular
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
 
@@ -27,15 +33,63 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: A
     """
     if options.get("push_to_hub"):
         raise UserError("save_pretrained(push_to_hub=True) would push before softmax.json is there: save, then push")
-    slots = [slot for slot in installed_softmaxes(model) if isinstance(slot, Softmax)]
-    if not slots or any(slot.describe() != slots[0].describe() for slot in slots):
-        raise UserError("softmaxes that differ by layer cannot be saved by save_pretrained")
-    check_listed(slots[0])
+    slots = _alike(model)
     # mypy: a transformers model, whose class has it
     type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
-    if not options.get("is_main_process", True):
+    if options.get("is_main_process", True):
+        _write_softmax(slots, Path(save_directory))
+
+
+def save(model: nn.Module, folder: str | Path) -> None:
+    """Saves a model with the softmax put in, so that ``cgf.load`` gives both back.
+
+    A transformers model saves itself, as its ``save_pretrained`` does. Of a model that ``timm.create_model`` made,
+    config.json, model.safetensors and softmax.json are written, once a model made of them gives the same numbers.
+    Raises UserError for softmaxes that differ by layer, for any other model, and for one that cannot be made again.
+    """
+    slots = _alike(model)
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained(folder)  # type: ignore[operator]  # a method of transformers' models
         return
-    folder = Path(save_directory)
+    from cgf.models import timm_folder
+
+    goal = regular(Path(folder).expanduser() / DESCRIBED).parent
+    with tempfile.TemporaryDirectory(prefix=".cgf-", dir=goal) as part:
+        timm_folder.write(model, Path(part))
+        _write_softmax(slots, Path(part))
+        _check_again(model, Path(part))
+        (goal / TENSORS).unlink(missing_ok=True)  # of what was saved there before
+        for file in sorted(Path(part).iterdir()):
+            os.replace(file, goal / file.name)
+
+
+def _check_again(model: nn.Module, part: Path) -> None:
+    """UserError where what was written is another model than this one, as one that was changed by hand is."""
+    host = measured(model)
+    batch = probe_batch(host)
+    again = load(part)
+    with evaluating(model), evaluating(again), torch.no_grad():
+        away = distance(host.forward(model, batch), host.forward(again, batch))
+    if away > TOLERANCE:
+        raise UserError(
+            f"{type(model).__name__} made again by timm gives other numbers (by {away:.1e} of the largest): keep "
+            "model.state_dict(), and call cgf.install again on the model that you make and load"
+        )
+
+
+def _alike(model: nn.Module) -> list[Softmax]:
+    """The softmaxes of a model; UserError where they differ by layer, or are of a class that no file may name."""
+    slots = [slot for slot in installed_softmaxes(model) if isinstance(slot, Softmax)]
+    if not slots:
+        raise UserError(f"{type(model).__name__} has no softmax put in: cgf.install(model, 'cgf') first")
+    if any(slot.describe() != slots[0].describe() for slot in slots):
+        raise UserError("softmaxes that differ by layer cannot be saved by save_pretrained")
+    check_listed(slots[0])
+    return slots
+
+
+def _write_softmax(slots: list[Softmax], folder: Path) -> None:
+    """softmax.json, and the tensors that the softmaxes keep, where there are such."""
     kept = {f"{layer}.{name}": t for layer, slot in enumerate(slots) for name, t in slot.tensors().items()}
     (folder / TENSORS).unlink(missing_ok=True)
     if kept:
@@ -44,7 +98,7 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: A
 
 
 def load(folder: str | Path) -> nn.Module:
-    """The classifier that ``save_pretrained`` wrote after ``install``, in float32, with its softmax in place.
+    """The classifier that ``cgf.save`` or ``save_pretrained`` wrote after ``install``, in float32, with its softmax.
 
     Reads safetensors and JSON alone, no code and no pickle. Raises UserError for a folder that is not there or holds no
     softmax.json, a model that is neither a sequence nor an image classifier, and what ``install`` refuses.
@@ -53,7 +107,7 @@ def load(folder: str | Path) -> nn.Module:
 
     path = Path(folder).expanduser()
     if not (path / DESCRIBED).is_file():
-        raise UserError(f"{path} holds no {DESCRIBED}: cgf.load reads what save_pretrained wrote after cgf.install")
+        raise UserError(f"{path} holds no {DESCRIBED}: cgf.load reads what cgf.save wrote after cgf.install")
     described = read_json(path / DESCRIBED)
     if not isinstance(described, dict) or not {"softmax", "layers"} <= set(described):
         raise UserError(f"{path / DESCRIBED} needs a softmax and a count of layers")
@@ -76,6 +130,11 @@ def load(folder: str | Path) -> nn.Module:
 
 
 def _classifier(path: Path) -> nn.Module:
+    if (path / CONFIG).is_file() and is_timm(read_json(path / CONFIG)):
+        from cgf.models import timm_folder
+
+        folder = timm_folder.read(path)
+        return folder.model(folder.classes)[0]
     from transformers import AutoConfig, AutoModelForImageClassification, AutoModelForSequenceClassification
 
     check_named(str(path))

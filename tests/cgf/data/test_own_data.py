@@ -2,7 +2,9 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
+import datasets
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Image, Value
@@ -303,8 +305,6 @@ def rows_of(names, count=30, unlabelled=False):
 
 @pytest.fixture
 def answer(monkeypatch):
-    from types import SimpleNamespace
-
     def set_to(splits):
         monkeypatch.setattr(
             "huggingface_hub.HfApi.dataset_info",
@@ -324,6 +324,25 @@ def test_any_set_of_the_hub(make, answer, text_inputs):
     assert task.notes()[0] == "columns text and kind; splits: train is train, test is validation"
     again = task_from_node({"_target_": "cgf.data.own_hub.HubTask", "name": "someone/texts"}, None)
     assert again._task._splits == task._task._splits
+
+
+def test_a_checkpoint_keeps_the_commit_of_a_set_of_the_hub(make, answer, monkeypatch):
+    answer({"train": rows_of(["z", "a"]), "test": rows_of(["z", "a"], 4)})
+    asked, newest = [], "b" * 40
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.dataset_info",
+        lambda self, repo, revision=None, timeout=None: SimpleNamespace(sha=revision or newest, siblings=[]),
+    )
+    load = datasets.load_dataset
+    monkeypatch.setattr("datasets.load_dataset", lambda *given, revision=None: asked.append(revision) or load(*given))
+    task = make("hub", name="someone/texts")
+    assert task.revision() == {"someone/texts": newest} and task.kept() == {"hub_revision": newest}
+    newest = "c" * 40  # the set has moved on since
+    node = {"_target_": "cgf.data.own_hub.HubTask", "name": "someone/texts", **task.kept()}
+    assert task_from_node(node, None).revision() == {"someone/texts": "b" * 40}
+    pinned = make("hub", name="someone/texts", hub_revision="d" * 40)
+    assert pinned.revision() == {"someone/texts": "d" * 40} == {"someone/texts": pinned.kept()["hub_revision"]}
+    assert asked == ["b" * 40, "b" * 40, "d" * 40]
 
 
 def test_a_set_that_leaves_a_choice(make, answer):

@@ -1,0 +1,145 @@
+"""A folder that timm's save_for_hf wrote, as a model: what it names is checked, and its weights are safetensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import timm
+from safetensors.torch import load_file
+from torch import nn
+
+from cgf.data.task import ImageInput
+from cgf.errors import UserError
+from cgf.models.described import CONFIG, check_weights, image_facts, is_timm, timm_source
+from cgf.models.pretrained import class_order
+from cgf.named import short
+from cgf.results import read_json
+
+WEIGHTS = "model.safetensors"
+PREPARED = {
+    "input_size": "size",
+    "mean": "mean",
+    "std": "std",
+    "interpolation": "interpolation",
+    "crop_pct": "crop_pct",
+}
+
+
+@dataclass(frozen=True)
+class TimmFolder:
+    """What a folder says of its model.
+
+    name, options  as ``timm.create_model`` takes them, but for the number of classes
+    image          the images that it was trained with;  labels: what its logits stand for, None: not told
+    """
+
+    path: Path
+    name: str
+    options: dict[str, Any]
+    image: ImageInput
+    classes: int
+    labels: list[str] | None
+
+    def model(self, num_classes: int, class_names: list[str] | None = None, **more: Any) -> tuple[nn.Module, bool]:
+        """(the model with a head of num_classes, whether that head came with the weights); more: arguments of timm's.
+
+        The rows of a head that names the same classes in another order are put into that of class_names. UserError for
+        weights of another model.
+        """
+        model = timm.create_model(self.name, num_classes=num_classes, **{**self.options, **more})
+        own, head, order = model.state_dict(), _head(model), self._order(num_classes, class_names)
+        taken = {key for key in own if order is not None or not key.startswith(head)}
+        kept = {key: t for key, t in load_file(self.path / WEIGHTS).items() if order is not None or key in taken}
+        wrong = sorted(taken ^ set(kept)) or sorted(key for key in taken if kept[key].shape != own[key].shape)
+        if wrong:
+            raise UserError(f"{self.path} holds the weights of another model than {self.name}: {wrong[0]}")
+        ordered = {key: t[order] if order is not None and key.startswith(head) else t for key, t in kept.items()}
+        model.load_state_dict({**own, **ordered})
+        return model, order is not None
+
+    def _order(self, num_classes: int, class_names: list[str] | None) -> list[int] | None:
+        """The place of each class in the folder's head; None where that is of other classes."""
+        if num_classes != self.classes:
+            return None
+        if self.labels is None or class_names is None:
+            return list(range(num_classes))
+        return class_order(self.labels, class_names, str(self.path))
+
+
+def read(folder: str | Path) -> TimmFolder:
+    """What a folder of timm's says; nothing is built yet.
+
+    UserError for a folder without config.json or model.safetensors, a model that timm does not have, options that a
+    checkpoint may not have either, and images that are not square or padded with a border.
+    """
+    path = Path(folder).expanduser()
+    if not (path / CONFIG).is_file():
+        raise UserError(f"{path} needs {CONFIG}, which says what model it holds, as timm.models.save_for_hf writes it")
+    stated, where = read_json(path / CONFIG), str(path / CONFIG)
+    if not is_timm(stated):
+        raise UserError(f"{where} names no 'architecture' of timm: model=hf reads what transformers saved")
+    if not (path / WEIGHTS).is_file():
+        check_weights(path)  # pickles have a sentence of their own
+        raise UserError(f"{path} needs {WEIGHTS}: timm.models.save_for_hf(model, FOLDER, safe_serialization=True)")
+    given = stated.get("model_args") or {}
+    if not isinstance(given, dict):
+        raise UserError(f"'model_args' of {where} must be an object, and is {short(given)}")
+    options = {
+        key: _side(value) if key == "img_size" else value for key, value in given.items() if key != "num_classes"
+    }
+    name, options = timm_source({"timm": stated["architecture"], "options": options}, where)
+    classes = stated.get("num_classes")
+    if not isinstance(classes, int) or isinstance(classes, bool) or classes < 1:
+        raise UserError(f"{where} must say num_classes, and has {short(classes)}")
+    return TimmFolder(path, name, options, _image(stated.get("pretrained_cfg"), where), classes, _labels(stated))
+
+
+def write(model: nn.Module, folder: Path) -> None:
+    """Writes a model that timm.create_model made, as timm does; UserError for one that it did not make."""
+    if not isinstance(getattr(model, "pretrained_cfg", None), dict) or "architecture" not in model.pretrained_cfg:
+        raise UserError(
+            f"{type(model).__name__} was not made by timm.create_model, and what makes it again is not known: keep "
+            "model.state_dict(), and call cgf.install again on the model that you make and load"
+        )
+    try:
+        timm.models.save_for_hf(model, str(folder), safe_serialization=True)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{type(model).__name__} cannot be saved by timm: {str(error).splitlines()[0]}") from None
+
+
+def _head(model: nn.Module) -> tuple[str, ...]:
+    """How the keys of the model's classifiers begin."""
+    # mypy: timm's dictionary, a Tensor for nn.Module's __getattr__
+    named: Any = model.pretrained_cfg.get("classifier")  # type: ignore[union-attr, operator]
+    names = (named,) if isinstance(named, str) else tuple(named or ())
+    return tuple(f"{name}." for name in names) or ("head.",)
+
+
+def _side(value: Any) -> Any:
+    """One side of square images, as the options of a checkpoint have it."""
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        return value[0]
+    return value
+
+
+def _image(stated: Any, where: str) -> ImageInput:
+    facts = stated if isinstance(stated, dict) else {}
+    if facts.get("crop_mode") == "border":
+        raise UserError(f"{where} takes images with a border (crop_mode of timm), which is not made here")
+    image = {ours: facts[theirs] for theirs, ours in PREPARED.items() if facts.get(theirs) is not None}
+    size = image.get("size")
+    for key in ("mean", "std"):  # timm keeps three numbers for grey images too
+        if isinstance(size, list) and size and isinstance(size[0], int) and isinstance(image.get(key), list):
+            image[key] = image[key][: size[0]]
+    return image_facts({**image, "stretch": facts.get("crop_mode") == "squash"}, f"'pretrained_cfg' of {where}")
+
+
+def _labels(stated: dict[str, Any]) -> list[str] | None:
+    names, count = stated.get("label_names"), stated["num_classes"]
+    if isinstance(names, dict):
+        names = [names.get(str(i)) for i in range(count)]
+    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+        return None
+    return names
