@@ -82,7 +82,8 @@ def _alike(model: nn.Module) -> list[Softmax]:
     slots = [slot for slot in installed_softmaxes(model) if isinstance(slot, Softmax)]
     if not slots:
         raise UserError(f"{type(model).__name__} has no softmax put in: cgf.install(model, 'cgf') first")
-    if any(slot.describe() != slots[0].describe() for slot in slots):
+    same = (lambda slot: slot.to_json()) if slots[0].tensors() else (lambda slot: slot.describe())
+    if any(same(slot) != same(slots[0]) for slot in slots):  # what differs in trained constants has tensors
         raise UserError("softmaxes that differ by layer cannot be saved by save_pretrained")
     check_listed(slots[0])
     return slots

@@ -133,7 +133,7 @@ def arguments(library: str, task: list[str]) -> dict[str, list[str]]:
     short = ["train.max_steps=3", "train.batch_size=8", "temper.samples=0", "run=host"]
     return {
         "train": [f"model={model}", "model.path=model", "model.name=host", *task, *short],
-        "plan": ["ckpt=outputs/host", "samples=40"],
+        "plan": ["ckpt=outputs/host", "samples=40", "pareto=false"],
         "eval_plain": ["ckpt=outputs/host", "approx=plan"],
         "eval_he": ["ckpt=outputs/host", "he=sim", "he.samples=4"],
         "report": ["outputs"],

@@ -14,6 +14,10 @@ SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_atten
 def model():
     torch.manual_seed(0)
     made = BertForSequenceClassification(BertConfig(**SIZES, intermediate_size=16, num_labels=3))
+    with torch.no_grad():  # rows of weights far from uniform, where all softmaxes would be nearly equal
+        for name, parameter in made.named_parameters():
+            if ".query." in name or ".key." in name:
+                parameter.mul_(20)
     cgf.install(made.eval(), "cgf")
     return made
 
