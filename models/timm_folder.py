@@ -98,7 +98,8 @@ def read(folder: str | Path) -> TimmFolder:
 
 def write(model: nn.Module, folder: Path) -> None:
     """Writes a model that timm.create_model made, as timm does; UserError for one that it did not make."""
-    if not isinstance(getattr(model, "pretrained_cfg", None), dict) or "architecture" not in model.pretrained_cfg:
+    made = getattr(model, "pretrained_cfg", None)
+    if not isinstance(made, dict) or "architecture" not in made:
         raise UserError(
             f"{type(model).__name__} was not made by timm.create_model, and what makes it again is not known: keep "
             "model.state_dict(), and call cgf.install again on the model that you make and load"

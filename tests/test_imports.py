@@ -330,6 +330,7 @@ def test_vendors_stay_in_their_files():
     assert importers("peft") == {"cgf/distill/tune.py"}
     assert importers("timm") == {
         "scripts/repo/hosts.py",
+        "scripts/repo/host_commands.py",
         "models/vit.py",
         "models/timm_attention.py",
         "models/timm_folder.py",
