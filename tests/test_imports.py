@@ -20,7 +20,7 @@ ALLOWED = {
     "cgf.errors": set(),
     "cgf.ending": set(),
     "cgf.help": set(),
-    "cgf.cli": {"cgf.ending", "cgf.help"},
+    "cgf.cli": {"cgf.ending", "cgf.help", "cgf.stopping"},
     "cgf.commands": set(),
     "cgf.cache": set(),
     "cgf.memory": set(),
@@ -190,6 +190,7 @@ ALLOWED = {
         "cgf.parcel",
         "cgf.results",
         "cgf.target",
+        "cgf.stopping",
     },
     "cgf.server": {
         "cgf.bundle",
@@ -205,6 +206,7 @@ ALLOWED = {
         "cgf.network",
         "cgf.parcel",
         "cgf.results",
+        "cgf.stopping",
     },
     "cgf.suite": {
         "cgf.approx",

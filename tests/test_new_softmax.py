@@ -153,6 +153,7 @@ NAMED = {
     "cgf/commands/softmax.py": {"cgf"},
     "scripts/repo/hosts.py": {"cgf"},
     "models/transformers_attention.py": {"cgf"},  # the name under which transformers knows the attention
+    "scripts/cluster/sweep.py": {"cgf", "cgf_chain"},  # two trainings that launchers do side by side
     "scripts/repo/tree.py": {"cgf"},  # the folder
     "scripts/repo/inner_imports.py": {"cgf"},  # as there
     "scripts/repo/reference.py": {"cgf"},  # the package

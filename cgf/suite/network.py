@@ -15,6 +15,7 @@ import numpy as np
 from cgf.approx.fit import chain
 from cgf.bundle.limit import Limit
 from cgf.bundle.sides import ClientBundle, ServerBundle, write_client, write_server
+from cgf.client.samples import batches_of
 from cgf.errors import UserError
 from cgf.network.inputs import Patches
 from cgf.network.layers import Linear, Network, Pool, Residual, SelfAttention, Square
@@ -92,8 +93,6 @@ def _linear(rng: np.random.Generator, out: int, size: int) -> Linear:
 
 def logits_in_the_clear(client: Path, server: Path, images: Path) -> np.ndarray:
     """Logits (images, classes) of the server's network in float64, of images as the client prepares them."""
-    from cgf.client.samples import batches_of
-
     bundle, network = ClientBundle.read(client), ServerBundle.read(server).network
     batches = list(batches_of(bundle, images))
     logits = np.concatenate([twin(program_of(network, b.features.shape[1]), b.features) for b in batches])

@@ -9,6 +9,7 @@ that have none; seconds=N ends it, with the counts of what is done.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import shutil
@@ -124,8 +125,6 @@ def run(place: Path, seed: int, count: int, done: set[int], kept: Path) -> Itera
 
 def has_network() -> bool:
     """Whether the library of ciphertexts is there: without it, files of clients and servers are left out."""
-    import importlib.util
-
     return importlib.util.find_spec("desilofhe") is not None
 
 

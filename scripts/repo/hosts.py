@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from cgf.errors import UserError
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "hosts.md"
 MEASURED = ROOT / "results" / "hosts.json"  # by scripts/repo/host_commands.py
@@ -145,7 +147,6 @@ def cases() -> dict[tuple[str, str, str], Callable[[], nn.Module]]:
 
 def outcome(make: Callable[[], nn.Module]) -> str:
     """'' where a softmax can be put in, with the self-check passed; else the sentence that refuses the model."""
-    from cgf.errors import UserError
     from cgf.interface.installing import install, uninstall
 
     model = make()

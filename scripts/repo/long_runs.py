@@ -10,18 +10,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import runpy
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
+from cgf.approx.fit import chain
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.sim import SimOwner
+from cgf.he.layer_record import LayerRecord
+from cgf.he.session import Session
+from cgf.softmax.cgf import CGF
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT)]
 
 from given import about, given  # noqa: E402
 
@@ -100,12 +110,6 @@ def watched(every_s: float) -> Iterator[Readings]:
 
 def evaluations(count: int, engine: str) -> Json:
     """So many softmaxes of one matrix, each encrypted, computed on, decrypted and compared with its definition."""
-    import numpy as np
-
-    from cgf.approx.fit import chain
-    from cgf.he.layer_record import LayerRecord
-    from cgf.he.session import Session
-    from cgf.softmax.cgf import CGF
 
     softmax = CGF()
     softmax.exponential = chain(-8.0, 1.0, K)
@@ -126,23 +130,15 @@ def evaluations(count: int, engine: str) -> Json:
 
 def owner(engine: str) -> Callable[..., Any]:
     """What makes the owner of keys; UserError for an engine that there is not."""
-    from functools import partial
-
     if engine == "sim":
-        from cgf.he.engines.sim import SimOwner
-
         return SimOwner
     if engine == "desilo":
-        from cgf.he.engines.desilo import DesiloOwner
-
         return partial(DesiloOwner, mode="cpu")
     raise UserError(f"engine must be desilo or sim, and {engine!r} was given")
 
 
 def training(count: int, engine: str) -> Json:
     """So many steps of ``train.py`` in this process, validations and checkpoints among them."""
-    import runpy
-
     main = runpy.run_path(str(ROOT / "train.py"), run_name="train")["main"]
     before = sys.argv
     with TemporaryDirectory(prefix="cgf-long-") as folder:
