@@ -27,7 +27,6 @@ ALLOWED = {
     "cgf.progress": set(),
     "cgf.lock": set(),
     "cgf.stopping": {"cgf.lock"},
-    "cgf.cli": {"cgf.ending", "cgf.help", "cgf.stopping"},
     "cgf.target": set(),
     "cgf.named": set(),
     "cgf.former": set(),
