@@ -39,11 +39,11 @@ LAUNCHERS = {
         *JOB,
     ],
 }
-TRAIN = ["train.epochs=2", "train.lr=3e-3", "train.batch_size=64", "task.augment=false", "train.precision=no"]
-LIMIT = "task.limit={train: 640, val: 60, test: 200}"
+TRAIN = ["train.epochs=1", "train.lr=3e-3", "train.batch_size=64", "task.augment=false", "train.precision=no"]
+LIMIT = "task.limit={train: 640, val: 60, test: 60}"
 SOFTMAXES = ("cgf", "cgf_chain")
 PLAN = ["samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false"]
-EVALUATE = ["he=sim", "he.samples=200", "he.batch=1"]
+EVALUATE = ["he=sim", "he.samples=60", "he.batch=1"]
 # of a result: what no two runs share
 OWN = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers", "lines_sha256")
 Json = dict[str, Any]
