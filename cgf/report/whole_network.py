@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.columns import Column, markdown
 from cgf.report.red import reasons
 from cgf.results import read_json
+from cgf.stats.intervals import wilson
 
 MIB = 2**20
+
+
+def _least(result: dict[str, Any]) -> float:
+    """The lower end of Wilson's interval of the agreement."""
+    return wilson(round(result["agreement"] * result["samples"]), result["samples"])[0]
+
 
 COLUMNS = [
     Column("network", lambda r: r["file"]),
@@ -17,7 +25,7 @@ COLUMNS = [
     Column("under CKKS", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
     Column("same algebra in the clear", lambda r: f"{100 * r['accuracy_plain']:.2f} %"),
     Column("as trained", lambda r: f"{100 * r['accuracy_exact']:.2f} %"),
-    Column("agreement", lambda r: f"{r['agreement']:.4f}"),
+    Column("agreement (95 % from)", lambda r: f"{r['agreement']:.4f} ({_least(r):.4f})"),
     Column("error of the largest logit", lambda r: f"{r['max_error'] / r['largest_logit']:.1e}"),
     Column("levels", lambda r: f"{r['levels']} ({r['levels_counted']} counted)"),
     Column("slots", lambda r: f"{r['ring_slots']:,}"),

@@ -25,6 +25,7 @@ from cgf.models.network import network_of
 from cgf.network.program import program_of
 from cgf.network.twin import twin
 from cgf.plan import op_times
+from cgf.report.network import told
 from cgf.results import read_lines
 
 SCOPE = "whole network under CKKS: nothing is decrypted between input and logits"
@@ -125,6 +126,7 @@ def test_committed_results_have_every_field():
     for path in files:
         result = json.loads(path.read_text())
         assert [name for name in FIELDS if result.get(name) is None] == [], path.name
+        assert ("of the 4,198 samples of 16 tokens in the split" in told(result)) == ("bert" in path.name)
 
 
 def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):

@@ -109,6 +109,18 @@ def test_the_network_that_was_run_took_the_operations_of_its_row():
     assert (run["levels"], run["ring_slots"], run["bootstraps"]) == (told["levels"], told["ring_slots"], 0)
 
 
+def test_the_bert_that_was_run_took_what_its_row_says():
+    """But for its norms, which stand behind the sums: fewer multiply-adds."""
+    told = next(r for r in read_json(RESULTS / "bench/what_it_takes.json")["models"] if r["name"] == "BERT-tiny")
+    run = read_json(RESULTS / "he/network/bert_tiny-clinc150.json")
+    for kind in ("imult", "rotate", "relinearize", "lower", "prepare"):
+        assert run["ops"][kind] == told["ops"][kind], kind
+    assert 0.97 < run["ops"]["pmult"] / told["ops"]["mac"] < 1.0
+    assert (run["levels"], run["ring_slots"], run["samples"]) == (told["levels"], told["ring_slots"], told["samples"])
+    assert run["core_s"] == pytest.approx(told["core_s"], rel=0.3)
+    assert run["peak_mib"] / 1024 == pytest.approx(told["process_gib"], rel=0.2)
+
+
 def test_the_models_sizes():
     told = {one.name: one for one in MODELS}
     levels = {name: one.levels for name, one in told.items()}
