@@ -49,7 +49,9 @@ def load(
     make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
     if pretrained:
         wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
-        with fetching(wanted, "model.pretrained=false, or ckpt=PATH of a trained checkpoint"):
+        with fetching(
+            wanted, "model.path=FOLDER that timm wrote, model.pretrained=false, or ckpt=PATH of a trained checkpoint"
+        ):
             model = make(pretrained=True)
     else:
         model = make(pretrained=False)
