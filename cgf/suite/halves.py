@@ -56,6 +56,7 @@ class Sender(_Half):
         self.encrypts, self.upload, self.count = encrypts, upload, 0
 
     def encrypt(self, values: np.ndarray, level: int) -> SimCiphertext:
+        """Encrypts at a level and writes the ciphertext into the upload; returns one that stands in for it."""
         self.upload.add(str(self.count), self.encrypts.encrypt(values, level), level)
         self.count += 1
         return self.placeholder(level)
@@ -70,9 +71,11 @@ class Receiver(_Half):
         self.lowest = terms.max_level
 
     def encrypt(self, values: np.ndarray, level: int) -> Ciphertext:
+        """The next ciphertext of the upload, which must be of this level; the numbers given are not looked at."""
         return self.engine.read(self.items.next(level)[1], level)
 
     def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
+        """Writes a result into the download, and returns zeros (slots,) in place of what only the client can read."""
         level = self.engine.level(ct)
         self.lowest = min(self.lowest, level)
         self.download.add(str(self.count), self.engine.export(ct), level)
@@ -88,6 +91,7 @@ class Opener(_Half):
         self.decrypts, self.items = decrypts, _Items(download)
 
     def decrypt_pair(self, ct: Ciphertext) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,) of the next result in the download."""
         item, data = self.items.next(None)
         assert item.level is not None
         slots = self.decrypts.decrypt(data, item.level)

@@ -76,7 +76,7 @@ class Run:
 
 
 def carried_out(
-    workload: str, size: str, engine: str, seed: int, folder: Path, told: Told, bundles: Path | None = None
+    workload: str, size: str, engine: str, seed: int, folder: Path, told: Told, *, bundles: Path | None = None
 ) -> Row:
     """A row of the result: stages with seconds, bytes by name, the verdict. UserError where a stage does not end well.
 

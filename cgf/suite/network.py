@@ -53,6 +53,7 @@ class NetworkSize:
 
     @property
     def patches(self) -> Patches:
+        """How an image of this size is cut into tokens; one channel."""
         return Patches(1, self.side, self.side, self.patch)
 
     def network(self, seed: int) -> Network:

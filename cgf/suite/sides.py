@@ -24,21 +24,25 @@ ENGINES = ("desilo", "sim")
 class Encrypts(Protocol):
     """Numbers in, bytes out."""
 
-    def encrypt(self, values: np.ndarray, level: int) -> bytes: ...
+    def encrypt(self, values: np.ndarray, level: int) -> bytes:
+        """At most as many numbers as there are slots, at a level, as the bytes of a ciphertext."""
 
 
 class Decrypts(Protocol):
     """Bytes in, complex slots out."""
 
-    def decrypt(self, data: bytes, level: int) -> np.ndarray: ...
+    def decrypt(self, data: bytes, level: int) -> np.ndarray:
+        """The slots (slots,) of a ciphertext of this level, complex."""
 
 
 class Evaluates(Engine, Protocol):
     """An engine that reads ciphertexts and writes them."""
 
-    def read(self, data: bytes, level: int) -> Ciphertext: ...
+    def read(self, data: bytes, level: int) -> Ciphertext:
+        """The ciphertext of such bytes; level: what their parcel says of it."""
 
-    def export(self, ct: Ciphertext) -> bytes: ...
+    def export(self, ct: Ciphertext) -> bytes:
+        """A ciphertext as bytes, to be decrypted elsewhere."""
 
 
 def terms_of(engine: str, keys: Keys) -> Terms:
@@ -120,6 +124,7 @@ class SimEncryptor:
         self.owner = SimOwner(max_level)
 
     def encrypt(self, values: np.ndarray, level: int) -> bytes:
+        """The slots as bytes, with two polynomials; checks of size and level are the simulator's."""
         return _written(self.owner.encrypt(values, level).values, 2)
 
 
@@ -127,6 +132,7 @@ class SimDecryptor:
     """Reads slots as they are."""
 
     def decrypt(self, data: bytes, level: int) -> np.ndarray:
+        """The slots (slots,) of such bytes, as complex numbers."""
         return np.asarray(_read(data)[0], dtype=np.complex128)
 
 
@@ -134,8 +140,10 @@ class SimEvaluator(SimEngine):
     """The simulator on files."""
 
     def read(self, data: bytes, level: int) -> SimCiphertext:
+        """The ciphertext of such bytes, at a level."""
         values, polynomials = _read(data)
         return SimCiphertext(values, level, polynomials)
 
     def export(self, ct: SimCiphertext) -> bytes:
+        """A ciphertext's slots and polynomials as bytes."""
         return _written(ct.values, ct.polynomials)

@@ -72,17 +72,23 @@ class Workload(Protocol):
     levels: int
     ops: dict[str, int]
 
-    def data(self, seed: int) -> Data: ...
+    def data(self, seed: int) -> Data:
+        """Input drawn by a seed."""
 
-    def blank(self) -> Data: ...
+    def blank(self) -> Data:
+        """Zeros of the input's shapes, for a side that does not have it."""
 
-    def run(self, owner: KeyHolder, engine: Engine, data: Data) -> np.ndarray: ...
+    def run(self, owner: KeyHolder, engine: Engine, data: Data) -> np.ndarray:
+        """Encrypts the input, computes on it and decrypts: what came out, as ``finished`` takes it."""
 
-    def finished(self, decrypted: np.ndarray) -> np.ndarray: ...
+    def finished(self, decrypted: np.ndarray) -> np.ndarray:
+        """The results, of what was decrypted."""
 
-    def in_the_clear(self, data: Data) -> np.ndarray: ...
+    def in_the_clear(self, data: Data) -> np.ndarray:
+        """The results as they are meant, in float64."""
 
-    def verdict(self, got: np.ndarray, wanted: np.ndarray) -> Verdict: ...
+    def verdict(self, got: np.ndarray, wanted: np.ndarray) -> Verdict:
+        """How far results lie from those in the clear."""
 
 
 class SoftmaxRows:

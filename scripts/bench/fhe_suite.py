@@ -54,7 +54,7 @@ def measured(given: argparse.Namespace) -> list[str]:
                 for run in range(given.runs):
                     place = folder / f"{workload}-{size}-{run + 1}"
                     seed = given.seed + run
-                    rows.append(carried_out(workload, size, given.engine, seed, place, say, given.bundles))
+                    rows.append(carried_out(workload, size, given.engine, seed, place, say, bundles=given.bundles))
     if out is not None:
         write_json(out, {"kind": "fhe_suite", "rows": rows, "run": run_info(vars(given) | {"run": None}, given.seed)})
         say(str(out))
