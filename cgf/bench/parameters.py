@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.desilo import VERSION, build_engine
+from cgf.he.engines.desilo_library import VERSION, build_engine
 from cgf.published import LOG_Q_BOUND_128
 from cgf.results import Json
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cgf.checks import whole
 from cgf.errors import UserError
-from cgf.he.engines.desilo import build
+from cgf.he.engines.desilo_library import build
 from cgf.he.engines.engine import ring_for
 from cgf.he.network_circuit import LOGITS, NetworkCircuit
 from cgf.he.network_layout import TokenLayout

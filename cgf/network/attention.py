@@ -13,7 +13,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.softmax.base import Softmax, as_defined
+from cgf.softmax.base import Softmax
+from cgf.softmax.inheritance import as_defined
 from cgf.softmax.published.gaussian import GaussianKernel
 
 W = TypeVar("W")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cgf.he.engines.desilo import BOOTSTRAP_GIB
+from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
 from cgf.he.network_needs import NetworkCost, endless_needs, needs_of
 from cgf.network.program import Attend, Program

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from cgf.he.engines.desilo import BOOTSTRAP_GIB
+from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, ring_for
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, top_of
 from cgf.plan.op_times import OpTimes

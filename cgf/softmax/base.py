@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.errors import UserError
 from cgf.softmax.attend import attend
 from cgf.softmax.inheritance import DEFINING, refuse_half_a_definition
-from cgf.softmax.inheritance import as_defined as as_defined
 from cgf.softmax.value import C, V
 
 if TYPE_CHECKING:  # the definitions themselves need no torch

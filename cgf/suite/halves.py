@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Library
+from cgf.he.engines.engine import Ciphertext
+from cgf.he.engines.library import Library
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.header import Item, Terms
 from cgf.parcel import Parcel, ParcelWriter

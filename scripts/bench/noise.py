@@ -13,7 +13,8 @@ from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
 from cgf.errors import UserError
-from cgf.he.engines.desilo import VERSION, DesiloOwner
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.desilo_library import VERSION
 from cgf.published import NOISE, PRECISIONS
 from cgf.results import read_json, run_info, write_json
 from cgf.target import result_file

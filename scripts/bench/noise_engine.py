@@ -12,7 +12,8 @@ from pathlib import Path
 
 from cgf.bench.noise import measure
 from cgf.errors import UserError
-from cgf.he.engines.desilo import Desilo1Owner, DesiloOwner
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.desilo1 import Desilo1Owner
 from cgf.he.engines.openfhe import OpenFHEOwner
 from cgf.results import run_info, write_json
 

@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
 from cgf.errors import UserError
-from cgf.he.engines.desilo import BOOTSTRAP_GIB
+from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.memory import need_memory
 from cgf.published import runtimes_by_key
 from cgf.results import read_json, run_info, write_json

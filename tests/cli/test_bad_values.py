@@ -5,7 +5,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from cgf.config import check_overrides, compose
 from cgf.errors import UserError
-from cgf.he.engines.desilo import build_engine
+from cgf.he.engines.desilo_library import build_engine
 from cgf.overrides import check_type
 
 WRONG = {

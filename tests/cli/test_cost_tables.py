@@ -5,7 +5,7 @@ import json
 import pytest
 from digits_checkpoint import call
 
-from cgf.he.engines import desilo
+from cgf.he.engines import desilo, desilo_library
 from cgf.softmax.load import DEFINITIONS
 
 PNG = b"\x89PNG\r\n"
@@ -65,7 +65,7 @@ def test_noise_shows_what_other_engines_left(place, monkeypatch):
     assert done.returncode == 0, done.stderr
     assert (place / "noise.png").read_bytes().startswith(PNG)
     both = json.loads((place / "noise.json").read_text())["engines"]
-    assert [e["engine"] for e in both] == [f"desilofhe {desilo.VERSION}", "another library 1.0"]
+    assert [e["engine"] for e in both] == [f"desilofhe {desilo_library.VERSION}", "another library 1.0"]
     assert "another library 1.0" in done.stdout and "polynomial alone" in done.stdout
 
 

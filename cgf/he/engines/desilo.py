@@ -1,106 +1,28 @@
-"""desilofhe as an engine. The only file that imports it.
+"""desilofhe as an engine: the party with the secret key, and the one that computes.
 
 This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai).
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from cgf.checks import whole
 from cgf.errors import UserError
-from cgf.he.engines.engine import BOOTSTRAPPABLE, Library, Ring, is_public, ring_for
+from cgf.he.engines.desilo_library import BOOTSTRAP_GIB, HOLDS_ABOVE, VERSION, Vendor, build_engine, holds
+from cgf.he.engines.engine import BOOTSTRAPPABLE, is_public
+from cgf.he.engines.library import Library
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_size
 from cgf.memory import need_memory
 
 # desilofhe's own objects, which state no types
-Module = Any  # the package
-Vendor = Any  # desilofhe.Engine: parameters, no keys
 Ct = Any  # desilofhe.Ciphertext
 Plaintext = Any  # desilofhe.Plaintext
 Key = Any  # desilofhe.SecretKey, PublicKey, RelinearizationKey, FixedRotationKey, ...
 
-VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
-# the largest size of a number that is encrypted, or added, at level 0 and above it: all slots alike, 2^18.75 and 2^59
-# came back as they were, 2^19 and 2^60 as other numbers
-HOLDS_AT_0, HOLDS_ABOVE = 2.0**18.5, 2.0**58
 KEPT = 8  # vectors that stay encoded: the constants of a chain of 8 squarings, one a level
-GPU_WHEELS = ("desilofhe-cu132", "desilofhe-cu134", "desilofhe-cu130")  # the last is not at 2.0.0 (yet)
-
-
-def _installed() -> tuple[str, str]:
-    """Name and version of the wheel that provides the module; ('', '') where none does."""
-    for name in ("desilofhe", *GPU_WHEELS):
-        try:
-            return name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "", ""
-
-
-def build() -> str:
-    """Name and version of the installed wheel: 'desilofhe 2.0.0'. UserError where it is none that this work knows."""
-    vendor()
-    return " ".join(_installed())
-
-
-def vendor(version: str = VERSION) -> Module:
-    """The package. UserError where it is missing, does not load, or is of another version."""
-    try:
-        import desilofhe
-    except ModuleNotFoundError:
-        raise UserError(f"he=desilo needs the package desilofhe=={version}, and it is not installed") from None
-    except ImportError as error:
-        raise UserError(f"he=desilo needs the package desilofhe=={version}, and its load failed ({error})") from None
-    name, have = _installed()
-    if have not in ("", version):
-        raise UserError(f"he=desilo needs {name}=={version}, and {have} is installed")
-    return desilofhe
-
-
-# measured: memory of the process that makes and uses a bootstrap key of this size
-BOOTSTRAP_GIB = {"small": 13.0, "medium": 21.5}
-
-MOST_THREADS = 1024  # that the library is asked to start
-
-
-def holds(level: int) -> float:
-    """The largest size of a number at a level, if every slot holds it."""
-    return HOLDS_ABOVE if level else HOLDS_AT_0
-
-
-def build_engine(
-    max_level: int, mode: str = "parallel", threads: int | None = None, device_id: int = 0, bootstrap: bool = False
-) -> Vendor:
-    """A desilofhe engine of so many levels; mode 'cpu', 'parallel' or 'gpu'; bootstrap: the one that can refresh."""
-    if bootstrap and max_level != BOOTSTRAPPABLE.max_level:
-        raise UserError(f"the engine that bootstraps has {BOOTSTRAPPABLE.max_level} levels, and max_level={max_level}")
-    ring_for(max_level)
-    if mode not in ("cpu", "parallel", "gpu"):
-        raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
-    if threads is not None:
-        whole("he.owner.threads", threads, 1, MOST_THREADS)
-    options: dict[str, Any] = {"bootstrap": True} if bootstrap else {"max_level": max_level}
-    options["mode"] = mode
-    if mode == "parallel":
-        options["thread_count"] = threads or len(os.sched_getaffinity(0))
-    if mode == "gpu":
-        options["device_id"] = device_id
-    library = vendor()
-    if mode == "gpu" and (wheel := _installed()[0]) not in GPU_WHEELS:
-        raise UserError(
-            f"he.owner.mode=gpu needs a GPU wheel, {' or '.join(GPU_WHEELS[:2])}=={VERSION}, in place of "
-            f"{wheel or 'desilofhe'}"
-        )
-    try:
-        return library.Engine(**options)
-    except RuntimeError as error:
-        raise UserError(f"desilofhe could not build an engine of {max_level} levels in mode {mode}: {error}") from None
 
 
 class DesiloOwner(CheckedOwner):
@@ -153,6 +75,7 @@ class DesiloOwner(CheckedOwner):
         return self._relinearization, conjugation, *small
 
     def dump_secret(self) -> bytes:
+        """The secret key as the library serializes it: for processes of one evaluation alone."""
         return bytes(self._engine.serialize_secret_key(self._secret))
 
     def _holds(self, level: int) -> float:
@@ -163,9 +86,11 @@ class DesiloOwner(CheckedOwner):
         return self._engine.encrypt(np.ascontiguousarray(values, dtype=kind), self._public, level)
 
     def decrypt(self, ct: Ct) -> np.ndarray:
+        """The real parts (slots,) of two or three polynomials, which stay as they are."""
         return np.real(self._slots(ct))
 
     def decrypt_pair(self, ct: Ct) -> tuple[np.ndarray, np.ndarray]:
+        """Real and imaginary parts (slots,) of two or three polynomials, which stay as they are."""
         slots = self._slots(ct)
         return np.real(slots), np.imag(slots)
 
@@ -175,6 +100,7 @@ class DesiloOwner(CheckedOwner):
         return np.asarray(self._engine.decrypt(ct, self._secret))
 
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> DesiloEngine:
+        """An engine with the keys of exactly these steps, made where they were not yet, and one to conjugate."""
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
         if conjugation and self._conjugation is None:
             self._conjugation = self._engine.create_conjugation_key(self._secret)
@@ -203,22 +129,6 @@ class DesiloOwner(CheckedOwner):
             raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in desilofhe {VERSION}, and it does not")
 
 
-class Desilo1Owner(DesiloOwner):
-    """desilofhe 1.17.0 with use_bootstrap=True: 26 levels, 32,768 slots, and the least noise.
-
-    The engine of the CGF-softmax paper's time, for the noise figures alone: a square of [-1, 1] is off by 7e-12 at
-    most, where the engines of 2.0.0 (and all others of 1.x) are off by 2e-8 to 1e-7. Needs desilofhe==1.17.0 in an
-    environment of its own (scripts/bench/noise_engines.sh). Its rotations roll to the right.
-    """
-
-    rings = (Ring(32768, 26, 25),)
-    _left = -1
-
-    def __init__(self, max_level: int) -> None:
-        ring_for(max_level, self.rings)
-        self._make_keys(vendor("1.17.0").Engine(use_bootstrap=True, mode="cpu"), max_level)
-
-
 class DesiloEngine(CheckedEngine):
     """Engine over desilofhe; holds evaluation keys only."""
 
@@ -241,9 +151,11 @@ class DesiloEngine(CheckedEngine):
         self._terms: dict[tuple[int, bytes], Plaintext] = {}
 
     def level(self, ct: Ct) -> int:
+        """The level that the library says a ciphertext has."""
         return int(ct.level)
 
     def polynomials(self, ct: Ct) -> int:
+        """The count of polynomials that the library says a ciphertext has: 2, or 3 before relinearization."""
         return int(ct.polynomial_count)
 
     def _add(self, a: Ct, b: Any) -> Ct:
@@ -317,9 +229,11 @@ class DesiloEngine(CheckedEngine):
         return total
 
     def dump(self, ct: Ct) -> bytes:
+        """A ciphertext as the library serializes it."""
         return bytes(self._engine.serialize_ciphertext(ct))
 
     def load(self, data: bytes) -> Ct:
+        """The ciphertext that the library reads off such bytes."""
         return self._engine.deserialize_ciphertext(data)
 
     def _bootstrap(self, cts: Sequence[Ct]) -> list[Ct]:

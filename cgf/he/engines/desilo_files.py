@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.desilo import Ct, DesiloEngine, DesiloOwner, Key, Vendor, build_engine, holds
+from cgf.he.engines.desilo import Ct, DesiloEngine, DesiloOwner, Key
+from cgf.he.engines.desilo_library import Vendor, build_engine, holds
 from cgf.he.engines.engine import ring_for
 from cgf.he.engines.rules import CheckedOwner
 from cgf.memory import filled_memory

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.desilo import Ct, vendor
+from cgf.he.engines.desilo import Ct
+from cgf.he.engines.desilo_library import vendor
 
 MATRICES = 256  # that a ciphertext holds
 SIZES = (16, 32, 64)  # of a matrix; desilofhe 2.0.0 has 2, 7 and 17 levels for them

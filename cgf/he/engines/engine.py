@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, overload
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.library import Library as Library
+from cgf.he.engines.library import Library
 
 Ciphertext = (
     Any  # an engine's own object: SimCiphertext, desilofhe.Ciphertext, openfhe.Ciphertext, what a wrapper makes

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Library, Operand, Ring, is_public, ring_for
+from cgf.he.engines.engine import Operand, Ring, is_public, ring_for
+from cgf.he.engines.library import Library
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, check_fits, need_pairs
 
 # OpenFHE's own objects, which state no types

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Library, Public, Ring, ring_for
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Public, Ring, ring_for
+from cgf.he.engines.library import Library
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_level, need_polynomials
 
 ABOVE = 2.0**40  # a level is a prime of 40 bits more

@@ -11,8 +11,10 @@ import pytest
 
 from cgf import memory
 from cgf.errors import UserError
-from cgf.he.engines import desilo
-from cgf.he.engines.desilo import Desilo1Owner, DesiloOwner, build_engine
+from cgf.he.engines import desilo, desilo_library
+from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.desilo1 import Desilo1Owner
+from cgf.he.engines.desilo_library import build_engine
 
 REAL = pytest.mark.skipif(importlib.util.find_spec("desilofhe") is None, reason="desilofhe is not installed")
 
@@ -190,7 +192,7 @@ def test_sums_and_products_wrap_around_at_2_to_19_of_level_0_and_above_2_to_58(o
     """Why plans have a guard. All slots alike is the worst case: one coefficient holds them all."""
     owner = owner_of("desilo", 3)
     engine, one = owner.evaluator(frozenset()), np.ones(owner.slots)
-    for level, holds in ((0, desilo.HOLDS_AT_0), (1, desilo.HOLDS_ABOVE)):
+    for level, holds in ((0, desilo_library.HOLDS_AT_0), (1, desilo_library.HOLDS_ABOVE)):
         np.testing.assert_allclose(owner.decrypt(owner.encrypt(holds * one, level)), holds, rtol=1e-6)
     at_0 = owner.encrypt(2.0**18 * one, 0)
     np.testing.assert_allclose(owner.decrypt(engine.add(at_0, 2.0**18 * one)), -(2.0**19), rtol=1e-6)
