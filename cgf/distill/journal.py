@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cgf.distill.wandb_log import check_artifact, log_checkpoint, log_layers
 from cgf.errors import UserError
-from cgf.results import append_line, read_lines
+from cgf.results import Json, append_line, read_lines
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -21,14 +21,14 @@ class Journal:
 
     accelerator: Accelerator
     folder: Path
-    tracker: dict[str, Any] = field(default_factory=dict)
+    tracker: Json = field(default_factory=dict)
 
     @property
     def wandb(self) -> bool:
         """Whether wandb is asked for."""
         return self.tracker.get("name") == "wandb"
 
-    def start(self, config: dict[str, Any]) -> None:
+    def start(self, config: Json) -> None:
         """Starts wandb where it is asked for; UserError where it cannot start."""
         if not self.wandb:
             return
@@ -46,7 +46,7 @@ class Journal:
                 "log in, or use tracker.mode=offline or tracker.name=none"
             ) from None
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, row: Json) -> None:
         """Appends a row, which has its 'step', in the main process."""
         if not self.accelerator.is_main_process:
             return

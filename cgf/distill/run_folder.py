@@ -16,14 +16,14 @@ from cgf.errors import UserError
 from cgf.former import current_names
 from cgf.lock import locked
 from cgf.models.replace import parts_of
-from cgf.results import read_json, read_lines, run_info, write_text
+from cgf.results import Json, read_json, read_lines, run_info, write_text
 from cgf.softmax.base import Softmax
 
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
 OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
 # what was done before there was a setting for it
-AS_BEFORE: dict[str, Any] = {
+AS_BEFORE: Json = {
     "train.accumulate": 1,
     "train.length_pool": 50,
     "tune.head": True,
@@ -77,7 +77,7 @@ class RunFolder:
     kept: bool = False
 
     @classmethod
-    def claim(cls, outputs: str, name: str, config: dict[str, Any], resume: bool, overwrite: bool) -> RunFolder:
+    def claim(cls, outputs: str, name: str, config: Json, resume: bool, overwrite: bool) -> RunFolder:
         """The folder for this configuration.
 
         A folder with checkpoints of the same configuration is gone on with. UserError if it holds another
@@ -144,12 +144,12 @@ class RunFolder:
                 path.unlink()
 
     def saver(
-        self, host: Any, softmaxes: list[Softmax], config: dict[str, Any], seed: int, task: Any
-    ) -> Callable[[Path, dict[str, Any], TrainingState], Path]:
+        self, host: Any, softmaxes: list[Softmax], config: Json, seed: int, task: Any
+    ) -> Callable[[Path, Json, TrainingState], Path]:
         """The function that writes a checkpoint of this run, for the Trainer."""
         about = run_info(config, seed, task.revision(), host.source)
 
-        def write(folder: Path, progress: dict[str, Any], state: TrainingState) -> Path:
+        def write(folder: Path, progress: Json, state: TrainingState) -> Path:
             run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
             parts = parts_of(host.model).described()
             card = model_card(run, softmaxes[0], len(softmaxes), parts)
@@ -185,7 +185,7 @@ def _is_run(path: Path) -> bool:
     return not log or (isinstance(log[0], dict) and {"step", "epoch"} <= log[0].keys())
 
 
-def _bound(config: dict[str, Any]) -> dict[str, Any]:
+def _bound(config: Json) -> Json:
     return {k: v for k, v in config.items() if k not in FREE}
 
 

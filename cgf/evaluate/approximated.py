@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,7 +15,7 @@ from cgf.evaluate.observe import ExponentMonitor
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.published import ScoreRange, levels_of
 from cgf.progress import Bar
-from cgf.results import write_json
+from cgf.results import Json, write_json
 from cgf.softmax.published.base import Published
 
 
@@ -42,14 +41,14 @@ class Approximated:
         """Result file of a softmax in a folder."""
         return out / f"{self.name(softmax)}.json"
 
-    def exact(self, out: Path, run: dict[str, Any]) -> None:
+    def exact(self, out: Path, run: Json) -> None:
         """Evaluates the model as it was trained, which the others stand against; its file is written once."""
         path = self.file(out, "exact")
         measured = self._evaluated("exact", {"kind": "approximated", "levels": None, "paired": None})
         if not path.exists():
             write_json(path, {**measured, "run": run})
 
-    def evaluated(self, softmax: Published, seen: ScoreRange) -> dict[str, Any]:
+    def evaluated(self, softmax: Published, seen: ScoreRange) -> Json:
         """The result of a softmax with these settings; ``exact`` is evaluated first.
 
         levels are counted off its circuit on rows of the longest row's entries, rounded up to a power of two. A sample
@@ -76,7 +75,7 @@ class Approximated:
         paired["neither"] = measured["samples"] - sum(both)
         return {**measured, "paired": paired, **{k: told()[k] for k in ("outside_domain", "beyond_guard", "range")}}
 
-    def _evaluated(self, softmax: str, facts: dict[str, Any]) -> dict[str, Any]:
+    def _evaluated(self, softmax: str, facts: Json) -> Json:
         """Runs the test set with what is in place; leaves in ``_right`` which samples are right."""
         self.opening(f"approximated/{self.name(softmax)}", self.opened.checkpoint.digest)
         dataset, masked = self.opened.dataset, self.opened.rows() == "masked"

@@ -13,7 +13,7 @@ from typing import Any
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.lock import locked
-from cgf.results import MOST_LINES, append_lines, read_lines, run_info
+from cgf.results import MOST_LINES, Json, append_lines, read_lines, run_info
 from cgf.target import content_of
 
 VERSION = "2:"  # how digests begin whose lines carry checksums
@@ -28,8 +28,8 @@ class FinishedSamples:
     before, seconds of the model, peak memory, a LayerRecord a layer, what it was made by.
     """
 
-    samples: dict[int, dict[str, Any]] = field(default_factory=dict)
-    batches: list[dict[str, Any]] = field(default_factory=list)
+    samples: dict[int, Json] = field(default_factory=dict)
+    batches: list[Json] = field(default_factory=list)
 
     def layers(self) -> list[LayerRecord]:
         """All batches together, by layer; workers end in any order, and no sum depends on it."""
@@ -48,7 +48,7 @@ class FinishedSamples:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
         return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)
 
-    def shares(self) -> dict[str, Any]:
+    def shares(self) -> Json:
         """How many samples there are, their accuracies, agreements, and how many were ruined, as results name them."""
         return {
             "samples": len(self.samples),
@@ -72,7 +72,7 @@ class SampleLog:
 
     path: Path
     digest: str = ""
-    made_by: dict[str, Any] | None = None
+    made_by: Json | None = None
 
     def read(self) -> FinishedSamples:
         """What whole batches hold; samples whose batch was cut off by a kill are left out.
@@ -90,7 +90,7 @@ class SampleLog:
                 )
         return collect(row for row in rows if row.get("digest") == self.digest)
 
-    def add(self, samples: list[dict[str, Any]], batch: dict[str, Any]) -> None:
+    def add(self, samples: list[Json], batch: Json) -> None:
         """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
         rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
         append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
@@ -99,7 +99,7 @@ class SampleLog:
         """Of the whole file, for the result that is made of it."""
         return hashlib.sha256(content_of(self.path, MOST_LINES)).hexdigest()
 
-    def of(self, result: dict[str, Any]) -> SampleLog:
+    def of(self, result: Json) -> SampleLog:
         """These lines, where a result was made of them as they are; results of before say nothing of it."""
         if self.path.is_file() and result.get("lines_sha256") not in (None, self.sha256()):
             raise UserError(
@@ -130,27 +130,27 @@ class SampleLog:
             )
 
 
-def checksum(row: dict[str, Any]) -> str:
+def checksum(row: Json) -> str:
     """sha256 of a line's content, its own checksum left out."""
     content = {key: value for key, value in row.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _as_read(row: dict[str, Any]) -> dict[str, Any]:
+def _as_read(row: Json) -> Json:
     """A line as it comes back from its file: keys are texts, numpy's numbers plain ones."""
     return json.loads(json.dumps(row, default=lambda value: value.tolist()))
 
 
-def made_by() -> dict[str, Any]:
+def made_by() -> Json:
     """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
     info = run_info()
     libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
     return {**info["git"], **libraries}
 
 
-def collect(rows: Iterable[dict[str, Any]]) -> FinishedSamples:
+def collect(rows: Iterable[Json]) -> FinishedSamples:
     """Samples and batches of lines; samples whose batch did not end are left out."""
-    samples: dict[int, dict[str, Any]] = {}
+    samples: dict[int, Json] = {}
     finished = FinishedSamples()
     for row in rows:
         if "batch" in row:

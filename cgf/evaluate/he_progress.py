@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.loop import Outcome
 from cgf.progress import Bar, clock
+from cgf.results import Json
 
 
 class EvaluationProgress(Bar):
@@ -37,7 +37,7 @@ class EvaluationProgress(Bar):
         before, self._lap = self._lap, time.perf_counter()
         return self._lap - before
 
-    def add(self, samples: list[dict[str, Any]], work: int) -> None:
+    def add(self, samples: list[Json], work: int) -> None:
         """Counts the lines of a batch that took ``work``, and says where the evaluation is."""
         self._done, self._worked = self._done + len(samples), self._worked + work
         self._right += sum(row["prediction"] == row["label"] for row in samples)
@@ -51,7 +51,7 @@ class EvaluationProgress(Bar):
         )
 
 
-def sample_lines(outcome: Outcome, clear: dict[str, dict[int, int]], ruined: set[int]) -> list[dict[str, Any]]:
+def sample_lines(outcome: Outcome, clear: dict[str, dict[int, int]], ruined: set[int]) -> list[Json]:
     """The lines of a batch's samples; logits to 7 digits, all that float32 holds, None for ruined samples."""
     lines = []
     for i, label, prediction, logits in zip(

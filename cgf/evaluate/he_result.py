@@ -20,6 +20,7 @@ from cgf.he.session import Session
 from cgf.models.install import installed
 from cgf.plan.op_times import table_of
 from cgf.plan.plan import Plan
+from cgf.results import Json
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class EncryptedRun(ABC):
         """What the lines hold once this evaluation, or this shard of it, has ended."""
 
     @abstractmethod
-    def summary(self, finished: FinishedSamples) -> dict[str, Any]:
+    def summary(self, finished: FinishedSamples) -> Json:
         """Metrics of the finished samples."""
 
-    def metrics(self, opened: OpenCheckpoint) -> dict[str, Any]:
+    def metrics(self, opened: OpenCheckpoint) -> Json:
         """Metrics of the samples once they are finished, by class too."""
         finished = self.run(opened)
         return {**self.summary(finished), "by_class": by_class(opened.task.class_names, finished.predictions())}
@@ -76,12 +77,12 @@ class LayerRun(EncryptedRun):
         finally:
             session.close()
 
-    def summary(self, finished: FinishedSamples) -> dict[str, Any]:
+    def summary(self, finished: FinishedSamples) -> Json:
         """Metrics of the finished samples."""
         return summary(finished, self.library.encrypts, self.he.scope)
 
 
-def settings_of_lines(config: dict[str, Any]) -> dict[str, Any]:
+def settings_of_lines(config: Json) -> Json:
     """The resolved configuration without the settings of ``he`` that its lines do not depend on.
 
     Lines that were checked and lines that were not are no one's evaluation together.
@@ -98,7 +99,7 @@ def settings_of_lines(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "he": he}
 
 
-def about(he: Any, library: Library, opened: OpenCheckpoint, plan: Plan | None) -> dict[str, Any]:
+def about(he: Any, library: Library, opened: OpenCheckpoint, plan: Plan | None) -> Json:
     """What a result file says of its evaluation before any of its figures."""
     return {
         "kind": "eval_network" if he.scope == "network" else "eval_he",
@@ -109,7 +110,7 @@ def about(he: Any, library: Library, opened: OpenCheckpoint, plan: Plan | None) 
     }
 
 
-def parts(run: EncryptedRun) -> dict[str, Any]:
+def parts(run: EncryptedRun) -> Json:
     """What a result file says of how its evaluation was checked and shared out; last in it."""
     checked = {"checked": "every operation, against the simulator"} if run.he.check else {}
     if run.he.shard is None:
@@ -117,6 +118,6 @@ def parts(run: EncryptedRun) -> dict[str, Any]:
     return {**checked, "shard": str(run.he.shard), "samples_of_all_shards": len(run.indices)}
 
 
-def split_by(he: Any) -> dict[str, Any]:
+def split_by(he: Any) -> Json:
     """The settings that decide which samples share ciphertexts, as a result file keeps them."""
     return {key: he[key] for key in SPLIT_BY}

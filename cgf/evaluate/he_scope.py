@@ -8,6 +8,7 @@ from cgf.checks import one_of, whole
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
 from cgf.he.encrypted_attention import EncryptedAttention
+from cgf.results import Json
 
 SLOTS: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
 # what a result says of a run that encrypts, and of one that does not
@@ -38,7 +39,7 @@ def checked_scope(he: Any) -> str:
     return str(he.scope)
 
 
-def scope_of(result: dict[str, Any]) -> str:
+def scope_of(result: Json) -> str:
     """he.scope of a result, by what it says. UserError for one that says something else."""
     for name, texts in SAYS.items():
         if result.get("scope") in texts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.evaluate.by_class import by_class
@@ -13,10 +12,10 @@ from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS, scope_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.he.layer_record import LayerRecord
-from cgf.results import read_json
+from cgf.results import Json, read_json
 
 
-def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> dict[str, Any]:
+def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> Json:
     """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
 
     encrypts: whether the engine that ran does. circuit names what ran, circuits counts its entries. outside_domain is
@@ -68,7 +67,7 @@ def _compared(layers: list[LayerRecord]) -> int:
     return max(1, sum(record.outputs or record.entries - record.lost for record in layers))
 
 
-def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> dict[str, Any]:
+def _whole(layers: list[LayerRecord], seconds: Counter[str], total: float) -> Json:
     """Of whole attentions: where numbers lay, multiply-adds, and the seconds of key holder and server, summed.
 
     ms_per_head is of one head of one sample in one layer. It, us_per_mac and us_per_entry_core count the seconds of
@@ -99,9 +98,9 @@ def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
     return dict(counts) | ({"not recorded": untold} if untold else {})
 
 
-def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _made_by(batches: list[Json]) -> list[Json]:
     """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
-    makers: list[dict[str, Any]] = []
+    makers: list[Json] = []
     for batch in batches:
         maker = batch.get("made_by") or {}
         same = next((row for row in makers if {k: v for k, v in row.items() if k != "batches"} == maker), None)
@@ -111,7 +110,7 @@ def _made_by(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return makers
 
 
-def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
+def _layer(number: int, record: LayerRecord) -> Json:
     return {
         "layer": number,
         "max_error": record.max_error,
@@ -122,7 +121,7 @@ def _layer(number: int, record: LayerRecord) -> dict[str, Any]:
     }
 
 
-def shard_of(path: Path) -> dict[str, Any]:
+def shard_of(path: Path) -> Json:
     """The result of a shard in a file; UserError, naming the file, for what lacks what a merge reads."""
     result = read_json(path)
     if not isinstance(result, dict):
@@ -138,7 +137,7 @@ def shard_of(path: Path) -> dict[str, Any]:
     return result
 
 
-def merged(results: list[dict[str, Any]], lines: list[FinishedSamples]) -> dict[str, Any]:
+def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
     """One result of the shards' results and lines, in the form of an evaluation in one piece.
 
     Seconds are summed over the shards. Raises UserError unless the shards are all of one evaluation: same digest

@@ -29,6 +29,7 @@ from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
 from cgf.network.program import program_of
 from cgf.network.twin import Ranges, twin
+from cgf.results import Json
 
 TENFOLD = 10.0  # an error beyond so many times what the library states is no noise
 
@@ -135,7 +136,7 @@ class NetworkEvaluation:
             exact = self.opened.host.forward(self._double, wide).numpy()
         return BatchInTheClear(features, labels, plain, exact, ranges.beyond)
 
-    def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> dict[str, Any]:
+    def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> Json:
         """Of logits that are numbers: the largest error against each reading, and how many are no noise any more."""
         whole = np.isfinite(logits).all(1)
         error = np.abs(logits - clear.plain)[whole]
@@ -178,7 +179,7 @@ def check_one_segment(types: Any) -> None:
         raise UserError("he.scope=network reads texts alone, and these are pairs, the second told by its token types")
 
 
-def lines_of(batch: list[int], clear: BatchInTheClear, logits: np.ndarray) -> list[dict[str, Any]]:
+def lines_of(batch: list[int], clear: BatchInTheClear, logits: np.ndarray) -> list[Json]:
     """The lines of a batch's samples; prediction and logits None where they came back as no numbers."""
     lines = []
     for i, label, own, plain, exact in zip(batch, clear.labels, logits, clear.plain, clear.exact, strict=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import parse_shard
 from cgf.evaluate.he_lines import FinishedSamples
@@ -12,6 +10,7 @@ from cgf.evaluate.network_eval import NetworkEvaluation
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.he.session import Session
+from cgf.results import Json
 
 
 class NetworkRun(EncryptedRun):
@@ -30,6 +29,6 @@ class NetworkRun(EncryptedRun):
         finally:
             session.close()
 
-    def summary(self, finished: FinishedSamples) -> dict[str, Any]:
+    def summary(self, finished: FinishedSamples) -> Json:
         """Metrics of the finished samples."""
         return network_summary(finished, self.library.encrypts)

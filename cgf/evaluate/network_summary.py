@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS
+from cgf.results import Json
 
 CLIENT = ("encrypt", "decrypt")
 
 
-def network_summary(finished: FinishedSamples, encrypts: bool) -> dict[str, Any]:
+def network_summary(finished: FinishedSamples, encrypts: bool) -> Json:
     """Accuracies, agreement, errors, levels, seconds by stage, bytes and memory of all finished samples.
 
     accuracy_plain, agreement    against the network's program in float64: the same algebra in the clear
@@ -34,20 +34,8 @@ def network_summary(finished: FinishedSamples, encrypts: bool) -> dict[str, Any]
     return {
         "scope": SAYS["network"][0 if encrypts else 1],
         "encrypted": encrypts,
-        "samples": len(finished.samples),
-        "accuracy": finished.share("prediction", "label"),
-        "accuracy_plain": finished.share("plain", "label"),
-        "accuracy_exact": finished.share("exact", "label"),
-        "agreement": finished.share("prediction", "plain"),
-        "agreement_exact": finished.share("prediction", "exact"),
-        "ruined": sum(row["prediction"] is None for row in finished.samples.values()),
-        "max_error": max(error["max_error"] for error in errors),
-        "mean_error": sum(error["sum_error"] for error in errors) / max(1, sum(error["logits"] for error in errors)),
-        "largest_logit": max(error["largest"] for error in errors),
-        "unfolded_error": max(error["unfolded"] for error in errors),
-        "wrong": sum(error["wrong"] for error in errors),
-        "inexact": 0,
-        **_beyond(errors),
+        **finished.shares(),
+        **_errors(errors),
         "overflow": sum(record["overflow"] for record in records),
         "levels": max(record["levels"] for record in records),
         "levels_counted": max(record["counted"] for record in records),
@@ -71,7 +59,7 @@ def network_summary(finished: FinishedSamples, encrypts: bool) -> dict[str, Any]
     }
 
 
-def stages_of(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def stages_of(records: list[Json]) -> list[Json]:
     """Seconds of each stage, in the order of the first set, summed over the sets."""
     seconds: dict[str, Counter[str]] = {}
     for record in records:
@@ -81,7 +69,20 @@ def stages_of(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"stage": name, **own} for name, own in seconds.items()]
 
 
-def _beyond(errors: list[dict[str, Any]]) -> dict[str, Any]:
+def _errors(errors: list[Json]) -> Json:
+    """Errors of all logits, how many are wrong, and entries beyond the guards."""
+    return {
+        "max_error": max(error["max_error"] for error in errors),
+        "mean_error": sum(error["sum_error"] for error in errors) / max(1, sum(error["logits"] for error in errors)),
+        "largest_logit": max(error["largest"] for error in errors),
+        "unfolded_error": max(error["unfolded"] for error in errors),
+        "wrong": sum(error["wrong"] for error in errors),
+        "inexact": 0,
+        **_beyond(errors),
+    }
+
+
+def _beyond(errors: list[Json]) -> Json:
     """Entries beyond the guards, in all and by attention and head."""
     places: Counter[tuple[int, int]] = Counter()
     for error in errors:
@@ -91,6 +92,6 @@ def _beyond(errors: list[dict[str, Any]]) -> dict[str, Any]:
     return {"beyond_guard": places.total(), "beyond_at": at}
 
 
-def _total(records: list[dict[str, Any]], key: str) -> int | None:
+def _total(records: list[Json], key: str) -> int | None:
     known = [record[key] for record in records if record[key] is not None]
     return sum(known) if known else None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, merged
+from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around, Slot
 from cgf.softmax.tensor import TensorRows
@@ -139,7 +140,7 @@ class ExponentMonitor:
             key = softmax.layer, head
             self.places[key] = self.places.get(key, 0) + beyond(own, guard)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Json:
         """Metrics of a result file; nothing was seen where a softmax has no exponent."""
         if not self.entries:
             return dict.fromkeys(("entries", "outside_domain", "beyond_guard", "beyond_at", "range", "row_sum"))

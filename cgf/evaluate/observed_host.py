@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import one_of
 from cgf.data.task import Items, Task
@@ -17,6 +16,7 @@ from cgf.evaluate.observe import Calibrator, Onlooker
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models.host import Host
 from cgf.models.install import install
+from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -40,7 +40,7 @@ class ObservedHost:
     softmax: ExponentialSoftmax
     forward: str
     calibrator: Calibrator
-    source: dict[str, Any]
+    source: Json
     folder: Path | None = None
 
     def run(self, samples: int | None, seed: int, batch_size: int, padding: str) -> int:
@@ -72,7 +72,7 @@ def own_weights(
 
 
 def of_checkpoint(
-    path: str, split: str, make_task: Callable[[dict[str, Any]], Task], softmax: Softmax | None, forward: str
+    path: str, split: str, make_task: Callable[[Json], Task], softmax: Softmax | None, forward: str
 ) -> ObservedHost:
     """A checkpoint; softmax None: its own where that has an exponent, CGF-softmax for the exact one."""
     one_of("forward", forward, FORWARDS)

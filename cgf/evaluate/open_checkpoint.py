@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from cgf.approx.exponential import Exponential
 from cgf.checkpoint import Checkpoint, read
@@ -19,6 +18,7 @@ from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan
+from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published
@@ -67,7 +67,7 @@ class OpenCheckpoint:
         first = self.softmaxes[0]
         return first.domain if isinstance(first, Published) and first.maximum == "fixed" else None
 
-    def put_in_place(self, approx: dict[str, Any]) -> Plan | None:
+    def put_in_place(self, approx: Json) -> Plan | None:
         """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
 
         'exact' leaves each softmax as it was trained, and so does 'plan' where no plan was made and the softmax
@@ -108,7 +108,7 @@ class OpenCheckpoint:
             for softmax, exponential in zip(self.softmaxes, in_place, strict=True):
                 softmax.exponential = exponential
 
-    def facts(self, plan: Plan | None) -> dict[str, Any]:
+    def facts(self, plan: Plan | None) -> Json:
         """domain, guard, max_error_exponential and polynomial of what is in place, for a result file.
 
         Layers with polynomials of their own: the intervals that hold for all, the largest error, and a list
@@ -142,7 +142,7 @@ class OpenCheckpoint:
         """Indices of so many samples of the split, chosen by ``seed``; None: all. UserError for another count."""
         return chosen_samples(len(self.dataset), count, seed)
 
-    def names(self, plan: Plan | None) -> dict[str, Any]:
+    def names(self, plan: Plan | None) -> Json:
         """model, task, softmax and exponential, and what they were held against, for a result file.
 
         trained_with: the softmax of the checkpoint; replaced: another stands in its place, untrained.
@@ -164,9 +164,7 @@ class OpenCheckpoint:
         }
 
 
-def open_checkpoint(
-    path: str, split: str, make_task: Callable[[dict[str, Any]], Task], whole: bool = False
-) -> OpenCheckpoint:
+def open_checkpoint(path: str, split: str, make_task: Callable[[Json], Task], whole: bool = False) -> OpenCheckpoint:
     """Reads a checkpoint and the split that it is evaluated on.
 
     make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with; whole:

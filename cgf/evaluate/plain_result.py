@@ -15,7 +15,7 @@ from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.evaluate.result_file import is_result_of
 from cgf.plan.plan import Plan
 from cgf.progress import Bar
-from cgf.results import check_replaceable
+from cgf.results import Json, check_replaceable
 
 
 def monitor(opened: OpenCheckpoint, domain: Any) -> ExponentMonitor:
@@ -47,7 +47,7 @@ def measure(opened: OpenCheckpoint, watch: ExponentMonitor, indices: list[int], 
     return outcome
 
 
-def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, outcome: Outcome) -> dict[str, Any]:
+def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, outcome: Outcome) -> Json:
     """What a result file says of the predictions and of the exponents that were seen."""
     pairs = zip(outcome.labels.tolist(), outcome.predictions.tolist(), strict=True)
     return {

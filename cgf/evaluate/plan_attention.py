@@ -21,7 +21,7 @@ from cgf.he.workers import whole_workers
 from cgf.memory import resident_mib
 from cgf.plan.attention_cost import predict_attention
 from cgf.plan.op_times import OpTimes
-from cgf.results import read_json, run_info, write_json
+from cgf.results import Json, read_json, run_info, write_json
 
 FILE = "attention_plan.json"
 UNUSED = (
@@ -95,7 +95,7 @@ def plan_attention(
     ]
 
 
-def plan_whole(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any]) -> str:
+def plan_whole(config: Json, make_task: Callable[[Json], Any]) -> str:
     """Writes attention_plan.json beside a checkpoint, as configs/plan.yaml asks for it; returns what it says in lines.
 
     The checkpoint's polynomials are those planned or trained. UserError without a checkpoint or a table of times.
@@ -136,7 +136,7 @@ def one_thread(path: str) -> OpTimes:
     return times
 
 
-def content(sets: list[PlannedSets], split: str, samples: int, workers: int, held: float) -> dict[str, Any]:
+def content(sets: list[PlannedSets], split: str, samples: int, workers: int, held: float) -> Json:
     """What attention_plan.json says, run info apart; held: MiB that a process has before it encrypts, as this one."""
     client, server = sum(s.client_s for s in sets), sum(s.server_s for s in sets)
     return {

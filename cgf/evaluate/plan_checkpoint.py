@@ -21,6 +21,7 @@ from cgf.plan.load import FILE
 from cgf.plan.plan import Plan
 from cgf.plan.planner import ParetoSet, Planner, Requests, content, fit_of, levels_told
 from cgf.plan.request import Request
+from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 
 SLOTS = 8192  # what rows of whole samples are to fill, where nobody says how many are evaluated together
@@ -71,7 +72,7 @@ class PlannedCheckpoint:
     plan: Plan
     pareto: ParetoSet | None
     path: Path
-    data: dict[str, Any]
+    data: Json
 
     def told(self) -> str:
         """The plan in one sentence."""
@@ -86,7 +87,7 @@ class PlannedCheckpoint:
 
 
 def open_to_plan(
-    path: str, calibrating: CalibrationRequest, make_task: Callable[[dict[str, Any]], Any]
+    path: str, calibrating: CalibrationRequest, make_task: Callable[[Json], Any]
 ) -> tuple[OpenCheckpoint, ExponentialSoftmax]:
     """The checkpoint and the softmax that it is planned for; UserError for one without an exponential."""
     opened = open_checkpoint(path, calibrating.split, make_task, calibrating.whole)
@@ -170,7 +171,7 @@ def plan_checkpoint(
     path: str,
     planner: Planner,
     calibrating: CalibrationRequest,
-    make_task: Callable[[dict[str, Any]], Any],
+    make_task: Callable[[Json], Any],
     *,
     tolerance: float,
     rows: int | None = None,
@@ -200,9 +201,7 @@ def plan_checkpoint(
     return PlannedCheckpoint(plan, pareto, opened.checkpoint.path / FILE, data), opened
 
 
-def plan_asked(
-    config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any]
-) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
+def plan_asked(config: Json, make_task: Callable[[Json], Any]) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
     """``plan_checkpoint`` as the settings of configs/plan.yaml ask for it."""
     planner = Planner.of(config)
     calibrating = CalibrationRequest(
@@ -212,10 +211,10 @@ def plan_asked(
     return plan_checkpoint(config["ckpt"], planner, calibrating, make_task, **sizes)
 
 
-def by_layer_and_head(seen: CalibrationReport, domains: list[Interval]) -> list[dict[str, Any]]:
+def by_layer_and_head(seen: CalibrationReport, domains: list[Interval]) -> list[Json]:
     """The calibration of each layer and each of its heads, with the share of its entries outside the layer's domain."""
 
-    def told(part: Calibration, domain: Interval) -> dict[str, Any]:
+    def told(part: Calibration, domain: Interval) -> Json:
         return {**part.to_json(), "outside_domain": part.y.outside(domain)}
 
     heads = map(seen.calibrator.of_layer, seen.calibrator.layers)

@@ -21,13 +21,13 @@ from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import PredictedNetwork, predict_network
 from cgf.plan.op_times import OpTimes
-from cgf.results import run_info, write_json
+from cgf.results import Json, run_info, write_json
 
 FILE = "network_plan.json"
 UNUSED = ("range", "rows", "columns", "per_layer", "whole")  # settings of configs/plan.yaml that are for polynomials
 
 
-def plan_network(config: dict[str, Any], make_task: Callable[[dict[str, Any]], Any]) -> str:
+def plan_network(config: Json, make_task: Callable[[Json], Any]) -> str:
     """Writes network_plan.json as configs/plan.yaml asks for it; returns what it says in lines.
 
     Of ckpt's samples beside the checkpoint, or of ``shape`` alone in the folder ``out``. UserError without either, for
@@ -81,7 +81,7 @@ def planned(
     return {n: (sets[n], samples[n]) for n in sorted(sets)}, [known[n] for n in sorted(sets)]
 
 
-def content(sets: dict[int, tuple[int, int]], predicted: list[PredictedNetwork], workers: int) -> dict[str, Any]:
+def content(sets: dict[int, tuple[int, int]], predicted: list[PredictedNetwork], workers: int) -> Json:
     """What network_plan.json says, run info apart."""
     core = sum(sets[one.tokens][0] * one.total_s for one in predicted)
     return {

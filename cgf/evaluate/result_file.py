@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from cgf.evaluate.he_lines import VERSION
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.plan import Plan
+from cgf.results import Json
 from cgf.target import result_file
 
 SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
@@ -22,7 +22,7 @@ NAMED = (
 )
 
 
-def is_result_of(opened: OpenCheckpoint, there: dict[str, Any], path: Path) -> bool:
+def is_result_of(opened: OpenCheckpoint, there: Json, path: Path) -> bool:
     """Whether the result ``there`` of file ``path`` is of this checkpoint.
 
     One of an earlier version has no digest: its names must be this one's, and its ``ckpt`` or its own folder too.
@@ -45,7 +45,7 @@ def result_path(
     split: str,
     samples: int,
     part: str = "",
-    changed: dict[str, Any] | None = None,
+    changed: Json | None = None,
 ) -> Path:
     """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
 
@@ -64,7 +64,7 @@ def result_path(
     return opened.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{other}{part}.json"
 
 
-def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: dict[str, Any], indices: list[int]) -> str:
+def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: Json, indices: list[int]) -> str:
     """Of all that the lines of an encrypted evaluation depend on: a stopped run goes on with its own alone.
 
     The checkpoint's files, the softmax and polynomial in place, engine and circuit, the split's revision and the
@@ -83,5 +83,5 @@ def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: dict[str, Any],
     return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _hash(facts: dict[str, Any]) -> str:
+def _hash(facts: Json) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
