@@ -191,7 +191,6 @@ ALLOWED = {
         "cgf.results",
         "cgf.stopping",
         "cgf.target",
-        "cgf.stopping",
     },
     "cgf.server": {
         "cgf.bundle",
