@@ -17,16 +17,22 @@ def test_the_interval_is_wilsons():
 
 
 def test_a_line_a_file_and_none_is_missing(tmp_path):
-    (tmp_path / "he" / "exact").mkdir(parents=True)
+    for name in ("exact", "attention", "network"):
+        (tmp_path / "he" / name).mkdir(parents=True)
     (tmp_path / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.6}))
     for name in FILES:
-        host, task, softmax = name.split("-")
+        host, task, softmax = (name.split("/")[-1] + "-cgf_chain").split("-")[:3]
         result = {"model": host, "task": task, "softmax": softmax, "samples": 10, "accuracy": 0.5, "agreement": 1.0}
-        (tmp_path / "he" / f"{name}.json").write_text(json.dumps({**result, "levels": 5}))
+        cost = {"client_s": 2.0, "server_s": 3.0} if "/" in name else {}
+        (tmp_path / "he" / f"{name}.json").write_text(json.dumps({**result, "levels": 5, **cost}))
     table = headline(tmp_path).splitlines()
     assert len(table) == 2 + len(FILES)
-    assert table[2].startswith("| minilm | clinc150 | `cgf_chain` | 10 | 50.00 % [") and table[2].endswith("| 5 |")
-    assert [line.split(" | ")[6] for line in table[2:4]] == ["-10.00, undecided: 1 seed", "–"]
+    assert table[2].startswith("| softmax | minilm | clinc150 | `cgf_chain` | 10 | 50.00 % [")
+    assert table[2].endswith("| 5 | – |") and table[6].endswith("| 5 | 0.50 |")
+    assert [line.split(" | ")[0] for line in table[2:]] == [
+        "| " + what for what in [*["softmax"] * 3, "attention", *["network"] * 2]
+    ]
+    assert [line.split(" | ")[7] for line in (table[2], table[3], table[5])] == ["-10.00, undecided: 1 seed", "–", "–"]
     (tmp_path / "he" / f"{FILES[3]}.json").unlink()
     with pytest.raises(UserError, match=FILES[3]):
         headline(tmp_path)
