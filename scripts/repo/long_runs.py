@@ -1,9 +1,9 @@
 """Whether anything grows in a process that runs for long: python scripts/repo/long_runs.py evaluations=2000 steps=20000
 
 Two processes: one evaluates a small softmax under encryption so many times with the same keys, one trains a small ViT
-on scikit-learn's digits for so many steps. Memory, open files and threads are read from /proc (Linux), 20 times a
-second in the first and 4 times in the other. <out>/long_runs.json has the growth of each with its 95 % interval; a
-part whose count stands there already is not run again. part=evaluations or part=training runs one of the two.
+on scikit-learn's digits for so many steps. Memory, open files and threads are read from /proc (Linux), about a thousand
+times in the first and 4 times a second in the other. <out>/long_runs.json has the growth of each with its 95 %
+interval; a part whose count stands there already is not run again. part=evaluations or part=training runs one of them.
 """
 
 from __future__ import annotations
@@ -49,24 +49,25 @@ DEFAULTS: dict[str, int | str] = {
 }
 PARTS = {"evaluations": "evaluations", "training": "steps"}  # part -> what is counted
 ROWS, COLUMNS, K = 16, 8, 2  # of the matrix; squarings of its chain
+READINGS = 1000  # of the evaluations
 NEAR = 1e-3  # of weights that came through ciphertexts
 Json = dict[str, Any]
 
 
 @dataclass
 class Readings:
-    """Hours since the first reading; MiB, open files and threads of this process at each."""
+    """Hours since the start; MiB, open files and threads of this process at each reading."""
 
-    every_s: float
+    start: float = field(default_factory=time.monotonic)
     hours: list[float] = field(default_factory=list)
     mib: list[float] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
 
-    def read(self, start: float) -> None:
+    def read(self) -> None:
         """One reading."""
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.hours.append((time.monotonic() - start) / 3600)
+        self.hours.append((time.monotonic() - self.start) / 3600)
         self.mib.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
         self.files.append(len(os.listdir("/proc/self/fd")))
         self.threads.append(len(os.listdir("/proc/self/task")))
@@ -93,11 +94,11 @@ class Readings:
 @contextlib.contextmanager
 def watched(every_s: float) -> Iterator[Readings]:
     """Readings of this process for the length of a with block, by a thread of their own."""
-    readings, done, start = Readings(every_s), threading.Event(), time.monotonic()
+    readings, done = Readings(), threading.Event()
 
     def read() -> None:
         while not done.wait(every_s):
-            readings.read(start)
+            readings.read()
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -120,10 +121,12 @@ def evaluations(count: int, engine: str) -> Json:
     y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(COLUMNS)
     truth = softmax.exponential(y)
     session.evaluate(softmax, scores, None, counts, (1, 1, ROWS, COLUMNS), LayerRecord())  # keys are made
-    with watched(0.05) as readings:
-        for _ in range(count):
-            weights = session.evaluate(softmax, scores, None, counts, (1, 1, ROWS, COLUMNS), LayerRecord())
-            wrong += bool(not np.abs(weights - truth).max() < NEAR)
+    readings, every = Readings(), max(1, count // READINGS)
+    for number in range(count):
+        weights = session.evaluate(softmax, scores, None, counts, (1, 1, ROWS, COLUMNS), LayerRecord())
+        wrong += bool(not np.abs(weights - truth).max() < NEAR)
+        if number % every == 0:
+            readings.read()
     session.close()
     return {"evaluations": count, "wrong": wrong, "engine": engine, **readings.told(count)}
 
@@ -155,7 +158,7 @@ def training(count: int, engine: str) -> Json:
             "model.options.num_heads=2",
         ]
         try:
-            with watched(0.25) as readings:
+            with watched(min(0.25, count / 80_000)) as readings:
                 main()
         finally:
             sys.argv = before

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import fault_disk
 from fault_processes import address_space, catches, ended, orphans, start, workers
-from fault_targets import TARGETS, Facts, Target, same
+from fault_targets import DRAFTS, TARGETS, Facts, Target, same
 
 STOPS = ("TERM", "INT", "HUP")
 AT_ONCE = 5.0  # seconds that a stop may take
@@ -182,7 +182,7 @@ def _write(count, target, process, here) -> bool:
     until = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < until:
         for name in target.names(here):
-            if name.endswith((".tmp", ".part")):
+            if name.endswith(DRAFTS):
                 seen.add(name)
                 if len(seen) >= count:
                     return process.poll() is None
@@ -307,7 +307,7 @@ def _litter(target, here, reference, before, row) -> str:
     """Half-written files of a command that had the time to remove them: not of one that was ended at once."""
     if row.code is None or row.code < 0 or row.code > 128:
         return ""
-    left = [name for name in target.names(here) if name not in before and name.endswith((".tmp", ".part"))]
+    left = [name for name in target.names(here) if name not in before and name.endswith(DRAFTS)]
     row.more |= {"litter": left} if left else {}
     return "litter" if left else ""
 

@@ -18,6 +18,7 @@ APART = re.compile(  # keys of what no two runs share
     r"run|seal|shards|workers|made_by|split_by|.*sha256|us_per_entry|samples_per_s|.*seconds.*|.*_s|.*_ms|.*mib.*|.*time.*|date"
 )
 SAMPLES = ("index", "label", "prediction", "plain", "exact", "logits")
+DRAFTS = (".tmp", ".part")  # ends of names of what is half-written
 NEAR = 1e-3  # of logits under encryption: keys and noise are new in each process
 
 
@@ -53,14 +54,13 @@ class Target:
         return folder
 
     def names(self, folder: Path) -> list[str]:
-        """Every file and folder that the command made, by its name below the folder, sorted."""
-        return sorted(
-            str(path.relative_to(folder))
-            for path in folder.rglob("*")
-            if str(path.relative_to(folder)).startswith(self.made)
-            or path.name.startswith(".")
-            or path.suffix in (".tmp", ".part")
-        )
+        """Every file that the command made and every draft, by its name below the folder, sorted."""
+        found = []
+        for path in folder.rglob("*"):
+            name = str(path.relative_to(folder))
+            if name.endswith(DRAFTS) or (not path.is_dir() and (name.startswith(self.made) or path.name[0] == ".")):
+                found.append(name)
+        return sorted(found)
 
 
 def same(found: object, expected: object, near: float) -> str:
