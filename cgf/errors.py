@@ -25,6 +25,9 @@ def inert(text: str) -> str:
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit of a file's size
 
+# torch; desilofhe; oneDNN, which torch computes with and which does not say what it lacked
+NO_MEMORY = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
+
 
 def disk_is_full(error: BaseException) -> bool:
     """Whether an error says that there was no room to write; safetensors has it in its text alone."""
@@ -32,9 +35,8 @@ def disk_is_full(error: BaseException) -> bool:
 
 
 def memory_is_out(error: BaseException) -> bool:
-    """Whether an error says that there was no memory to take; torch and desilofhe have it in its text alone."""
-    text = str(error)
-    return isinstance(error, MemoryError) or "can't allocate memory" in text or "std::bad_alloc" in text
+    """Whether an error says that there was no memory to take; libraries have it in its text alone (see NO_MEMORY)."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
 
 
 def shortage(error: BaseException) -> UserError | None:
