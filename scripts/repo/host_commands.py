@@ -50,6 +50,9 @@ LOADED = [
     "cgf.evaluate.he_run",
     "cgf.distill.trainer",
 ]
+NOTE = (
+    "seconds are wall time, without the loading of libraries, of a machine that did other work too: no measure of cost"
+)
 OK, UNREACHED = "ok", "not reached"
 Run = Callable[[str, Sequence[str], Path], tuple[int, str]]  # (command, arguments, folder) -> (exit code, what it said)
 
@@ -229,7 +232,7 @@ def main(given: Sequence[str] | None = None) -> None:
             rows[case.label] = {**tried(case), "run": run_info()}
             print(case.label, {key: done["outcome"] for key, done in rows[case.label]["commands"].items()}, flush=True)
             kept = [rows[each.label] for each in cases if each.label in rows]
-            write_json(asked.out, {"kind": "hosts", "engine": "sim", "hosts": kept})
+            write_json(asked.out, {"kind": "hosts", "engine": "sim", "note": NOTE, "hosts": kept})
 
 
 def _label(row: dict[str, Any]) -> str:
