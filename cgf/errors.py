@@ -25,8 +25,12 @@ def inert(text: str) -> str:
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit of a file's size
 
-# torch; desilofhe; oneDNN, which torch computes with and which does not say what it lacked
-NO_MEMORY = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
+NO_MEMORY = (
+    "can't allocate memory",  # torch
+    "std::bad_alloc",  # desilofhe
+    "could not create a primitive",  # oneDNN, which torch computes with and which does not say what it lacked
+    "failed to map segment from shared object",  # a library that is loaded only now
+)
 
 
 def disk_is_full(error: BaseException) -> bool:
@@ -36,7 +40,8 @@ def disk_is_full(error: BaseException) -> bool:
 
 def memory_is_out(error: BaseException) -> bool:
     """Whether an error says that there was no memory to take; libraries have it in its text alone (see NO_MEMORY)."""
-    return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
+    out = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    return out or any(text in str(error) for text in NO_MEMORY)
 
 
 def shortage(error: BaseException) -> UserError | None:

@@ -18,9 +18,17 @@ def test_no_room_is_a_sentence_by_any_name(number):
         assert str(shortage(error)).startswith(f"the disk is full ({error}); what was finished before is whole")
 
 
-@pytest.mark.parametrize("text", ["[enforce fail] can't allocate memory", "could not create a primitive"])
-def test_no_memory_is_a_sentence_by_any_name(text):
-    assert str(shortage(RuntimeError(text))).startswith(f"memory ran out ({text}); what was finished before is whole")
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail] can't allocate memory"),
+        RuntimeError("could not create a primitive"),
+        ImportError("a.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ],
+)
+def test_no_memory_is_a_sentence_by_any_name(error):
+    assert str(shortage(error)).startswith(f"memory ran out ({error}); what was finished before is whole")
 
 
 def test_other_errors_are_left_alone():
