@@ -63,7 +63,6 @@ def references(base, tmp_path_factory):
     [
         Case("training", "HUP", share=0.5),
         Case("training", "full disk", share=0.6),
-        Case("simulated", "KILL", when="write", count=1),
         Case("server", "TERM", share=0.5),
     ],
     ids=lambda case: f"{case.target}, {case.fault}",
