@@ -40,7 +40,7 @@ FIELDS = {  # field: (file, key)
     "faults_survived": ("faults", "faults_survived"),
     "fuzz_cases": ("fuzz", "fuzz_cases"),
     "fuzz_findings_open": ("fuzz", "fuzz_findings_open"),
-    "slurm_jobs": ("slurm", "jobs"),
+    "slurm_jobs": ("slurm", "slurm_jobs"),
     "openfhe_tests_run": ("openfhe", "tests_run"),
 }
 NONE = ("payloads_run", "tracebacks", "hangs", "fuzz_findings_open")

@@ -218,7 +218,7 @@ def test_counts_of_all_parts(tmp_path):
         "fuzz": {"fuzz_cases": 8, "fuzz_findings_open": 1},
         "faults": {"faults_injected": 5, "faults_survived": 3, "verdicts": {"survived": 3, "traceback": 1, "hang": 1}},
         "long_runs": {"evaluations": {"mib_per_hour": -0.5}, "training": {"mib_per_hour": 0.25}},
-        "slurm": {"jobs": 4},
+        "slurm": {"slurm_jobs": 4},
     }.items():
         write_json(tmp_path / f"{name}.json", data)
     counts = reliability.counted(tmp_path)
