@@ -126,7 +126,11 @@ def test_what_is_instantiated_comes_from_configs_and_the_command_line():
     """``build`` takes a part of cfg, or a file of configs/; what a checkpoint says names a class of a fixed table."""
     from_configs = ("cfg.", "owner_settings(cfg.he)", "OmegaConf.load(CONFIGS", "OmegaConf.load(path)")
     of_a_table = {("cgf/distill/teacher.py", "{**node, '_target_': target}")}  # target is a key of LOADERS
-    others = {"cgf/he/circuits.py", "cgf/bundle/agreement.py", "cgf/suite/sides.py"}  # functions of their own of that name
+    others = {
+        "cgf/he/circuits.py",
+        "cgf/bundle/agreement.py",
+        "cgf/suite/sides.py",
+    }  # functions of their own of that name
     seen = 0
     for path in FILES:
         name = str(path.relative_to(ROOT))

@@ -60,11 +60,7 @@ def references(base, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "case",
-    [
-        Case("training", "HUP", share=0.5),
-        Case("training", "full disk", share=0.6),
-        Case("server", "TERM", share=0.5),
-    ],
+    [Case("training", "HUP", share=0.5), Case("training", "full disk", share=0.6), Case("server", "TERM", share=0.5)],
     ids=lambda case: f"{case.target}, {case.fault}",
 )
 def test_a_fault_is_survived(case, base, references, tmp_path):
