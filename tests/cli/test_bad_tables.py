@@ -73,7 +73,7 @@ def test_every_setting_refuses_what_is_of_another_kind(command, least):
     defaults = composed.own_part(composed.composed(command, bad_cases.COMMANDS[command]))
     values, accepted, tried = {text: composed.value_of(text) for text in WRONG}, [], 0
     for key, kind in bad_cases.own_keys_of(command):
-        default = composed._selected(defaults, key)
+        default = composed.selected(defaults, key)
         for text, value in values.items():
             if not bad_cases.is_sure(key, kind, value):
                 continue
