@@ -38,12 +38,14 @@ def ended_well(given: argparse.Namespace) -> int:
     except UserError as error:
         print(sentence(error), file=sys.stderr)
         return 2
-    except MemoryError as error:
-        print(sentence(shortage(error) or error), file=sys.stderr)
-        return 2
     except OSError as error:
         what = "the disk is full" if disk_is_full(error) else error.strerror or str(error)
         print(inert(f"error: {error.filename or 'a file'}: {what}; what was finished before is whole"), file=sys.stderr)
+        return 2
+    except Exception as error:  # of libraries, which say in a text alone that memory ran out
+        if (short_of := shortage(error)) is None:
+            raise
+        print(sentence(short_of), file=sys.stderr)
         return 2
     return 0
 

@@ -152,6 +152,7 @@ def training(count: int, engine: str) -> Json:
             f"train.max_steps={count}",
             f"train.epochs={count}",
             "train.batch_size=4",
+            "train.log_every=5000",
             "task.augment=false",
             "model.options.embed_dim=8",
             "model.options.depth=1",
