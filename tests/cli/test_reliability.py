@@ -17,6 +17,8 @@ import faults  # noqa: E402
 import given  # noqa: E402
 import long_runs  # noqa: E402
 import reliability  # noqa: E402
+
+sys.path.remove(str(ROOT / "scripts" / "repo"))  # its names are those of commands: none may stand before another module
 from fault_cases import Case  # noqa: E402
 from fault_processes import ended, start  # noqa: E402
 from fault_targets import TARGETS, Target, digest, same, served, without  # noqa: E402
