@@ -124,7 +124,7 @@ def test_a_fault_that_is_not_survived_is_seen(kind, verdict, tmp_path, monkeypat
     target = Target("spoiling", ("-m", "spoiling", kind), ("results",), ("spoiling.py", "fault"), served)
     monkeypatch.setitem(TARGETS, "spoiling", target)
     monkeypatch.setattr(fault_cases, "_moment", lambda case, target, process, here, reference: ready(here))
-    facts, names = {"1.result": digest_of_whole(tmp_path)}, ["results", "results/1.result", "results/ready"]
+    facts, names = {"1.result": digest_of_whole(tmp_path)}, ["results/1.result", "results/ready"]
     reference = fault_cases.Reference(facts, names, 5, 1.0)
     row = fault_cases.run(Case("spoiling", "TERM"), base, tmp_path / "case", reference)
     assert row.verdict == verdict, row
