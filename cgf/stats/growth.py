@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from cgf.errors import UserError
@@ -29,7 +29,7 @@ class Growth:
         return self.low <= 0.0 <= self.high
 
 
-def growth(times: Sequence[float], values: Sequence[float], settled: float = 0.25) -> Growth:
+def growth(times: ArrayLike, values: ArrayLike, settled: float = 0.25) -> Growth:
     """The slope of ``values`` (S,) over ``times`` (S,), rising, without the first share ``settled`` of the time.
 
     A line is fitted to the means of ``BLOCKS`` stretches of equally many samples; the interval is Student's of

@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,40 +53,48 @@ NEAR = 1e-3  # of weights that came through ciphertexts
 Json = dict[str, Any]
 
 
-@dataclass
 class Readings:
-    """Hours since the start; MiB, open files and threads of this process at each reading."""
+    """Hours since the start; MiB, open files and threads of this process at each reading.
 
-    start: float = field(default_factory=time.monotonic)
-    hours: list[float] = field(default_factory=list)
-    mib: list[float] = field(default_factory=list)
-    files: list[int] = field(default_factory=list)
-    threads: list[int] = field(default_factory=list)
+    They stand in one array that is there from the start: what measures growth must not grow itself. Where it is full,
+    every second reading goes.
+    """
+
+    def __init__(self, most: int = 20_000) -> None:
+        self.start, self.count = time.monotonic(), 0
+        self.table = np.ones((most, 4))  # written to, so that its memory is taken now
 
     def read(self) -> None:
         """One reading."""
+        if self.count == len(self.table):
+            self.count //= 2
+            self.table[: self.count] = self.table[1::2].copy()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.hours.append((time.monotonic() - self.start) / 3600)
-        self.mib.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
-        self.files.append(len(os.listdir("/proc/self/fd")))
-        self.threads.append(len(os.listdir("/proc/self/task")))
+        self.table[self.count] = (
+            (time.monotonic() - self.start) / 3600,
+            pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+            len(os.listdir("/proc/self/fd")),
+            len(os.listdir("/proc/self/task")),
+        )
+        self.count += 1
 
     def told(self, count: int) -> Json:
         """Growth of all three an hour and of the memory by 1,000 of what was counted; the first quarter is left out."""
-        memory = growth(self.hours, self.mib)
-        by_thousand = self.hours[-1] / count * 1000
+        hours, mib, files, threads = self.table[: self.count].T
+        memory = growth(hours, mib)
+        by_thousand = float(hours[-1]) / count * 1000
         return {
-            "seconds": round(self.hours[-1] * 3600, 1),
+            "seconds": round(float(hours[-1]) * 3600, 1),
             "readings": memory.samples,
             "mib_per_hour": round(memory.slope, 3),
             "mib_per_hour_95": [round(memory.low, 3), round(memory.high, 3)],
             "mib_per_1000": round(memory.slope * by_thousand, 4),
             "mib_per_1000_95": [round(memory.low * by_thousand, 4), round(memory.high * by_thousand, 4)],
-            "mib_at_the_end": round(self.mib[-1], 1),
-            "files_per_hour": round(growth(self.hours, self.files).slope, 3),
-            "files_at_the_end": self.files[-1],
-            "threads_per_hour": round(growth(self.hours, self.threads).slope, 3),
-            "threads_at_the_end": self.threads[-1],
+            "mib_at_the_end": round(float(mib[-1]), 1),
+            "files_per_hour": round(growth(hours, files).slope, 3),
+            "files_at_the_end": int(files[-1]),
+            "threads_per_hour": round(growth(hours, threads).slope, 3),
+            "threads_at_the_end": int(threads[-1]),
         }
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -184,6 +185,14 @@ def test_a_process_that_grows_is_told_from_one_that_does_not(tmp_path):
     told = readings.told(len(kept))
     assert told["mib_per_hour_95"][0] > 0 and told["mib_per_1000"] == pytest.approx(250, rel=0.3)
     assert told["files_at_the_end"] == len(os.listdir("/proc/self/fd")) and told["threads_per_hour"] == 0
+
+
+def test_readings_take_no_memory_of_their_own():
+    readings = long_runs.Readings(most=100)
+    for _ in range(1000):
+        readings.read()
+    hours = readings.table[: readings.count, 0]
+    assert 50 <= readings.count <= 100 and (np.diff(hours) > 0).all() and readings.told(10)["readings"] <= 100
 
 
 def test_both_long_runs_in_a_short_form(tmp_path, monkeypatch, capsys):
