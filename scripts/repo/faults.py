@@ -3,8 +3,8 @@
 Signals, full disks, no memory, wrong clocks and second processes meet trainings, encrypted evaluations on the simulator
 and on ciphertexts, with workers and without, the server of an encrypted network, and the planning. The command is then
 started again, and must end in what an undisturbed run leaves. What is a finding is said in tests/cli/fault_cases.py.
-<out>/faults.jsonl has a line a case, and a second call goes on behind the last; seconds=N ends it, with the counts of
-what is done. <out>/faults.json has the counts.
+<out>/faults.jsonl has a line a case, and a second call goes on behind the last; seconds=N or Ctrl-C ends it, with
+the counts of what is done. <out>/faults.json has the counts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def main() -> int:
     told = about(seed)  # of the code that ran, whatever is written meanwhile
     signals_as_from_a_shell()
     with tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
-        _inject(Path(place), lines, seed, asked["faults"], time.monotonic() + asked["seconds"])
+        with suppress(KeyboardInterrupt):  # the counts are of the cases that are done
+            _inject(Path(place), lines, told, asked["faults"], time.monotonic() + asked["seconds"])
     rows = [row for row in read_lines(lines) if row["seed"] == seed]
     counts = counted(rows, asked["faults"])
     write_json(asked["out"] / "faults.json", {**counts, **told})
@@ -60,8 +62,9 @@ def signals_as_from_a_shell() -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
-def _inject(place: Path, lines: Path, seed: int, count: int, until: float) -> None:
+def _inject(place: Path, lines: Path, told: Json, count: int, until: float) -> None:
     """Cases one after another, until so many were faults; those that have a line are left out."""
+    seed = told["seed"]
     import fault_cases
     from fault_processes import ended, start
     from fault_targets import TARGETS
@@ -86,7 +89,7 @@ def _inject(place: Path, lines: Path, seed: int, count: int, until: float) -> No
             references[case.target] = fault_cases.undisturbed(TARGETS[case.target], base, own)
         began = time.monotonic()
         row = fault_cases.run(case, base, place / f"case-{number}", references[case.target])
-        took = {"case_s": round(time.monotonic() - began, 2)}
+        took = {"case_s": round(time.monotonic() - began, 2), "commit": told["commit"]}
         append_line(lines, {"number": number, "seed": seed, **dataclasses.asdict(row), **took})
         shutil.rmtree(place / f"case-{number}", ignore_errors=True)
         injected += row.verdict != MISSED
