@@ -42,9 +42,9 @@ def main() -> int:
     lines.parent.mkdir(parents=True, exist_ok=True)
     told = about(seed)  # of the code that ran, whatever is written meanwhile
     signals_as_from_a_shell()
-    with tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
-        with suppress(KeyboardInterrupt):  # the counts are of the cases that are done
-            _inject(Path(place), lines, told, asked["faults"], time.monotonic() + asked["seconds"])
+    # the counts are of the cases that are done
+    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
+        _inject(Path(place), lines, told, asked["faults"], time.monotonic() + asked["seconds"])
     rows = [row for row in read_lines(lines) if row["seed"] == seed]
     counts = counted(rows, asked["faults"])
     write_json(asked["out"] / "faults.json", {**counts, **told})
