@@ -5,13 +5,18 @@ set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
 
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
+told=$(mktemp)
+bash scripts/repo/test_openfhe.sh --quiet >"$told" 2>&1 & # in a CPython 3.10, where there is one; the tests below skip OpenFHE
+openfhe=$!
+trap 'kill "$openfhe" 2>/dev/null || true' EXIT
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
 "$PY" -m mypy
 "$PY" scripts/repo/tables.py --check
 for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
-bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
+wait "$openfhe" || { cat "$told"; exit 1; }
+cat "$told"
 # a test that starts three processes of torch takes 2 GB; where the arguments name none of these, pytest ends with code 5
 "$PY" -m pytest -m alone --durations=3 "$@" || [ $? = 5 ]
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
