@@ -12,10 +12,6 @@ import sys
 from pathlib import Path
 
 from cgf.bundle.command import ended_well, files_of, parsers
-from cgf.bundle.sides import ClientBundle
-from cgf.client.decrypt import decrypt as decrypt_results
-from cgf.client.encrypt import encrypt as encrypt_samples
-from cgf.client.keys import make_keys
 
 EXAMPLES = """examples:
   python -m cgf.client keys --bundle client --keys keys
@@ -42,6 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def make(given: argparse.Namespace) -> None:
     """The command ``keys``."""
+    from cgf.bundle.sides import ClientBundle
+    from cgf.client.keys import make_keys
+
     report = make_keys(ClientBundle.read(given.bundle), given.keys, given.mode)
     report.write(given.keys / "keys.json")
     sizes = report.sizes
@@ -50,15 +49,20 @@ def make(given: argparse.Namespace) -> None:
 
 def encrypt(given: argparse.Namespace) -> None:
     """The command ``encrypt``."""
-    report = encrypt_samples(ClientBundle.read(given.bundle), given.keys, given.samples, given.out, given.mode)
+    from cgf.bundle.sides import ClientBundle
+    from cgf.client.encrypt import encrypt as run
+
+    report = run(ClientBundle.read(given.bundle), given.keys, given.samples, given.out, given.mode)
     report.write(given.out / "encrypt.json")
     print(f"{given.out}: {report.sizes['encrypted input'] / 2**20:.1f} MiB of encrypted input")
 
 
 def decrypt(given: argparse.Namespace) -> None:
     """The command ``decrypt``."""
+    from cgf.bundle.sides import ClientBundle
+
     results = files_of(given.results, ".result")
-    report, lights = decrypt_results(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
+    report, lights = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
     report.write(given.out.with_suffix(".report.json"))
     print(given.out)
     if lights:

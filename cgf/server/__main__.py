@@ -12,9 +12,7 @@ import sys
 from pathlib import Path
 
 from cgf.bundle.command import ended_well, files_of, parsers
-from cgf.bundle.sides import ServerBundle
 from cgf.memory import keep_freed_memory
-from cgf.server.run import Server
 
 EXAMPLES = """examples:
   python -m cgf.server bundle outputs/student --out bundles
@@ -60,6 +58,9 @@ def bundle(given: argparse.Namespace) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """The command ``run``."""
+    from cgf.bundle.sides import ServerBundle
+    from cgf.server.run import Server
+
     keep_freed_memory()
     uploads = files_of(given.uploads, ".upload")
     server = Server(

@@ -139,3 +139,9 @@ def test_a_program_that_imports_the_commands_keeps_its_handlers():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_client_and_a_server_load_libraries_only_where_they_can_tell_what_goes_wrong():
+    code = "import sys, cgf.client.__main__, cgf.server.__main__; print({'numpy', 'safetensors'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.stdout == "set()\n", done.stderr
