@@ -52,7 +52,7 @@ def shortage(error: BaseException) -> UserError | None:
         )
     if memory_is_out(error):
         return UserError(
-            f"memory ran out ({error or type(error).__name__}); what was finished before is whole: lower what is held "
+            f"memory ran out ({str(error) or type(error).__name__}); what was finished before is whole: lower what is held "
             "at once (train.batch_size; he.rows_at_once, he.workers or he.memory_mib), and run the same command again"
         )
     return None

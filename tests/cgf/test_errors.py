@@ -31,6 +31,10 @@ def test_no_memory_is_a_sentence_by_any_name(error):
     assert str(shortage(error)).startswith(f"memory ran out ({error}); what was finished before is whole")
 
 
+def test_an_error_without_a_text_is_told_by_its_kind():
+    assert str(shortage(MemoryError())).startswith("memory ran out (MemoryError); ")
+
+
 def test_other_errors_are_left_alone():
     for error in (OSError(errno.EIO, "x"), SafetensorError(TORN.format("x", 2)), ValueError("os error 2")):
         assert shortage(error) is None
