@@ -51,8 +51,9 @@ def shortage(error: BaseException) -> UserError | None:
             f"the disk is full ({error}); what was finished before is whole: make room, and run the same command again"
         )
     if memory_is_out(error):
+        told = str(error) or type(error).__name__
         return UserError(
-            f"memory ran out ({str(error) or type(error).__name__}); what was finished before is whole: lower what is held "
-            "at once (train.batch_size; he.rows_at_once, he.workers or he.memory_mib), and run the same command again"
+            f"memory ran out ({told}); what was finished before is whole: lower what is held at once "
+            "(train.batch_size; he.rows_at_once, he.workers or he.memory_mib), and run the same command again"
         )
     return None
