@@ -60,6 +60,7 @@ def encrypt(given: argparse.Namespace) -> None:
 def decrypt(given: argparse.Namespace) -> None:
     """The command ``decrypt``."""
     from cgf.bundle.sides import ClientBundle
+    from cgf.client.decrypt import decrypt as run
 
     results = files_of(given.results, ".result")
     report, lights = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
