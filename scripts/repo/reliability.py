@@ -4,7 +4,8 @@ Each part writes its own file into <out>/reliability/ and goes on where it was s
 is left. One that takes longer than its share of the hours is stopped there, and counts what it has. In
 <out>/reliability.json are the counts of all, null where a part has no file: OpenFHE's tests (openfhe.json) and Slurm's
 jobs (slurm.json) have commands of their own. Exit code 1 unless every bad input was refused, every fault was survived,
-and no payload ran. seed is that of the bad inputs. short=1 takes few of each part.
+and no payload ran. seed is that of the bad inputs. short=1 takes few of each part. count=1 runs none and counts what is
+there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from given import about, given  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
 
-DEFAULTS: dict[str, int | str] = {"seed": 3, "faults_seed": 1, "hours": 3, "short": 0, "out": "results"}
+DEFAULTS: dict[str, int | str] = {"seed": 3, "faults_seed": 1, "hours": 3, "short": 0, "count": 0, "out": "results"}
 SHARES = {"bad_inputs": 0.5, "faults": 0.4}  # of the hours; payloads and long runs take minutes
 WHOLE = {"cases": 2000, "faults": 200, "evaluations": 2000, "steps": 20_000}
 SHORT = {"cases": 6, "faults": 2, "evaluations": 400, "steps": 600}
@@ -57,9 +58,21 @@ def process(line: list[str]) -> int:
 
 def main(run: Process = process) -> int:
     """All parts that are not done, then the counts of all; run: what runs a part, an exit code."""
-    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "faults_seed": 0, "short": 0})
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "faults_seed": 0, "short": 0, "count": 0})
     folder, sizes = (asked["out"] / "reliability").absolute(), SHORT if asked["short"] else WHOLE
     folder.mkdir(parents=True, exist_ok=True)
+    if not asked["count"]:
+        parts(folder, run, asked, sizes)
+    counts = counted(folder)
+    write_json(asked["out"] / "reliability.json", counts)
+    print(json.dumps(counts, indent=2))
+    for line in faults_of(counts):
+        print(f"not as promised: {line}", file=sys.stderr)
+    return 1 if faults_of(counts) else 0
+
+
+def parts(folder: Path, run: Process, asked: Json, sizes: dict[str, int]) -> None:
+    """Payloads, faults, long runs and bad inputs, each from where it was stopped."""
     seconds = {part: f"seconds={max(1, int(share * asked['hours'] * 3600))}" for part, share in SHARES.items()}
     seed, out = f"seed={asked['seed']}", f"out={folder}"
     payloads(folder, run, bool(asked["short"]))
@@ -68,12 +81,6 @@ def main(run: Process = process) -> int:
     long_runs = [f"evaluations={sizes['evaluations']}", f"steps={sizes['steps']}"]
     run(["scripts/repo/long_runs.py", *long_runs, *(["engine=sim"] if asked["short"] else []), out])
     run(["scripts/repo/bad_inputs.py", seed, f"cases={sizes['cases']}", seconds["bad_inputs"], out])
-    counts = counted(folder)
-    write_json(asked["out"] / "reliability.json", counts)
-    print(json.dumps(counts, indent=2))
-    for line in faults_of(counts):
-        print(f"not as promised: {line}", file=sys.stderr)
-    return 1 if faults_of(counts) else 0
 
 
 def payloads(folder: Path, run: Process, short: bool) -> None:
