@@ -12,7 +12,8 @@ import pytest
 from cgf.approx.chain import SquareChain
 from cgf.errors import UserError
 from cgf.he.attention_needs import needs_of
-from cgf.he.engines.engine import RINGS, complex_slots, library_of, ring_for, rings_of
+from cgf.he.engines.engine import RINGS, complex_slots, ring_for, rings_of
+from cgf.he.engines.library import library_of
 from cgf.he.engines.openfhe import OPENFHE_RINGS
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
