@@ -17,7 +17,7 @@ for page in tree reference errors methods drawings paper_page; do "$PY" "scripts
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
 wait "$openfhe" || { cat "$told"; exit 1; }
 cat "$told"
-# a test that starts three processes of torch takes 2 GB; where the arguments name none of these, pytest ends with code 5
+# tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5
 "$PY" -m pytest -m alone --durations=3 "$@" || [ $? = 5 ]
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
 "$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 -m "not alone" "$@"

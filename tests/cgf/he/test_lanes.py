@@ -86,6 +86,7 @@ def test_lanes_give_what_one_engine_gives(style, lanes):
     assert (needs.levels, level) == (same.levels, side_level)
 
 
+@pytest.mark.alone  # its engines hold 2 GB
 @pytest.mark.usefixtures("no_kept_owners")
 @pytest.mark.parametrize("style", ["folded", "abreast"])
 def test_real_lanes(style):
