@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and judges stands beside the tests
 
+import forked  # noqa: E402
 from given import about, given  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
@@ -118,9 +119,6 @@ def counted(rows: list[Json], most: int) -> Json:
 
 
 if __name__ == "__main__":
-    import forked
-    import turns
-
     try:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         sys.exit(main())
@@ -129,5 +127,3 @@ if __name__ == "__main__":
         sys.exit(2)
     finally:
         forked.stop()
-        for left in Path(tempfile.gettempdir()).glob(f"cgf-tests-{turns.RUN}.*"):
-            left.unlink()
