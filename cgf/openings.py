@@ -20,6 +20,11 @@ TRAINED, PLANNED, CKKS = "trained", "planned", "ckks"  # figures: with the softm
 Line = dict[str, Any]
 
 
+def of_fold(figure: str, fold: int | None) -> str:
+    """The name of a figure of one fold of a data set, each of which is opened by itself; None: of its own split."""
+    return figure if fold is None else f"{figure} fold {fold}"
+
+
 @dataclass(frozen=True)
 class Register:
     """The file of openings. again: why figures that were opened before are opened once more; None: they are not."""
@@ -39,9 +44,13 @@ class Register:
         """The openings of a row, whatever figure."""
         return [line for line in self.lines() if line["row"] == row]
 
-    def check_closed(self, rows: list[str]) -> None:
-        """UserError where a figure of one of the rows was opened before, and ``again`` gives no reason."""
-        opened = {line["row"]: line for line in self.lines() if line["row"] in rows}
+    def check_closed(self, rows: list[str], figures: list[str] | None = None) -> None:
+        """UserError where a figure of one of the rows was opened before, and ``again`` gives no reason.
+
+        figures: those that matter; None: all.
+        """
+        lines = [line for line in self.lines() if figures is None or line["figure"] in figures]
+        opened = {line["row"]: line for line in lines if line["row"] in rows}
         if opened and self._reason() is None:
             told = ", ".join(f"{row} ({line['date']})" for row, line in opened.items())
             raise UserError(f'a test figure is opened once a row, and was of {told}: again="REASON" says why once more')

@@ -26,23 +26,29 @@ def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
     from cgf.study.opened import check_closed, opening, register_of
     from cgf.study.search import with_searches
-    from cgf.study.training_rows import known, needed, path_of, recorded, wanted, write_rows
+    from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_rows
 
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
         node = config["study"]
-        config = with_searches(config, Path(cfg.searches).expanduser(), node["name"], node["task"])
+        host = node.get("searched_as", node["name"])
+        config = with_searches(config, Path(cfg.searches).expanduser(), host, node["task"])
     study, seeds = Study.of(config), checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
-    decides = folder / f"seed-{config['decides']}"
+    check_decided(study, names)
     register = register_of(out, cfg.opened, cfg.again)
     made = known(recorded(study, task, out, config["decides"]))
 
-    def of(seed: int) -> Seed:
-        own = folder / f"seed-{seed}"
+    def of(seed: int) -> list[Seed]:
+        """The seed's runs, on each fold of the data where it is cut in folds."""
+        return [in_fold(part, seed) for part in study.in_folds()]
+
+    def in_fold(part: Study, seed: int) -> Seed:
+        place = folder if part.fold is None else folder / f"fold-{part.fold}"
+        own, decides = place / f"seed-{seed}", place / f"seed-{config['decides']}"
         return Seed(
-            study,
+            part,
             seed,
             own,
             None if own == decides else decides,
@@ -50,17 +56,18 @@ def main(cfg: DictConfig) -> None:
             known=made,
             more=("predictions=true",),
             evaluations="eval-rows",
-            opening=opening(register, study, task, seed),
+            opening=opening(register, part, task, seed),
         )
 
     runs = {}
     for seed in [] if cfg.collect else seeds:
         missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]
         runs[seed] = needed(study, missing, seed == config["decides"])
-        check_closed(register, of(seed), task, runs[seed])
+        for part in of(seed):
+            check_closed(register, part, task, runs[seed])
     for seed, wanted_runs in runs.items():
-        if wanted_runs:
-            of(seed).carry_out(wanted_runs)
+        for part in of(seed) if wanted_runs else []:
+            part.carry_out(wanted_runs)
     for seed in seeds:
         for path in write_rows(of(seed), names, task, out, register):
             print(path)

@@ -76,7 +76,7 @@ ALLOWED = {
         "cgf.former",
         "cgf.seal",
     },
-    "cgf.data": {"cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
+    "cgf.data": {"cgf.checks", "cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
     "cgf.overrides": {"cgf.checks", "cgf.help"},
     "cgf.config": {"cgf.data", "cgf.ending", "cgf.help", "cgf.overrides", "cgf.stopping"},
     "cgf.models": {
@@ -128,6 +128,7 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.study": {
+        "cgf.stats",
         "cgf.checks",
         "cgf.plan",
         "cgf.he",

@@ -200,6 +200,19 @@ def three_parts(keys: Sequence[str], labels: Sequence[Any], test: float, val: fl
     return {"train": sorted(set(rest) - set(validated)), "val": validated, "test": tested}
 
 
+def with_fold(
+    keys: Sequence[str], labels: Sequence[Any], parts: Mapping[str, list[int]], fold: int, folds: int, salt: Any
+) -> dict[str, list[int]]:
+    """Parts of a set with the same ``val``; ``test`` is one fold of all other rows, ``train`` the rest of them.
+
+    Each class is dealt out in the order of a hash, row by row, so that every fold has its share and every row of the
+    others is in the test set of one fold. keys name a row each.
+    """
+    others = sorted({*parts["train"], *parts["test"]}, key=lambda i: (str(labels[i]), _hash((salt, "fold"), keys[i])))
+    tested = sorted(others[fold::folds])
+    return {"train": sorted(set(others) - set(tested)), "val": parts["val"], "test": tested}
+
+
 def _quotas(sizes: dict[Any, int], count: int, salt: Any) -> dict[Any, int]:
     total = sum(sizes.values())
     count = min(count, total)

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 import torch
 
+from cgf.checks import whole
 from cgf.data.hub import HubData, check_columns, load_hub
 from cgf.data.image_files import Archive, EncodedImages, Folder, HubImages, check_places
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment, small_affine
-from cgf.data.task import check_apart, check_share, choose, inside, three_parts
+from cgf.data.task import check_apart, check_share, choose, inside, three_parts, with_fold
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 
@@ -22,12 +23,23 @@ from cgf.errors import UserError
 class DigitsTask(VisionTask):
     """scikit-learn's 1797 handwritten digits, (1, 8, 8) in [0, 1]: 70 / 10 / 20 %, stratified.
 
-    augment: a small random rotation, shift and scale in training.
+    augment: a small random rotation, shift and scale in training. fold: the test set is this part, counted from 0, of
+    the ``folds`` into which all but the validation images are cut, and the others train; None: the split above.
+    The validation images are the same in both, so that what was chosen on them was chosen on no test image.
+    UserError for a fold that is none of ``folds``, of which there are two at least.
     """
 
     name: str = "digits"
     augment: bool = True
+    fold: int | None = None
+    folds: int = 5
     crops: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("task.folds", self.folds, 2)
+        if self.fold is not None and whole("task.fold", self.fold, 0) >= self.folds:
+            raise UserError(f"task.fold counts from 0, is below the {self.folds} of task.folds, and {self.fold} is not")
 
     @property
     def class_names(self) -> list[str]:
@@ -57,7 +69,9 @@ class DigitsTask(VisionTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[int]]:
-        return three_parts(self._digits.keys, self._digits.labels, test=0.2, val=0.1, salt=self.seed)
+        keys, labels = self._digits.keys, self._digits.labels
+        parts = three_parts(keys, labels, test=0.2, val=0.1, salt=self.seed)
+        return parts if self.fold is None else with_fold(keys, labels, parts, self.fold, self.folds, self.seed)
 
 
 @dataclass(kw_only=True)

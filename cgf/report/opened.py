@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cgf.errors import UserError
-from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register
+from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register, of_fold
 from cgf.results import Json, read_json
 
 FILE = "opened.jsonl"
@@ -26,8 +26,9 @@ def figures(row: str, content: Any) -> Json:
     """
     if not row.startswith("train/"):
         return {CKKS if content.get("kind") == "eval_he" else TRAINED: _short(content)}
-    found = {figure: content.get(key) for figure, key in EVALUATION.items()}
-    return {figure: _short(evaluation) for figure, evaluation in found.items() if evaluation is not None}
+    parts = enumerate(content["folds"]) if "folds" in content else [(None, content)]
+    told = {of_fold(figure, fold): part.get(key) for fold, part in parts for figure, key in EVALUATION.items()}
+    return {figure: _short(evaluation) for figure, evaluation in told.items() if evaluation is not None}
 
 
 def _short(evaluation: Json) -> list[Any]:

@@ -7,8 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.results import Json, read_json
+from cgf.stats.labels import compare
+from cgf.study.folded_row import joined
 
 KINDS = ("softmax", "norm", "activation")
 # which kinds are replaced in each row of the table
@@ -21,6 +26,7 @@ class Case:
     """One host and task. common, own and one list for each kind are overrides of train.py.
 
     teacher   overrides that train the teacher, once for all seeds; teacher_path: a run that is trained already
+    folds     parts of the data set, each of which is the test set once, with a teacher of its own; None: its own split
     """
 
     name: str
@@ -29,71 +35,122 @@ class Case:
     kinds: dict[str, tuple[str, ...]]
     teacher: tuple[str, ...]
     teacher_path: str | None = None
+    folds: int | None = None
 
     @classmethod
     def of(cls, config: Json) -> Case:
-        """The case of a configuration."""
+        """The case of a configuration; UserError for folds that have one teacher, which has seen every test sample."""
         kinds = {kind: tuple(config[kind]) for kind in KINDS}
         common, own, teacher = (tuple(config[name]) for name in ("common", "own", "teacher"))
-        return cls(config["name"], common, own, kinds, teacher, config["teacher_path"])
+        path, folds = config["teacher_path"], config["folds"]
+        if folds is not None:
+            whole("folds", folds, 2)
+            if path is not None:
+                raise UserError(
+                    f"folds need a teacher each, and teacher_path={path} is one that saw all of their images"
+                )
+        return cls(config["name"], common, own, kinds, teacher, path, folds)
 
     def arguments(self, row: str) -> list[str]:
         """Overrides of train.py for a row of the table, whatever seed and folder; later ones win."""
         replaced = [option for kind in ROWS[row] for option in self.kinds[kind]]
         return [*self.common, *(() if "softmax" in ROWS[row] else self.own), *replaced]
 
-
-def carry_out(case: Case, seeds: Sequence[int], outputs: Path, execute: Callable[[str, list[str]], None]) -> None:
-    """Trains and evaluates every row and seed that is not done; execute: runs a script with arguments."""
-    teacher = Path(case.teacher_path) if case.teacher_path else outputs / "teacher"
-    if not case.teacher_path and not (teacher / "best.json").is_file():
-        execute("train.py", [*case.teacher, f"outputs={outputs}", "run=teacher"])
-    for seed in seeds:
-        for row in ROWS:
-            folder = outputs / f"{row}-{seed}"
-            if (folder / EVALUATION).is_file():
-                continue
-            where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={outputs}", f"run={folder.name}"]
-            execute("train.py", [*case.arguments(row), *where])
-            execute("eval_plain.py", [f"ckpt={folder}", f"out={folder / EVALUATION}"])
+    def parts(self, outputs: Path) -> list[tuple[Path, list[str]]]:
+        """(folder, overrides of train.py) of each fold; of the data's own split alone where there are none."""
+        if self.folds is None:
+            return [(outputs, [])]
+        return [(outputs / f"fold-{i}", [f"task.fold={i}", f"task.folds={self.folds}"]) for i in range(self.folds)]
 
 
-def table(case: Case, seeds: Sequence[int], outputs: Path) -> Json:
-    """The rows of what is done: accuracies by seed, mean, and the mean difference to the own parts of the same seeds.
+def checked_rows(rows: Sequence[str]) -> list[str]:
+    """The rows of the table that are asked for, with the host's own parts, which the others are compared with.
 
-    UserError where nothing is done.
+    UserError for a name that is none of the table's.
     """
-    found: dict[str, dict[int, Json]] = {row: {} for row in ROWS}
-    for row in ROWS:
+    if unknown := sorted(set(rows) - set(ROWS)):
+        raise UserError(f"rows names rows of the table ({', '.join(ROWS)}), and {', '.join(unknown)} was given")
+    return [row for row in ROWS if row in {"own", *rows}]
+
+
+def carry_out(
+    case: Case, rows: Sequence[str], seeds: Sequence[int], outputs: Path, execute: Callable[[str, list[str]], None]
+) -> None:
+    """Trains and evaluates every row and seed, on every fold, that is not done; execute: runs a script."""
+    for folder, part in case.parts(outputs):
+        teacher = Path(case.teacher_path) if case.teacher_path else folder / "teacher"
+        if not case.teacher_path and not (teacher / "best.json").is_file():
+            execute("train.py", [*case.teacher, *part, f"outputs={folder}", "run=teacher"])
         for seed in seeds:
-            path = outputs / f"{row}-{seed}" / EVALUATION
-            if path.is_file():
-                found[row][seed] = read_json(path)
-    if not any(found.values()):
+            for row in rows:
+                run = folder / f"{row}-{seed}"
+                if (run / EVALUATION).is_file():
+                    continue
+                where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={folder}", f"run={run.name}"]
+                execute("train.py", [*case.arguments(row), *part, *where])
+                execute("eval_plain.py", [f"ckpt={run}", "predictions=true", f"out={run / EVALUATION}"])
+
+
+def table(case: Case, rows: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
+    """The rows of what is done on every fold: accuracies by seed, and the difference to the own parts, with labels.
+
+    The samples of all folds count together. UserError where nothing is done.
+    """
+    folders = [folder for folder, _ in case.parts(outputs)]
+    done: dict[str, dict[int, Json]] = {row: {} for row in rows}
+    for row in rows:
+        for seed in seeds:
+            paths = [folder / f"{row}-{seed}" / EVALUATION for folder in folders]
+            if all(path.is_file() for path in paths):
+                done[row][seed] = joined([read_json(path) for path in paths])
+    if not any(done.values()):
         raise UserError(f"nothing of case {case.name} is trained and evaluated in {outputs}")
     return {
         "name": case.name,
+        "folds": case.folds,
         "seeds": list(seeds),
-        "rows": [_row(case, row, found[row], found["own"], outputs) for row in ROWS if found[row]],
+        "rows": [_row(case, row, done[row], done["own"], folders) for row in rows if done[row]],
     }
 
 
-def _row(case: Case, row: str, results: dict[int, Json], own: dict[int, Json], outputs: Path) -> Json:
+def _row(case: Case, row: str, results: dict[int, Json], own: dict[int, Json], folders: Sequence[Path]) -> Json:
     accuracies = {seed: result["accuracy"] for seed, result in results.items()}
-    both = [accuracies[seed] - own[seed]["accuracy"] for seed in accuracies if seed in own]
-    seconds = []
-    for seed in results:
-        best = read_json(outputs / f"{row}-{seed}" / "best.json")["checkpoint"]
-        seconds.append(read_json(outputs / f"{row}-{seed}" / best / "run.json")["progress"]["seconds"])
+    seconds = [_seconds(folder / f"{row}-{seed}") for seed in results for folder in folders]
+    samples = next(iter(results.values()))["samples"]
     return {
         "replaced": list(ROWS[row]),
         "options": case.arguments(row),
         "accuracy": {str(seed): value for seed, value in accuracies.items()},
         "mean": statistics.mean(accuracies.values()),
-        "difference_to_own": statistics.mean(both) if both and row != "own" else None,
-        "samples": next(iter(results.values()))["samples"],
+        "against_own": None if row == "own" else _against(results, own),
+        "samples": samples,
         "train_s": statistics.mean(seconds),
     }
+
+
+def _against(results: dict[int, Json], own: dict[int, Json]) -> Json | None:
+    """The difference to the model with its own parts, over the seeds that both have; None where there is none.
+
+    points and interval are 100 times differences of accuracies; labels are those of ``cgf.stats.labels``.
+    """
+    pairs = [(results[seed], own[seed]) for seed in results if seed in own]
+    if not pairs:
+        return None
+    made = compare(
+        [(a["accuracy"], b["accuracy"]) for a, b in pairs],
+        pairs[0][0]["samples"],
+        [(_right(a), _right(b)) for a, b in pairs],
+    )
+    return {"points": made.points, "interval": made.interval, "labels": made.labels, "seeds": made.seeds}
+
+
+def _right(result: Json) -> np.ndarray:
+    return np.asarray(result["predictions"]) == np.asarray(result["labels"])
+
+
+def _seconds(run: Path) -> float:
+    best = read_json(run / "best.json")["checkpoint"]
+    return float(read_json(run / best / "run.json")["progress"]["seconds"])
 
 
 def lines(made: Json) -> list[str]:
@@ -102,9 +159,12 @@ def lines(made: Json) -> list[str]:
     for row in made["rows"]:
         name = " + ".join(row["replaced"]) or "its own norms, activations and softmax"
         each = ", ".join(f"{100 * value:.2f}" for value in row["accuracy"].values())
-        apart = row["difference_to_own"]
-        shown.append(
-            f"{name:42s} {100 * row['mean']:6.2f} % ({each})"
-            + ("" if apart is None else f"  {100 * apart:+.2f} points")
-        )
+        shown.append(f"{name:42s} {100 * row['mean']:6.2f} % ({each}){_told(row['against_own'])}")
     return shown
+
+
+def _told(against: Json | None) -> str:
+    if against is None:
+        return ""
+    low, high = against["interval"]
+    return f"  {against['points']:+.2f} points [{low:+.2f}, {high:+.2f}], {', '.join(against['labels'])}"

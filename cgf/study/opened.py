@@ -8,7 +8,7 @@ from typing import Any
 
 from cgf.checkpoint import read
 from cgf.errors import UserError
-from cgf.openings import PLANNED, TRAINED, Register
+from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
 from cgf.results import Json, read_json
 from cgf.seal import file_hash
@@ -45,13 +45,14 @@ def opening(register: Register, study: Study, task: str, seed: int) -> Callable[
         of = checkpoint.digest
         if planned:
             of = f"{of} {file_hash(checkpoint.path / 'plan.json')}"
-        register.open(registered(row_name(study, task, run.name, seed)), PLANNED if planned else TRAINED, of)
+        figure = of_fold(PLANNED if planned else TRAINED, study.fold)
+        register.open(registered(row_name(study, task, run.name, seed)), figure, of)
 
     return tell
 
 
 def check_closed(register: Register, seed: Seed, task: str, runs: list[str]) -> None:
-    """UserError where carrying out ``runs`` trains a row anew whose test figures were opened before.
+    """UserError where carrying out ``runs`` trains a row anew whose test figures, of this fold, were opened before.
 
     It is asked for before anything is trained. What is trained already is told by its weights when it is evaluated.
     """
@@ -60,7 +61,8 @@ def check_closed(register: Register, seed: Seed, task: str, runs: list[str]) -> 
         for name in runs
         if not any((seed.folder / t / "best.json").is_file() for t in seed.study.run(name).tries())
     ]
-    register.check_closed([registered(row_name(seed.study, task, name, seed.seed)) for name in untrained])
+    rows = [registered(row_name(seed.study, task, name, seed.seed)) for name in untrained]
+    register.check_closed(rows, [of_fold(figure, seed.study.fold) for figure in (TRAINED, PLANNED)])
 
 
 def keep(rows: Path, name: str, result: Any, against: Any, planned: Any | None) -> dict[str, str]:

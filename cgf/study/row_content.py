@@ -68,7 +68,8 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "rows": result["rows"],
         "approx": (planned or result)["approx"],
         "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
-        f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]",
+        f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]"
+        + ("" if run.searches is None else f" searches={run.searches}"),
         **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, TEACHER)),
         **_counted(run, tried),
         "evaluation": _measured(result),

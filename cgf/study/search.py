@@ -197,5 +197,6 @@ def with_searches(config: Mapping[str, Any], folder: Path, host: str, task: str)
             which = [option for option in best["options"] if option.startswith("softmax=")]
             settings = [option for option in best["options"] if option not in which]
             searched = facts.get("searched", 0) + trials  # the row's own training is one more, which its run counts
-            runs[name] = {**kept, "options": which, "choices": [settings], "searched": searched}
+            where = {"searched": searched, "searches": str(folder)}
+            runs[name] = {**kept, "options": which, "choices": [settings], **where}
     return {**config, "runs": runs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cgf.checks import path_part, whole
@@ -31,6 +31,7 @@ class Run:
     yardstick  whether the report sets others that are trained alike against it
     within     points below the run compared with that it is to stay within; None: nothing is said of it
     searched   trainings outside of the study by which the run's settings were chosen, which count as its trials
+    searches   folder of the search among them (scripts/search.py) that found the run's settings; None: none did
     """
 
     name: str
@@ -47,6 +48,7 @@ class Run:
     yardstick: bool = False
     within: float | None = None
     searched: int = 0
+    searches: str | None = None
 
     def tries(self) -> list[str]:
         """Names of the trainings among which is chosen; the run's own name where there is one alone."""
@@ -59,12 +61,17 @@ class Study:
     """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name).
 
     What they have in common is the host's and, where the configuration has options of its task, those.
+
+    folds   parts of the data set, each of which is the test set once; None: the set has its own split
+    fold    which of them a study made by ``in_folds`` tests on; None: it is not one of those
     """
 
     name: str
     common: tuple[str, ...]
     schedules: Mapping[str, tuple[str, ...]]
     runs: tuple[Run, ...]
+    folds: int | None = None
+    fold: int | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Study:
@@ -99,7 +106,17 @@ class Study:
             runs.append(run)
         schedules = {k: tuple(v) for k, v in node["schedules"].items()}
         common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]
-        return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)))
+        folds = node.get("folds")
+        if folds is not None:
+            whole("study.folds", folds, 2)
+        return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)), folds)
+
+    def in_folds(self) -> list[Study]:
+        """The study once for each fold, each testing on its own part of the data; itself where there are no folds."""
+        if self.folds is None:
+            return [self]
+        options = [(f"task.fold={fold}", f"task.folds={self.folds}") for fold in range(self.folds)]
+        return [replace(self, common=(*self.common, *each), fold=fold) for fold, each in enumerate(options)]
 
     def run(self, name: str) -> Run:
         """The run of that name, which is one of the study."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import Register
 from cgf.results import Json, read_json, write_json
+from cgf.study.folded_row import folded, joined
 from cgf.study.opened import evaluations, keep, registered, row_name
 from cgf.study.row_content import EXACT, TEACHER, deciding_seed, row
 from cgf.study.seed import Seed
@@ -20,6 +22,16 @@ def wanted(study: Study, softmaxes: list[str]) -> list[str]:
     if not softmaxes or not set(softmaxes) <= set(names):
         raise UserError(f"softmaxes names runs ({', '.join(names)}), and {softmaxes} was given")
     return [name for name in names if name in softmaxes]
+
+
+def check_decided(study: Study, names: list[str]) -> None:
+    """UserError where a run of a study in folds still has choices: one fold's would be made on its own trainings."""
+    open_ones = [name for name in names if len(study.chooser(study.run(name)).choices) > 1]
+    if study.folds is not None and open_ones:
+        raise UserError(
+            f"folds need runs whose settings a search has found (searches=results/search), and {', '.join(open_ones)} "
+            "has several to choose from"
+        )
 
 
 def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
@@ -41,16 +53,25 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
     return [run.name for run in study.runs if run.name in names_needed]
 
 
-def write_rows(seed: Seed, names: list[str], task: str, out: Path, register: Register) -> list[Path]:
-    """Writes the rows of ``names`` that are trained and not there yet, predictions first; returns their files."""
+def write_rows(folds: Sequence[Seed], names: list[str], task: str, out: Path, register: Register) -> list[Path]:
+    """Writes the rows of ``names`` that are trained and not there yet, predictions first; returns their files.
+
+    folds: a seed's runs on each fold of the data in order; one alone where the data has a split of its own.
+    """
     written = []
-    before = recorded(seed.study, task, out, deciding_seed(seed))
+    study, number = folds[0].study, folds[0].seed
+    before = recorded(study, task, out, deciding_seed(folds[0]))
     for name in names:
-        path = path_of(out, seed.study, task, name, seed.seed)
-        if not path.exists() and done(seed, name):
-            run = seed.study.run(name)
-            made = row(seed, run, task, before)
-            made["predictions"] = keep(out, path.stem, *evaluations(seed, run, run.against or EXACT))
+        path = path_of(out, study, task, name, number)
+        if not path.exists() and all(done(seed, name) for seed in folds):
+            run = study.run(name)
+            rows = [row(seed, run, task, before) for seed in folds]
+            made = rows[0] if study.fold is None else folded(rows)
+            found = [evaluations(seed, run, run.against or EXACT) for seed in folds]
+            this, against, planned = zip(*found, strict=True)
+            made["predictions"] = keep(
+                out, path.stem, joined(this), joined(against), None if None in planned else joined(planned)
+            )
             made["opened"] = register.of(registered(path.stem))
             write_json(path, made)
             written.append(path)

@@ -6,7 +6,7 @@ import pytest
 
 from cgf.config import compose, resolved
 from cgf.errors import UserError
-from cgf.study.network_cost import ROWS, Case, carry_out, lines, table
+from cgf.study.network_cost import ROWS, Case, carry_out, checked_rows, lines, table
 
 
 def case(name="digits", **more):
@@ -25,7 +25,10 @@ def written(script, arguments, accuracies):
         (folder / "ckpt-1" / "run.json").write_text(json.dumps({"progress": {"seconds": 7.0}}))
         return
     out = Path(given["out"])
-    out.write_text(json.dumps({"accuracy": accuracies.pop(0), "samples": 100}))
+    right = round(100 * accuracies.pop(0))
+    result = {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
+    assert "predictions=true" in arguments
+    out.write_text(json.dumps({"accuracy": right / 100, "samples": 100, **result}))
 
 
 def test_each_row_replaces_what_it_says_alone():
@@ -52,21 +55,23 @@ def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
         called.append(script)
         written(script, arguments, accuracies)
 
-    carry_out(case(), [1, 2], tmp_path, execute)
+    carry_out(case(), list(ROWS), [1, 2], tmp_path, execute)
     assert called.count("train.py") == 11 and called.count("eval_plain.py") == 10  # the teacher once
-    carry_out(case(), [1, 2], tmp_path, lambda *_: pytest.fail("everything is done"))
-    made = table(case(), [1, 2], tmp_path)
+    carry_out(case(), list(ROWS), [1, 2], tmp_path, lambda *_: pytest.fail("everything is done"))
+    made = table(case(), list(ROWS), [1, 2], tmp_path)
     by_name = {"+".join(row["replaced"]): row for row in made["rows"]}
-    assert by_name[""]["mean"] == pytest.approx(0.92) and by_name[""]["difference_to_own"] is None
-    assert by_name["softmax"]["difference_to_own"] == pytest.approx(-0.03)
+    assert by_name[""]["mean"] == pytest.approx(0.92) and by_name[""]["against_own"] is None
+    apart = by_name["softmax"]["against_own"]
+    assert apart["points"] == pytest.approx(-3) and apart["labels"] == ["undecided: 2 seeds"]
+    assert apart["interval"][0] < -3 < apart["interval"][1]
     assert by_name["softmax+norm+activation"]["accuracy"] == {"1": 0.80, "2": 0.90}
     assert by_name["norm"]["train_s"] == 7.0 and by_name["norm"]["samples"] == 100
-    assert lines(made)[1].endswith("-3.00 points") and len(lines(made)) == 5
+    assert "  -3.00 points [" in lines(made)[1] and len(lines(made)) == 5
 
 
 def test_nothing_done_is_said_so(tmp_path):
     with pytest.raises(UserError, match="nothing of case digits is trained"):
-        table(case(), [1], tmp_path)
+        table(case(), list(ROWS), [1], tmp_path)
 
 
 def test_a_teacher_that_is_there_is_not_trained(tmp_path):
@@ -77,6 +82,30 @@ def test_a_teacher_that_is_there_is_not_trained(tmp_path):
         written(script, arguments, accuracies)
 
     accuracies = [0.9] * 5
-    carry_out(case(teacher_path="runs/minilm"), [1], tmp_path, execute)
+    carry_out(case(teacher_path="runs/minilm"), list(ROWS), [1], tmp_path, execute)
     trained = [a for a in called if any(x.startswith("run=") for x in a)]
     assert len(trained) == 5 and all("distill.teacher=runs/minilm" in a for a in trained)
+
+
+def test_folds_have_a_teacher_each_and_their_samples_count_together(tmp_path):
+    accuracies, called = [0.9, 0.8, 1.0, 0.7], []
+
+    def execute(script, arguments):
+        called.append((script, arguments))
+        written(script, arguments, accuracies)
+
+    in_folds, rows = case(folds=2), checked_rows(["all"])
+    assert rows == ["own", "all"]
+    carry_out(in_folds, rows, [1], tmp_path, execute)
+    trained = [" ".join(arguments) for script, arguments in called if script == "train.py"]
+    assert len(trained) == 6 and all(f"task.fold={i // 3} task.folds=2" in line for i, line in enumerate(trained))
+    assert all(f"distill.teacher={tmp_path}/fold-1/teacher" in line for line in trained[4:])
+    own, every = table(in_folds, rows, [1], tmp_path)["rows"]
+    assert (own["samples"], own["mean"], every["mean"]) == (200, 0.95, 0.75)
+    assert every["against_own"]["points"] == pytest.approx(-20)
+    (tmp_path / "fold-1" / "all-1" / "test.json").unlink()
+    assert [row["replaced"] for row in table(in_folds, rows, [1], tmp_path)["rows"]] == [[]]  # a fold is missing
+    with pytest.raises(UserError, match="folds need a teacher each"):
+        case(folds=2, teacher_path="runs/one")
+    with pytest.raises(UserError, match=r"rows names rows of the table \(own, .*, and mlp was given"):
+        checked_rows(["mlp"])

@@ -12,6 +12,7 @@ from cgf.config import build, built, compose, resolved
 from cgf.errors import UserError
 from cgf.openings import Register
 from cgf.predictions import read
+from cgf.report.opened import figures
 from cgf.results import append_line, read_json, read_lines, write_json
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
@@ -20,6 +21,7 @@ from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 from cgf.study import row_content
 from cgf.study import training_rows as rows
+from cgf.study.folded_row import ALIKE, evaluation_of, folded
 from cgf.study.opened import check_closed, opening, paired, register_of
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study, with_every_softmax
@@ -111,7 +113,7 @@ def seed(folder, machine, number=42, decides=None, register=None):
 
 
 def write_rows(one, names, out):
-    return rows.write_rows(one, names, "t", out, Register(out / "opened.jsonl"))
+    return rows.write_rows([one], names, "t", out, Register(out / "opened.jsonl"))
 
 
 def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
@@ -179,6 +181,84 @@ def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monke
     assert row["paired_planned"]["this_alone"] == 0 and row["paired_planned"] != row["paired"]
     assert row["evaluation_planned"]["accuracy"] == 1 / 6 and row["approx"] == "chain"
     assert row["evaluation_planned"]["red"] == planned["red"] and "red" not in row["evaluation"]
+
+
+IN_FOLDS = {"study": {**CONFIG["study"], "folds": 2}, "runs": {k: CONFIG["runs"][k] for k in ("teacher", "exact")}}
+
+
+def folds(folder, machine, register):
+    """Seed 42 on each fold of a study in two."""
+    parts = Study.of(IN_FOLDS).in_folds()
+    told = [opening(register, part, "t", 42) for part in parts]
+    places = [folder / f"fold-{part.fold}" / "seed-42" for part in parts]
+    more = ("predictions=true",)
+    return [
+        Seed(p, 42, place, more=more, opening=o, execute=machine)
+        for p, place, o in zip(parts, places, told, strict=True)
+    ]
+
+
+def test_a_row_of_folds_counts_the_samples_of_all(tmp_path):
+    register, machine = Register(tmp_path / "opened.jsonl"), Machine()
+    first, second = folds(tmp_path, machine, register)
+    assert (first.study.common, second.study.common) == (
+        ("task.fold=0", "task.folds=2"),
+        ("task.fold=1", "task.folds=2"),
+    )
+    first.carry_out()
+    assert rows.write_rows([first, second], ["exact"], "t", tmp_path, register) == []  # one fold is none
+    second.carry_out()
+    assert rows.write_rows([first, second], ["exact"], "t", tmp_path, register) == [tmp_path / "toy-t-exact-42.json"]
+    row = read_json(tmp_path / "toy-t-exact-42.json")
+    kept = read(tmp_path, "toy-t-exact-42", row["predictions"])
+    assert kept.labels.tolist() == LABELS * 2 and kept.this.tolist() == PREDICTIONS["exact"] * 2
+    assert (row["accuracy"], row["train_s"], row["evaluation"]["samples"], row["evaluation"]["correct"]) == (
+        0.5,
+        20,
+        12,
+        6,
+    )
+    assert sum(row["paired"].values()) == 12 and len(row["folds"]) == 2
+    assert [(line["row"], line["figure"]) for line in row["opened"]] == [
+        ("train/toy-t-exact-42", "trained fold 0"),
+        ("train/toy-t-exact-42", "trained fold 1"),
+    ]
+    assert set(figures("train/toy-t-exact-42", row)) == {"trained fold 0", "trained fold 1"}
+    check_closed(register, second, "t", ["exact"])  # trained and open already
+    shutil.rmtree(tmp_path / "fold-1")
+    with pytest.raises(UserError, match="opened once a row"):
+        check_closed(register, second, "t", ["exact"])
+
+
+def test_folds_of_other_runs_make_no_row_and_extremes_are_kept():
+    one = dict.fromkeys(ALIKE, "x") | {"run": "cgf", "seed": 42}
+    with pytest.raises(UserError, match="the folds of row cgf, seed 42, must agree in approx: train them anew"):
+        folded([one, one | {"approx": "chain"}])
+    evaluation = {"samples": 2, "correct": 1, "beyond_guard": 0, "accuracy": 0.5, "loss": 1.0, "outside_domain": 0.0}
+    evaluation |= {"max_error_exponential": 1e-3, "range": [-3, 1], "row_sum": {"min": 0.5, "median": 1.0, "max": 1.5}}
+    other = evaluation | {"samples": 6, "correct": 6, "accuracy": 1.0, "beyond_guard": 4, "red": ["beyond"]}
+    other |= {"max_error_exponential": 2e-3, "range": [-1, 2], "row_sum": {"min": 0.9, "median": 2.0, "max": 1.1}}
+    assert evaluation_of([evaluation, other]) == {
+        "samples": 8,
+        "correct": 7,
+        "beyond_guard": 4,
+        "accuracy": 0.875,
+        "loss": 1.0,
+        "outside_domain": 0.0,
+        "max_error_exponential": 2e-3,
+        "range": [-3, 2],
+        "row_sum": {"min": 0.5, "max": 1.5, "median": 1.5},
+        "red": ["beyond"],
+    }
+
+
+def test_folds_need_settings_that_are_found_already():
+    study = Study.of(CONFIG | {"study": {**CONFIG["study"], "folds": 2}})
+    rows.check_decided(study, ["exact"])
+    with pytest.raises(UserError, match="bpmax, calibrated has several to choose from"):
+        rows.check_decided(study, ["exact", "bpmax", "calibrated"])
+    with pytest.raises(UserError, match=r"study\.folds must be a whole number of at least 2"):
+        Study.of(CONFIG | {"study": {**CONFIG["study"], "folds": 1}})
 
 
 def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):

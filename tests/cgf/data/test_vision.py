@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from cgf.data.task import ImageInput, Inputs
+from cgf.data.vision import DigitsTask
 from cgf.errors import UserError
 
 
@@ -195,3 +196,19 @@ def test_paths_of_a_task_stay_inside_its_folder(make, name, setting):
 def test_a_split_of_the_hub_serves_one_split(make, name):
     with pytest.raises(UserError, match=r"task.hub_splits names train for train and test"):
         make(name, None, hub_splits={"train": "train", "test": "train"})
+
+
+def test_folds_of_digits_leave_the_validation_images_out_and_test_each_other_once():
+    whole = DigitsTask()._parts
+    parts = [DigitsTask(fold=fold)._parts for fold in range(5)]
+    labels = DigitsTask()._digits.labels
+    tested = sorted(i for part in parts for i in part["test"])
+    assert tested == sorted([*whole["train"], *whole["test"]]) and len(tested) == 1617
+    for part in parts:
+        assert part["val"] == whole["val"]
+        assert sorted([*part["train"], *part["val"], *part["test"]]) == list(range(1797))
+        counts = [sum(labels[i] == digit for i in part["test"]) for digit in range(10)]
+        assert len(part["test"]) in (323, 324) and min(counts) >= 30 and max(counts) <= 35
+    for settings in ({"fold": 5}, {"fold": -1}, {"fold": True}, {"fold": 0, "folds": 1}, {"folds": 2.5}):
+        with pytest.raises(UserError, match=r"task\.folds? "):
+            DigitsTask(**settings)

@@ -1,0 +1,103 @@
+"""One row of training from the folds of a data set: every sample is in the test set of one fold, and counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cgf.errors import UserError
+from cgf.results import Json
+
+ALIKE = ("host", "task", "run", "softmax", "seed", "model", "rows", "approx", "tuning", "tempered", "trained", "trials")
+MADE = ("commit", "dirty", "commit_evaluated", "commit_planned", "commit_teacher", "cpu")
+
+
+def joined(results: Sequence[Json]) -> Json:
+    """Evaluations on the test sets of all folds as one: predictions, labels and counts after each other.
+
+    Everything else is said of the first, but for processors and commits, which ``folded`` takes from the rows.
+    """
+    together = {name: [value for result in results for value in result[name]] for name in ("predictions", "labels")}
+    samples = len(together["labels"])
+    right = sum(a == b for a, b in zip(together["predictions"], together["labels"], strict=True))
+    return {**results[0], **together, "samples": samples, "correct": right, "accuracy": right / samples}
+
+
+def folded(rows: Sequence[Json]) -> Json:
+    """The row of a run and seed from its rows of the folds, in their order; ``folds`` keeps what each fold says.
+
+    Accuracies are those of all samples together and validation the mean over folds; epochs and best_epoch are means,
+    seconds are sums, levels the most that a fold needs. Commits and processors are the first fold's, and ``folds`` has
+    each one's. UserError where two folds are of other runs.
+    """
+    first = rows[0]
+    for row in rows[1:]:
+        if unlike := [key for key in ALIKE if row[key] != first[key]]:
+            name = f"{first['run']}, seed {first['seed']}"
+            raise UserError(f"the folds of row {name}, must agree in {', '.join(unlike)}: train them anew")
+    levels = [row["total_levels"] for row in rows]
+    trained = [row["evaluation"] for row in rows]
+    planned = [row["evaluation_planned"] for row in rows]
+    weights = [evaluation["samples"] for evaluation in trained]
+    return {
+        **first,
+        **{
+            key: _mean([row[key] for row in rows], weights)
+            for key in ("accuracy", "accuracy_exact", "accuracy_teacher")
+        },
+        "accuracy_planned": None if None in planned else _mean([row["accuracy_planned"] for row in rows], weights),
+        **{key: _mean([row[key] for row in rows]) for key in ("validation", "epochs", "best_epoch")},
+        "val_samples": first["val_samples"],
+        "train_s": sum(row["train_s"] for row in rows),
+        "trials_s": None if first["trials_s"] is None else sum(row["trials_s"] for row in rows),
+        "total_levels": None if None in levels else max(levels),
+        "paired": _summed([row["paired"] for row in rows]),
+        "paired_planned": None if None in planned else _summed([row["paired_planned"] for row in rows]),
+        "dirty": any(row["dirty"] for row in rows),
+        "evaluation": evaluation_of(trained),
+        "evaluation_planned": None if None in planned else evaluation_of(planned),
+        "folds": [
+            {key: row[key] for key in ("validation", "best_epoch", "total_levels", "evaluation", "evaluation_planned")}
+            for row in rows
+        ],
+    }
+
+
+def evaluation_of(evaluations: Sequence[Json]) -> Json:
+    """What evaluations of several test sets say together: counts summed, means weighed by samples, extremes the widest.
+
+    row_sum's median is the mean of the folds' medians. red: the reasons of every fold that is red.
+    """
+    weights = [e["samples"] for e in evaluations]
+    made: Json = {key: _sum([e.get(key) for e in evaluations]) for key in ("samples", "correct", "beyond_guard")}
+    made |= {key: _mean([e.get(key) for e in evaluations], weights) for key in ("accuracy", "loss", "outside_domain")}
+    errors = [e["max_error_exponential"] for e in evaluations if e.get("max_error_exponential") is not None]
+    made["max_error_exponential"] = max(errors, default=None)
+    ranges = [e["range"] for e in evaluations if e.get("range") is not None]
+    made["range"] = [min(r[0] for r in ranges), max(r[1] for r in ranges)] if ranges else None
+    sums = [e["row_sum"] for e in evaluations if e.get("row_sum") is not None]
+    made["row_sum"] = _sums(sums) if sums else None
+    red = [reason for e in evaluations for reason in e.get("red", [])]
+    return {**made, **({"red": red} if red else {})}
+
+
+def _sums(sums: Sequence[Json]) -> Json:
+    """Row sums of several test sets."""
+    ends = {"min": min(s["min"] for s in sums), "max": max(s["max"] for s in sums)}
+    return {**ends, "median": _mean([s["median"] for s in sums])}
+
+
+def _summed(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {key: sum(c[key] for c in counts) for key in counts[0]}
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    return None if None in values else sum(values)
+
+
+def _mean(values: Sequence[Any], weights: Sequence[int] | None = None) -> Any:
+    """The mean, weighed or not; None where a value is missing."""
+    if None in values:
+        return None
+    shares = weights or [1] * len(values)
+    return sum(v * w for v, w in zip(values, shares, strict=True)) / sum(shares)
