@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whole networks under CKKS, from encrypted inputs to logits: bash scripts/network_sets.sh digits_1 digits_2 clinc150
+# Whole networks under CKKS, from encrypted inputs to logits: bash scripts/network_sets.sh digits_1 digits_2 clinc150 sst2
 # Trains a teacher and a student that is polynomial throughout, a ViT for digits of one block or of two or a small BERT
-# for CLINC150, then evaluates with nothing decrypted between input and logits: results/he/network/*.json. The whole test
+# for CLINC150 or SST-2, then evaluates with nothing decrypted between input and logits: results/he/network/*.json. The whole test
 # set of digits needs, on 2 cores, minutes of training, 1 to 5 minutes of encryption and up to 4 GiB. Of CLINC150 one
 # full set of ciphertexts is evaluated, 1,024 of the texts of at most 16 tokens: up to 7 GiB. Stopped, it goes on.
 set -euo pipefail
@@ -37,7 +37,13 @@ for network in "$@"; do
             student clinc150_network minilm-teacher
             encrypted clinc150-network bert_tiny-clinc150 1024 he.tokens=16 he.owner.mode=cpu
             ;;
-        *) echo "error: a network is digits_1, digits_2 or clinc150, and '$network' was given" >&2; exit 2 ;;
+        sst2)
+            "$PY" train.py experiment=minilm_teacher task=sst2 "task.limit={train: 8000}" task.min_words=10 \
+                run=sst2-teacher "outputs=$out"
+            student sst2_network sst2-teacher
+            encrypted sst2-network bert_tiny-sst2 null he.owner.mode=cpu
+            ;;
+        *) echo "error: a network is digits_1, digits_2, clinc150 or sst2, and '$network' was given" >&2; exit 2 ;;
     esac
 done
 "$PY" scripts/repo/tables.py
