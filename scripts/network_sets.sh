@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whole networks under CKKS, from encrypted inputs to logits: bash scripts/network_sets.sh digits_1 digits_2 clinc150 sst2
+# Whole networks under CKKS, from encrypted inputs to logits: bash scripts/network_sets.sh digits_1 digits_alone digits_2 clinc150 sst2
 # Trains a teacher and a student that is polynomial throughout, a ViT for digits of one block or of two or a small BERT
 # for CLINC150 or SST-2, then evaluates with nothing decrypted between input and logits: results/he/network/*.json. The whole test
 # set of digits needs, on 2 cores, minutes of training, 1 to 5 minutes of encryption and up to 4 GiB. Of CLINC150 one
@@ -27,6 +27,10 @@ for network in "$@"; do
             student digits_network_1 digits-teacher run=digits-network-1
             encrypted digits-network-1 vit_digits-digits-1_block null
             ;;
+        digits_alone) # ten images one by one, in ciphertexts of their own, by the network of digits_1
+            [[ -e $out/digits-network-1 ]] || { echo "error: digits_alone needs the network of digits_1: run that first" >&2; exit 2; }
+            encrypted digits-network-1 vit_digits-digits-1_block_alone 10 he.alone=true he.owner.mode=cpu
+            ;;
         digits_2)
             "$PY" train.py experiment=digits_teacher "outputs=$out"
             student digits_network digits-teacher run=digits-network-2
@@ -43,7 +47,7 @@ for network in "$@"; do
             student sst2_network sst2-teacher
             encrypted sst2-network bert_tiny-sst2 null he.owner.mode=cpu
             ;;
-        *) echo "error: a network is digits_1, digits_2, clinc150 or sst2, and '$network' was given" >&2; exit 2 ;;
+        *) echo "error: a network is digits_1, digits_alone, digits_2, clinc150 or sst2, and '$network' was given" >&2; exit 2 ;;
     esac
 done
 "$PY" scripts/repo/tables.py

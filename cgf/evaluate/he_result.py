@@ -96,6 +96,8 @@ def settings_of_lines(config: Json) -> Json:
         del he["scope"]
     if he["tokens"] is None:
         del he["tokens"]
+    if not he["alone"]:
+        del he["alone"]
     return {**config, "he": he}
 
 

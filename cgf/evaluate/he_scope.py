@@ -30,6 +30,10 @@ def checked_scope(he: Any) -> str:
     """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
     one_of("he.scope", he.scope, tuple(SAYS))
     whole("he.memory_mib", he.memory_mib, 1)
+    if not isinstance(he.alone, bool):
+        raise UserError(f"he.alone must be true or false, and {he.alone!r} was given")
+    if he.alone and he.scope != "network":
+        raise UserError(f"he.alone=true is about he.scope=network, and was given with he.scope={he.scope}")
     if he.scope != "softmax" and he.rows_at_once is not None:
         bounds = "he.memory_mib" if he.scope == "attention" else "he.workers"
         raise UserError(

@@ -20,7 +20,8 @@ class NetworkRun(EncryptedRun):
         """What the lines hold once this evaluation, or this shard of it, has ended."""
         if self.he.circuit != "folded":
             raise UserError(f"he.scope=network has one circuit, folded, and he.circuit={self.he.circuit} was given")
-        session = Session(self.make_owner, self.he.max_level, "folded", self.he.workers, self.he.check)
+        he = self.he
+        session = Session(self.make_owner, he.max_level, "folded", he.workers, he.check, alone=he.alone)
         shard = parse_shard(self.he.shard)
         try:
             evaluation = NetworkEvaluation(opened, session, self.indices, self.lines, batch=self.he.batch, shard=shard)

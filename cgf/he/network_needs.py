@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cgf.errors import UserError
+from cgf.he.alone_circuit import MASKS, AloneCircuit
+from cgf.he.alone_layout import AloneLayout
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import ENDLESS, RINGS, Ciphertext, Operand, Ring, ring_for
 from cgf.he.engines.sim import OneSlot, SimCiphertext
@@ -47,7 +49,7 @@ class NetworkCost:
     encrypted, decrypted  ciphertexts of one set;  rotations: steps of its keys
     """
 
-    circuit: NetworkCircuit
+    circuit: NetworkCircuit | AloneCircuit
     levels: int
     max_level: int
     ring: Ring
@@ -92,6 +94,17 @@ def needs_of(program: Program, rings: tuple[Ring, ...] = RINGS, max_level: int |
     return _cost(program, ring_for(max_level or levels, rings), max_level or levels)
 
 
+def alone_needs(program: Program, rings: tuple[Ring, ...] = RINGS, max_level: int | None = None) -> NetworkCost:
+    """The circuit of one sample alone, in the smallest ring that holds it. UserError as ``needs_of``."""
+    levels = program.depth() + MASKS
+    if max_level is not None and max_level < levels:
+        raise UserError(
+            f"network '{program.name}' needs {levels} levels for a sample alone, and he.max_level={max_level} was given"
+        )
+    ring = ring_for(max_level or levels, rings)
+    return dry_run(AloneCircuit(program, AloneLayout.of(program, ring.slots)), max_level or levels, ring)
+
+
 def endless_needs(program: Program) -> NetworkCost:
     """The same without an end of levels, in the largest ring's slots: for what no ring holds."""
     return _cost(program, ENDLESS, program.depth())
@@ -104,7 +117,7 @@ def _cost(program: Program, ring: Ring, level: int) -> NetworkCost:
     return dry_run(circuit, level, ring)
 
 
-def dry_run(circuit: NetworkCircuit, max_level: int, ring: Ring) -> NetworkCost:
+def dry_run(circuit: NetworkCircuit | AloneCircuit, max_level: int, ring: Ring) -> NetworkCost:
     """Every stage on one slot of zeros; what it uses is counted, and the memory of what it holds."""
     held = Held(OneSlot(max_level, rings=(ring,)), ring.slots)
     features = circuit.program.features["x"]

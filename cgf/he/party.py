@@ -22,7 +22,7 @@ from cgf.he.engines.library import library_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord
-from cgf.he.network_needs import NetworkCost
+from cgf.he.network_needs import NetworkCost, alone_needs
 from cgf.he.network_needs import needs_of as network_needs_of
 from cgf.he.network_run import NetworkRecord
 from cgf.he.network_run import run as run_network
@@ -42,7 +42,7 @@ KEPT = 64  # dry runs that a party remembers
 class Party:
     """Engines, keys and dry runs of one process, made when first needed and kept.
 
-    make_owner, max_level, style, check: see cgf.he.session.Session. Several threads may ask for ``needs``.
+    make_owner, max_level, style, check, alone: see cgf.he.session.Session. Several threads may ask for ``needs``.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class Party:
         style: str = "folded",
         check: bool = False,
         most_mib: float = math.inf,
+        alone: bool = False,
     ) -> None:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         if not isinstance(check, bool):
             raise UserError(f"he.check must be true or false, and {check!r} was given")
         self._make_owner, self.max_level, self.style, self.check = make_owner, max_level, style, check
-        self.most_mib = most_mib
+        self.most_mib, self.alone = most_mib, alone
         self.rings, library = rings_of(make_owner), library_of(make_owner)
         if check and self.rings == (BOOTSTRAPPABLE,):
             raise UserError(
@@ -168,8 +169,9 @@ class Party:
         """What a network needs for samples of so many tokens, from a dry run that is remembered."""
         with self._lock:
             if (network, tokens) not in self._networks:
-                program = program_of(network, tokens)
-                self._networks[network, tokens] = network_needs_of(program, self.rings, self.max_level)
+                program = program_of(network, tokens, streams=not self.alone)
+                find = alone_needs if self.alone else network_needs_of
+                self._networks[network, tokens] = find(program, self.rings, self.max_level)
             return self._networks[network, tokens]
 
     def network(self, network: Network, features: np.ndarray) -> tuple[np.ndarray, NetworkRecord]:

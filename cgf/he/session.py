@@ -35,6 +35,7 @@ class Session:
                 more than ten times the noise that the library states. The one that evaluates then holds the secret
                 key too: for finding faults
     most_mib    of the ciphertexts of one set of whole attentions, in each process
+    alone       whole networks: each sample in ciphertexts of its own, in the layout of least latency
 
     Several threads may call ``evaluate``: with workers their sets of ciphertexts run side by side. ``parts``: into
     how many sets the rows of one call are split at least, the workers' number unless many calls keep them busy.
@@ -48,8 +49,9 @@ class Session:
         workers: int = 1,
         check: bool = False,
         most_mib: float = math.inf,
+        alone: bool = False,
     ) -> None:
-        make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib)
+        make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib, alone)
         self.party = make_party()  # with workers it makes no keys
         self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
         self._workers = Workers(make_party, workers) if workers > 1 else None

@@ -106,6 +106,25 @@ def test_the_simulator_equals_the_clear_run(whole):
     assert result["bytes_up"] is None  # nothing is encrypted
 
 
+def test_each_sample_alone(whole):
+    """The same logits by another circuit: a set a sample, two levels more, and lines of its own."""
+    together, logits, _ = run(whole, "he=sim", "he.samples=3", name="together")
+    result, own, _ = run(whole, "he=sim", "he.samples=3", "he.alone=true", name="alone")
+    assert sorted(own) == sorted(logits)
+    np.testing.assert_allclose([own[i] for i in sorted(own)], [logits[i] for i in sorted(logits)], rtol=0, atol=1e-6)
+    assert (result["sets"], together["sets"], result["levels"], result["levels_counted"]) == (3, 1, 11, 11)
+    assert [stage["stage"] for stage in result["stages"]] == [
+        *("encrypt", "attention", "outputs", "hidden layer", "logits", "decrypt")
+    ]
+    assert result["agreement"] == 1.0 and result["red"] == [] and result["max_error"] < 1e-9 * result["largest_logit"]
+    for arguments, says in (
+        (("he.alone=yes",), "he.alone must be true or false, and 'yes' was given"),
+        (("he.alone=true", "he.scope=softmax"), "he.alone=true is about he.scope=network"),
+    ):
+        done = call("eval_he", f"ckpt={whole}", "he.scope=network", "he=sim", *arguments)
+        assert done.returncode == 2 and says in done.stderr
+
+
 def test_real_ciphertexts(whole):
     result, logits, printed = run(whole, "he=desilo", "he.samples=12", "he.owner.mode=cpu")
     assert result["scope"] == SCOPE and SCOPE in printed
