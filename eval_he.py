@@ -8,7 +8,7 @@ if __name__ == "__main__":
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
@@ -19,6 +19,7 @@ from cgf.he.engines.library import named
 from cgf.he.workers import owner_settings, whole_workers
 from cgf.report.network import tell_network
 from cgf.results import check_replaceable, run_info, write_json
+from cgf.types import Json
 
 if TYPE_CHECKING:  # a typo on the command line is told before anything is loaded
     from cgf.evaluate.open_checkpoint import OpenCheckpoint
@@ -87,7 +88,7 @@ def path_of(cfg: DictConfig, opened: OpenCheckpoint, plan: Plan | None, samples:
     )
 
 
-def tell_and_write(result: dict[str, Any], path: Path, whose: str, scope: str) -> None:
+def tell_and_write(result: Json, path: Path, whose: str, scope: str) -> None:
     """Prints a result and writes it to its file; ends the command where it is red. whose: plan or polynomial."""
     from cgf.report.encrypted import judged, tell
 

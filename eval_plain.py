@@ -9,7 +9,6 @@ if __name__ == "__main__":
 
 import time
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
@@ -17,6 +16,7 @@ from cgf.config import build, changed, entry, resolved, task_maker
 from cgf.evaluate.by_class import worded
 from cgf.report.red import judged, tell_red
 from cgf.results import run_info, write_json
+from cgf.types import Json
 
 
 @entry("eval_plain")
@@ -53,7 +53,7 @@ def main(cfg: DictConfig) -> None:
     tell_red(result)
 
 
-def tell(result: dict[str, Any], path: Path) -> None:
+def tell(result: Json, path: Path) -> None:
     """Prints what a result says, and its file."""
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(

@@ -4,7 +4,7 @@ The Python interface stands here as names that load their module when they are f
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cgf.interface.evaluate_model import ModelEvaluation as ModelEvaluation
@@ -51,7 +51,7 @@ _OF = {
 _MODULES = {name: module for module, names in _OF.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'cgf' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

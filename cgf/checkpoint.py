@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -22,9 +22,20 @@ from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
 from cgf.training_state import TrainingState
+from cgf.types import Json, JsonValue
 
 PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
 __all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "read", "resolve", "save"]
+
+
+class Classification(Protocol):
+    """What of a task tells whether a checkpoint was trained on it."""
+
+    name: str
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class Checkpoint:
     """
 
     path: Path
-    run: dict[str, Any]
+    run: Json
     softmax: Softmax
     layers: int
     files: dict[str, str] | None = None
@@ -94,7 +105,7 @@ class Checkpoint:
                     "(train.epochs)"
                 )
 
-    def check_task(self, task: Any) -> None:
+    def check_task(self, task: Classification) -> None:
         """UserError unless the task built of this checkpoint's configuration is the one that it was trained on."""
         for key, has in (("task", task.name), ("num_classes", task.num_classes)):
             if self.run[key] != has:
@@ -173,11 +184,11 @@ def save(
     folder: Path,
     host: dict[str, Tensor],
     softmaxes: list[Softmax],
-    run: dict[str, Any],
-    surroundings: Any = None,
+    run: Json,
+    surroundings: Callable[[Path], object] | None = None,
     state: TrainingState | None = None,
     *,
-    parts: Mapping[str, Any] | None = None,
+    parts: Mapping[str, JsonValue] | None = None,
     card: str | None = None,
 ) -> Path:
     """Writes a checkpoint under a temporary name and renames it; run.json comes last, with the hashes of the rest.
@@ -228,7 +239,7 @@ def _write_tensors(path: Path, host: dict[str, Tensor], softmaxes: list[Softmax]
     save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, path)
 
 
-def _described(softmaxes: list[Softmax]) -> dict[str, Any]:
+def _described(softmaxes: list[Softmax]) -> Json:
     """softmax.json; 'exponentials' has those of all layers where they differ, for people to read: what is
     loaded are the tensors."""
     described = {**softmaxes[0].describe(), "layers": len(softmaxes)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cgf.activation.base import ActivationVariant, ExactActivations
 from cgf.activation.load import ACTIVATION, activations_from_json
@@ -20,6 +19,7 @@ from cgf.replacement import check_features
 from cgf.results import read_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import TARGETS, softmax_from_json
+from cgf.types import Json, JsonValue
 
 MOST_LAYERS, MOST_CLASSES = 1024, 2**16
 MOST_SQUARINGS, MOST_COEFFICIENTS = 64, 1024  # of an exponential
@@ -53,7 +53,7 @@ def described_parts(folder: Path) -> DescribedParts:
     )
 
 
-def _part(path: Path) -> tuple[dict[str, Any] | None, dict[str, int]]:
+def _part(path: Path) -> tuple[Json | None, dict[str, int]]:
     """(the variant's node, features by place); (None, none) where there is no such file."""
     if not path.is_file():
         return None, {}
@@ -73,7 +73,7 @@ def _part(path: Path) -> tuple[dict[str, Any] | None, dict[str, int]]:
     return {key: value for key, value in data.items() if key != "places"}, places
 
 
-def described_softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, int]:
+def described_softmax(described: Json, path: Path) -> tuple[Softmax, int]:
     """The softmax of softmax.json, with the exponential that it was trained with, and the count of layers."""
     softmax, layers = described["softmax"], described["layers"]
     if not isinstance(softmax, dict) or not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
@@ -86,7 +86,7 @@ def described_softmax(described: dict[str, Any], path: Path) -> tuple[Softmax, i
     return made, layers
 
 
-def _exponential(described: Any, path: Path) -> Exponential:
+def _exponential(described: JsonValue, path: Path) -> Exponential:
     plain(described, f"the exponential of {path}")
     if isinstance(described, dict):
         squarings, lists = described.get("k", 0), [v for v in described.values() if isinstance(v, list)]
@@ -101,7 +101,7 @@ def _exponential(described: Any, path: Path) -> Exponential:
     return made if made.fit is None and made.method == "taylor" else verified(made, path)
 
 
-def check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
+def check_run(run: Json, softmax: Softmax, path: Path) -> None:
     """UserError where run.json holds what it cannot, or what its own configuration and softmax.json contradict."""
     plain(run["source"], f"'source' of {path}")
     kinds: dict[str, type] = {"model": str, "task": str, "num_classes": int, "family": str, "source": dict}
@@ -127,7 +127,7 @@ def check_run(run: dict[str, Any], softmax: Softmax, path: Path) -> None:
         )
 
 
-def check_parts(run: dict[str, Any], parts: DescribedParts, path: Path) -> None:
+def check_parts(run: Json, parts: DescribedParts, path: Path) -> None:
     """UserError where the configuration in run.json names other norms or activations than their files do."""
     config = run["config"] if isinstance(run["config"], dict) else {}
     for kind, variant in (("norm", parts.norm), ("activation", parts.activation)):
@@ -141,5 +141,5 @@ def check_parts(run: dict[str, Any], parts: DescribedParts, path: Path) -> None:
             )
 
 
-def _params(node: dict[str, Any]) -> dict[str, Any]:
+def _params(node: Json) -> Json:
     return softmax_from_json(node).to_json()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
 
 from cgf.errors import UserError
+from cgf.types import JsonValue
 
 Interval = tuple[float, float]
 
 
-def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+def whole(name: str, value: JsonValue, least: int, most: int | None = None) -> int:
     """The value as a whole number from least to most (None: no end); UserError for anything else."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):
@@ -21,7 +21,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     return int(value)
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: JsonValue) -> float:
     """The value as a finite number above 0; UserError for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and value > 0):
@@ -29,14 +29,14 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
-def share(name: str, value: Any, of: str) -> float:
+def share(name: str, value: JsonValue, of: str) -> float:
     """The value as a share from 0 to below 1; UserError for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise UserError(f"{name} is a share of {of}, from 0 to below 1, and {value} was given")
     return value
 
 
-def interval(name: str, value: Any) -> Interval:
+def interval(name: str, value: JsonValue) -> Interval:
     """The value as (lo, hi), two finite floats, lo below hi; UserError for anything else."""
     try:
         lo, hi = (float(end) for end in value)
@@ -47,14 +47,14 @@ def interval(name: str, value: Any) -> Interval:
     return lo, hi
 
 
-def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+def one_of(name: str, value: object, known: Sequence[str]) -> str:
     """The value, where it is one of the known names; UserError for any other."""
     if value not in known:
         raise UserError(f"{name} must be one of {', '.join(known)}, and {value!r} was given")
     return str(value)
 
 
-def path_part(name: str, value: Any) -> str:
+def path_part(name: str, value: object) -> str:
     """The value as one name in a path, with no folder in it and none above it; UserError for anything else."""
     text = str(value)
     if text in ("", ".", "..") or any(mark in text for mark in "/\\\0"):

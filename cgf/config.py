@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial, update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -27,6 +27,10 @@ from cgf.overrides import check_overrides as check_overrides
 from cgf.overrides import compose as compose
 from cgf.overrides import first_line
 from cgf.stopping import ends_at_once
+from cgf.types import Built, Json, JsonValue
+
+if TYPE_CHECKING:
+    from cgf.data.task import Task
 
 
 def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
@@ -95,7 +99,7 @@ def ended(code: str | int | None, error: Exception | None = None) -> None:
     sys.exit(code)
 
 
-def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
+def build(node: DictConfig | Json, **more: object) -> Built:
     """hydra.utils.instantiate, with a UserError for names and values that do not fit.
 
     For the project's own configs and the command line alone: what a node names is imported and called, so none that
@@ -113,13 +117,13 @@ def build(node: DictConfig | dict[str, Any], **more: Any) -> Any:
         raise UserError(f"{target} cannot be built from its configuration: {_innermost(error)}") from None
 
 
-def built(group: str) -> dict[str, Any]:
+def built(group: str) -> dict[str, Built]:
     """What every choice of a group makes, by the choice's name: the objects of configs/<group>/*.yaml."""
     # mypy: a file of configs is a mapping
     return {path.stem: build(OmegaConf.load(path)) for path in sorted((CONFIGS / group).glob("*.yaml"))}  # type: ignore[arg-type]
 
 
-def task_maker(root: str | None) -> Callable[[Any], Any]:
+def task_maker(root: str | None) -> Callable[[Json], Task]:
     """Builds a task from the node that a checkpoint kept; root, where given, replaces its data folder.
 
     The node comes out of a file, so Hydra never sees it: ``cgf.data.tasks`` looks its class up by name.
@@ -135,14 +139,14 @@ def _innermost(error: BaseException) -> str:
     return first_line(error)
 
 
-def resolved(cfg: DictConfig) -> dict[str, Any]:
+def resolved(cfg: DictConfig) -> Json:
     """The config as plain containers, interpolations filled in."""
     plain = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(plain, dict)
     return {str(k): v for k, v in plain.items()}
 
 
-def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple[str, ...] = ()) -> dict[str, Any]:
+def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple[str, ...] = ()) -> Json:
     """Of the settings at and below ``keys`` those that differ from what the chosen files say, by dotted name.
 
     but: names that are left out.
@@ -161,7 +165,7 @@ def changed(config_name: str, cfg: DictConfig, keys: tuple[str, ...], but: tuple
     }
 
 
-def _flat(node: Any, name: str = "") -> dict[str, Any]:
+def _flat(node: JsonValue, name: str = "") -> Json:
     if not isinstance(node, dict) or not node:
         return {name: node}
     return {

@@ -6,9 +6,8 @@ by such a name; it is looked up in a fixed table, and this file says under which
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.errors import UserError
+from cgf.types import Json, JsonValue
 
 ROW_SCHEMA = 3  # of results/train/*.json; 1 is that of files that say none
 WITHIN = 0.5  # points below exact softmax that rows of CGF-softmax of schema 1 were to stay within
@@ -33,7 +32,7 @@ MOVED = {  # module in files of schema 1 and 2 -> module today
 }
 
 
-def current_name(target: Any) -> Any:
+def current_name(target: JsonValue) -> JsonValue:
     """The dotted name under which ``target`` is known today; what is no text, or was never moved, stays as it is."""
     if not isinstance(target, str):
         return target
@@ -41,14 +40,14 @@ def current_name(target: Any) -> Any:
     return f"{MOVED[module]}.{name}" if module in MOVED else target
 
 
-def current_names(node: Any) -> Any:
+def current_names(node: JsonValue) -> JsonValue:
     """A configuration with every ``_target_`` in it under today's name, so that two configurations compare."""
     if isinstance(node, dict):
         return {k: current_name(v) if k == "_target_" else current_names(v) for k, v in node.items()}
     return [current_names(item) for item in node] if isinstance(node, list) else node
 
 
-def current_plan(data: Any, file: Any) -> Any:
+def current_plan(data: JsonValue, file: object) -> JsonValue:
     """What a plan.json holds, in today's terms.
 
     Schema 1 knew no ``softmax``: it counted the statistics of CGF-softmax for each, and whoever puts such a plan in
@@ -63,7 +62,7 @@ def current_plan(data: Any, file: Any) -> Any:
     return {**data, "schema": PLAN_SCHEMA}
 
 
-def current_row(row: Any, file: Any) -> Any:
+def current_row(row: JsonValue, file: object) -> JsonValue:
     """What a row of training holds, in today's terms.
 
     Schema 1 kept the name of the run alone, as ``softmax``, and all else was read out of that name: its words beside
@@ -84,7 +83,7 @@ def current_row(row: Any, file: Any) -> Any:
     return {**(row if schema == 2 else _of_run_name(row)), **since, "predictions": None}
 
 
-def _of_run_name(row: dict[str, Any]) -> dict[str, Any]:
+def _of_run_name(row: Json) -> Json:
     """A row of schema 1 with what the name of its run says in fields of their own."""
     words = str(row["softmax"]).split("_")
     softmax = "_".join(word for word in words if word not in MARKS) or "cgf"

@@ -7,10 +7,10 @@ import json
 import struct
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.named import arguments, short
+from cgf.types import Json, JsonValue
 
 MAGIC, FORMAT = b"CGF-CKKS", 1
 START = struct.Struct("<8sIIQ32s")  # magic, format, bytes of the header, bytes of the payload, sha256
@@ -23,7 +23,7 @@ SECRET, PUBLIC, EVALUATION, UPLOAD, RESULT, STATE = (
     "result",
     "state",
 )
-Facts = dict[str, Any]  # JSON
+Facts = Json
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _made(
     slots: int,
     max_level: int,
     key: str,
-    facts: dict[str, Any],
-    items: list[list[Any]],
+    facts: Json,
+    items: list[list[JsonValue]],
 ) -> Header:
     """A header of plain values, each item as [name, level, size, sha256]."""
     made = tuple(Item(**arguments(Item, dict(zip(Item.__match_args__, row, strict=True)), "an item")) for row in items)

@@ -6,16 +6,17 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Union, get_args, get_origin, get_type_hints
 
 from cgf.errors import UserError
+from cgf.types import Json, JsonValue
 
 RESERVED = ("_target_", "_args_", "_partial_", "_recursive_", "_convert_")  # what Hydra reads as code to call
 LONGEST = 2**16  # entries of a list or an object, letters of a text
 DEEPEST = 16
 
 
-def plain(value: Any, where: str, depth: int = 0) -> None:
+def plain(value: object, where: str, depth: int = 0) -> None:
     """UserError unless value is made of JSON's own values: finite numbers, texts, lists, objects with texts for keys.
 
     A key that Hydra would read as code to call is refused wherever it stands, and so is what is too long or too deep.
@@ -38,7 +39,7 @@ def plain(value: Any, where: str, depth: int = 0) -> None:
         raise UserError(f"{where} must be a plain value, and is {short(value)}")
 
 
-def arguments(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> dict[str, Any]:
+def arguments(call: Callable[..., object], given: Mapping[str, JsonValue], what: str) -> Json:
     """``given`` as keyword arguments of ``call``, a dataclass or a function, each of the type declared there.
 
     what: what is built, for the message. UserError for a name that it does not take, a value of another type, and
@@ -60,10 +61,10 @@ def arguments(call: Callable[..., Any], given: Mapping[str, Any], what: str) -> 
     return dict(given)
 
 
-def fits(value: Any, hint: Any) -> bool:
+def fits(value: JsonValue, hint: object) -> bool:
     """Whether a plain value is of a declared type; a whole number is a number too, and a list may be a tuple."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint is JsonValue:
         return True
     if origin in (Union, UnionType):
         return any(fits(value, each) for each in inner)
@@ -79,12 +80,20 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value's repr of at most 80 letters, for a message."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _spelt(annotation: Any) -> str:
+def _spelt(annotation: object) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    return text.replace("collections.abc.", "").replace("typing.", "").replace("None", "null")
+    for ours, theirs in (
+        ("collections.abc.", ""),
+        ("typing.", ""),
+        ("None", "null"),
+        ("JsonValue", "value"),
+        ("Json", "object"),
+    ):
+        text = text.replace(ours, theirs)
+    return text

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.results import append_line, read_lines, run_info
+from cgf.types import Json
 
 FIELDS = ("row", "figure", "date", "commit", "reason")
 FIRST = "first"  # the reason of a first opening
 TRAINED, PLANNED, CKKS = "trained", "planned", "ckks"  # figures: with the softmax as trained, with its plan, encrypted
-Line = dict[str, Any]
+Line = Json
 
 
 def of_fold(figure: str, fold: int | None) -> str:

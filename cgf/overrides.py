@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -16,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.help import known, nearest
+from cgf.types import Built, Config
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
@@ -37,7 +37,7 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         if not override.key_or_group:
             raise UserError(f"an override reads key=value, and {text!r} was given")
-        value: Any = override.value()
+        value: Built = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
         if override.get_key_element() in NAMES and not swept:
@@ -67,7 +67,7 @@ def _check_added(config_name: str, key: str, defaults: DictConfig) -> None:
         raise UserError(f"unknown setting '{key}' for {config_name}{meant}")
 
 
-def selected(cfg: DictConfig, key: str) -> Any:
+def selected(cfg: DictConfig, key: str) -> Config:
     """The value of a dotted key, None where there is none; UserError for a reference that leads nowhere."""
     try:
         return OmegaConf.select(cfg, key)
@@ -75,7 +75,7 @@ def selected(cfg: DictConfig, key: str) -> Any:
         raise UserError(f"{key} refers to what cannot be read: {first_line(error)}") from None
 
 
-def check_name(key: str, text: str, value: Any) -> None:
+def check_name(key: str, text: str, value: object) -> None:
     """UserError for a name that is read as something else, as of another folder; a run may have a whole number."""
     if (
         (value is None and key != "outputs")
@@ -86,7 +86,7 @@ def check_name(key: str, text: str, value: Any) -> None:
     raise UserError(f"{key} must be a name, and {text} is read as {value!r}: quoted it is one, \"{key}='{text}'\"")
 
 
-def check_type(key: str, default: Any, value: Any) -> None:
+def check_type(key: str, default: object, value: object) -> None:
     """A setting whose default is a number or a truth value takes no other kind, but null; a group takes only a group.
 
     Numbers must be finite: comparisons with NaN are false, so that a check of an end further down may let it pass.

@@ -8,16 +8,16 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cgf.errors import UserError
 from cgf.results import write_bytes
+from cgf.types import JsonValue
 
 FOLDER = "predictions"  # beside the rows
-Classes = NDArray[np.unsignedinteger[Any]]
+Classes = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def write(rows: Path, row: str, predictions: Predictions) -> dict[str, str]:
     return {"path": name_of(row), "sha256": hashlib.sha256(buffer.getvalue()).hexdigest()}
 
 
-def read(rows: Path, row: str, told: Any) -> Predictions:
+def read(rows: Path, row: str, told: JsonValue) -> Predictions:
     """The predictions that a row tells of.
 
     UserError where they are missing, changed since the row was written, of another row, or not one class a sample.
@@ -84,7 +84,7 @@ def read(rows: Path, row: str, told: Any) -> Predictions:
     return _checked(path, arrays)
 
 
-def _checked(path: Path, arrays: dict[str, NDArray[Any]]) -> Predictions:
+def _checked(path: Path, arrays: dict[str, np.ndarray]) -> Predictions:
     names = {"labels", "this", "against"}
     if not names <= set(arrays) <= names | {"planned"}:
         raise UserError(f"{path} must hold {', '.join(sorted(names))}, and holds {', '.join(sorted(arrays))}")

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+
+from cgf.types import Json, JsonValue
 
 PACKAGES = (
     "torch",
@@ -72,7 +73,7 @@ def run_info(
     }
 
 
-def _without_home(value: Any) -> Any:
+def _without_home(value: JsonValue) -> JsonValue:
     """`value` with the working directory cut from the paths in its strings, and the home written as ~."""
     if isinstance(value, dict):
         return {key: _without_home(item) for key, item in value.items()}
@@ -135,7 +136,7 @@ def _hardware() -> dict:
     return {**processor(_text("/proc/cpuinfo")), "cores": cores, "memory_gib": round(memory / 2**30, 1), "gpu": gpu}
 
 
-def processor(cpuinfo: str) -> dict[str, Any]:
+def processor(cpuinfo: str) -> Json:
     """The processor in the text of /proc/cpuinfo, whose fields lscpu shows: cpu (its name), cpu_model and cpu_flags.
 
     A virtual machine often names a processor by its maker alone, so cpu_model is 'vendor family model stepping' by the

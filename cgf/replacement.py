@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from cgf.errors import UserError
 from cgf.named import arguments, short
+from cgf.types import Json, JsonValue
 
 # receives (replacement, values, (lo, hi)) in training: values that are to stay inside the interval
 Observer = Callable[["Replacement", Tensor, tuple[float, float]], None]
@@ -99,13 +100,13 @@ class Variant:
             raise UserError(f"keep must be a list of names of modules, and {short(keep)} was given")
         object.__setattr__(self, "keep", tuple(keep))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The variant's name and its settings as plain values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {"variant": self.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
 
 
-def variant_from_json(data: Any, table: Mapping[str, type[V]], file: str) -> V:
+def variant_from_json(data: JsonValue, table: Mapping[str, type[V]], file: str) -> V:
     """The variant that ``Variant.to_json`` described, looked up in the table. UserError for anything else."""
     if not isinstance(data, dict) or not isinstance(data.get("variant"), str) or data["variant"] not in table:
         said = data.get("variant") if isinstance(data, dict) else data
@@ -114,7 +115,7 @@ def variant_from_json(data: Any, table: Mapping[str, type[V]], file: str) -> V:
     return cls(**arguments(cls, {k: v for k, v in data.items() if k != "variant"}, f"{file}'s '{cls.name}'"))
 
 
-def check_features(features: Any, where: str) -> int:
+def check_features(features: JsonValue, where: str) -> int:
     """The count of features that a file gives. UserError for what is none."""
     if not isinstance(features, int) or isinstance(features, bool) or not 1 <= features <= MOST_FEATURES:
         raise UserError(f"'features' of {where} must be from 1 to {MOST_FEATURES}, and is {short(features)}")

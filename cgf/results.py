@@ -17,16 +17,14 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from cgf.errors import UserError
 from cgf.provenance import run_info
 from cgf.target import content_of, regular
-
-Json = dict[str, Any]  # an object of JSON, as files hold it
+from cgf.types import JsonValue
 
 __all__ = [
-    "Json",
     "append_line",
     "append_lines",
     "check_replaceable",
@@ -45,7 +43,7 @@ MOST_LINES = 2**30  # bytes of a file of lines
 # ---------------------------------------------------------------- writing
 
 
-def write_json(path: str | os.PathLike, data: Any) -> None:
+def write_json(path: str | os.PathLike, data: JsonValue) -> None:
     """Write `data` as one JSON file that is either there whole or not at all; missing folders are made.
 
     Numpy scalars and arrays become numbers and lists. Raises ValueError for NaN or an infinity and
@@ -121,12 +119,12 @@ def append_lines(path: str | os.PathLike, rows: list[dict]) -> None:
         file.write(lines)
 
 
-def plain_json(data: Any) -> Any:
+def plain_json(data: JsonValue) -> JsonValue:
     """`data` as `write_json` writes it and `read_json` reads it. Raises what `write_json` raises."""
     return _plain(data, "")
 
 
-def _plain(value: Any, key: str) -> Any:
+def _plain(value: JsonValue, key: str) -> JsonValue:
     """`value` in JSON's own types; `key` is its dotted place in the whole, for the message."""
     if isinstance(value, dict):
         return {str(name): _plain(item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
@@ -146,7 +144,7 @@ def _plain(value: Any, key: str) -> Any:
 # ---------------------------------------------------------------- reading
 
 
-def read_json(path: str | os.PathLike) -> Any:
+def read_json(path: str | os.PathLike) -> JsonValue:
     """The content of a JSON file; UserError if it is missing, half-written or holds NaN."""
     try:
         return _parse(content_of(path))
@@ -180,7 +178,7 @@ def read_lines(path: str | os.PathLike) -> list[dict]:
     return rows
 
 
-def _parse(text: bytes) -> Any:
+def _parse(text: bytes) -> JsonValue:
     def refuse(name: str) -> None:
         raise ValueError(f"it holds {name}, not a number")
 

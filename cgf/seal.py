@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.named import short
 from cgf.target import check_regular
+from cgf.types import Json, JsonValue
 
 SCHEMA = 2
 MODEL, SOFTMAX, RUN, HOST = "model.safetensors", "softmax.json", "run.json", "host"
@@ -38,18 +38,18 @@ def file_hash(path: Path, most: int | None = None) -> str:
     return digest.hexdigest()
 
 
-def json_hash(data: Any) -> str:
+def json_hash(data: JsonValue) -> str:
     """sha256 of the canonical text of what a JSON file holds."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def with_seal(data: dict[str, Any]) -> dict[str, Any]:
+def with_seal(data: Json) -> Json:
     """JSON's own values, and their hash as 'seal'."""
     return {**data, "seal": json_hash(data)}
 
 
-def check_seal(data: Any, path: Path) -> None:
+def check_seal(data: JsonValue, path: Path) -> None:
     """UserError where ``data``, read from ``path``, has a seal that does not fit it; files of before have none."""
     if isinstance(data, dict) and "seal" in data:
         content = {key: value for key, value in data.items() if key != "seal"}
@@ -63,7 +63,7 @@ def small_files(folder: Path) -> list[str]:
     return sorted([SOFTMAX, *(name for name in PARTS if (folder / name).is_file()), *host])
 
 
-def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+def sealed(content: Json, folder: Path) -> Json:
     """run.json of a folder whose other files are written: ``content`` (JSON's own values), hashes and the seal."""
     run = {
         **content,
@@ -73,12 +73,12 @@ def sealed(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**run, "seal": json_hash(run)}
 
 
-def content_of(run: dict[str, Any]) -> dict[str, Any]:
+def content_of(run: Json) -> Json:
     """What run.json says of the run: without schema, hashes and seal."""
     return {key: value for key, value in run.items() if key not in KEYS}
 
 
-def hashes(run: dict[str, Any], folder: Path) -> dict[str, str] | None:
+def hashes(run: Json, folder: Path) -> dict[str, str] | None:
     """Hashes by file as run.json has them, checked but for the weights', whose reader does; None: an old one.
 
     UserError, naming the file, where one was changed, taken away or added since, and where run.json itself was.

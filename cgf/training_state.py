@@ -6,7 +6,6 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 from cgf.errors import UserError
 from cgf.named import plain, short
 from cgf.results import read_json
+from cgf.types import Json, Options
 
 MT_WORDS = 624  # of the Mersenne twister that numpy and Python draw from
 
@@ -30,13 +30,13 @@ class TrainingState:
     groups     the optimizer's param_groups without their parameters
     """
 
-    progress: dict[str, Any]
+    progress: Json
     tensors: dict[str, Tensor]
-    groups: list[dict[str, Any]]
+    groups: list[Options]
 
     @classmethod
     def of(
-        cls, progress: dict[str, Any], optimizer: torch.optim.Optimizer, trainable: dict[str, Tensor] | None = None
+        cls, progress: Json, optimizer: torch.optim.Optimizer, trainable: dict[str, Tensor] | None = None
     ) -> TrainingState:
         """The state of a run as it is now: progress, optimizer and random numbers; trainable: adapters, by name."""
         packed = optimizer.state_dict()
@@ -53,7 +53,7 @@ class TrainingState:
         randoms = {"numpy": [name, np.asarray(keys).tolist(), *rest], "python": [version, list(internal), gauss]}
         return cls({**progress, "random": randoms}, tensors, groups)
 
-    def restore(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    def restore(self, optimizer: torch.optim.Optimizer) -> Json:
         """Puts optimizer and random numbers back; returns the progress. UserError where they do not fit."""
         try:
             optimizer.load_state_dict(self._for(optimizer))
@@ -67,7 +67,7 @@ class TrainingState:
             ) from None
         return self.progress
 
-    def _for(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    def _for(self, optimizer: torch.optim.Optimizer) -> Json:
         """The optimizer's state dict. UserError where groups or tensors are not those of its parameters."""
         own = optimizer.param_groups
         if [g.get("count") for g in self.groups] != [len(g["params"]) for g in own]:
@@ -76,7 +76,7 @@ class TrainingState:
                 f"the run has {[len(g['params']) for g in own]}"
             )
         parameters = [p for g in own for p in g["params"]]
-        groups: list[dict[str, Any]] = []
+        groups: list[Options] = []
         for given, group in zip(self.groups, own, strict=True):
             rest = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k != "count"}
             for key, value in rest.items():
@@ -140,11 +140,12 @@ class TrainingState:
             raise UserError(f"{folder} cannot be resumed from, tensors.safetensors cannot be read: {error}") from None
 
 
-def _alike(value: Any, own: Any) -> bool:
+def _alike(value: object, own: object) -> bool:
     """Whether a setting of an optimizer can stand where its own stands: a number for a number, flags for flags."""
     if isinstance(own, tuple):
-        fits = isinstance(value, tuple) and len(value) == len(own)
-        return fits and all(_alike(v, o) for v, o in zip(value, own, strict=True))
+        if not isinstance(value, tuple) or len(value) != len(own):
+            return False
+        return all(_alike(v, o) for v, o in zip(value, own, strict=True))
     if own is None or isinstance(own, bool):
         return value is None or isinstance(value, bool)
     return isinstance(value, int | float) and not isinstance(value, bool)

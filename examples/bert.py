@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
@@ -12,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification
 import cgf
 
 
-def data(count: int, length: int) -> list[dict[str, Any]]:
+def data(count: int, length: int) -> list[dict[str, torch.Tensor]]:
     """Random token ids below 40; half of the texts hold token 1, and that is their class."""
     ids = torch.randint(2, 40, (count, length))
     labels = torch.arange(count) % 2

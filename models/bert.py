@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -14,6 +14,7 @@ from cgf.errors import UserError
 from cgf.models import text
 from cgf.models.host import Host, listed
 from cgf.models.self_check import checked
+from cgf.types import Json
 
 if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -44,7 +45,7 @@ def host(
     name: str,
     num_classes: int,
     trained: bool,
-    source: dict[str, Any],
+    source: Json,
     class_names: Sequence[str] | None = None,
     token_types: bool | None = None,
     family: str = "bert",

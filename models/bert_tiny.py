@@ -7,7 +7,6 @@ the classifier.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +37,11 @@ class MeanPooledBert(BertForSequenceClassification):
         self.bert.pooler = None
 
     def forward(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        **more: object,
     ) -> SequenceClassifierOutput:
         """Logits (B, classes) of token ids (B, T), their mask (B, T), 1 where a token is real, and their types."""
         if (multiple := multiple_of(self)) > 1:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
 from cgf.named import arguments, plain, short
 from cgf.results import read_json
+from cgf.types import Json, JsonValue
 
 # options of timm's vision transformers that a checkpoint may carry: least and most of numbers, or the choices
 SIZES = {
@@ -51,7 +51,7 @@ PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
 
 
-def timm_source(source: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+def timm_source(source: Json, where: str) -> tuple[str, Json]:
     """(registered name, options) of a timm model. UserError for any other name, and options that are not listed."""
     import timm
 
@@ -67,18 +67,18 @@ def timm_source(source: dict[str, Any], where: str) -> tuple[str, dict[str, Any]
     return name, options
 
 
-def is_timm(config: Any) -> bool:
+def is_timm(config: JsonValue) -> bool:
     """Whether the content of a config.json is that of a model of timm's."""
     return isinstance(config, dict) and isinstance(config.get("architecture"), str)
 
 
-def check_options(options: Mapping[str, Any], where: str) -> None:
+def check_options(options: Mapping[str, JsonValue], where: str) -> None:
     """UserError for an option of timm's that a checkpoint may not have, as no later command could read it."""
     for key, value in options.items():
         _check_option(key, value, where)
 
 
-def _check_option(key: str, value: Any, where: str) -> None:
+def _check_option(key: str, value: JsonValue, where: str) -> None:
     numbers = {**SIZES, **SHARES}
     if key in numbers:
         (least, most), kinds = numbers[key], int if key in SIZES else int | float
@@ -103,11 +103,11 @@ def _check_option(key: str, value: Any, where: str) -> None:
         )
 
 
-def image_facts(image: Any, where: str) -> ImageInput:
+def image_facts(image: JsonValue, where: str) -> ImageInput:
     """The images that a checkpoint's model takes. UserError where they are none."""
     if not isinstance(image, dict):
         raise UserError(f"{where} needs the images that the model takes, and has {short(image)}")
-    facts: dict[str, Any] = arguments(ImageInput, image, where)
+    facts: Json = arguments(ImageInput, image, where)
     size = facts["size"]
     if len(size) != 3 or not all(1 <= n <= SIZES["img_size"][1] for n in size):
         raise UserError(f"'size' of {where} must be channels, height and width, and is {short(size)}")
@@ -127,7 +127,7 @@ def check_folder(folder: Path, bounded: bool = False) -> None:
         _check_numbers(read_json(folder / CONFIG), str(folder / CONFIG))
 
 
-def check_config(config: Any, where: str) -> None:
+def check_config(config: JsonValue, where: str) -> None:
     """UserError where a configuration of transformers names code, wherever in it."""
     if isinstance(config, dict):
         for key, value in config.items():
@@ -142,7 +142,7 @@ def check_config(config: Any, where: str) -> None:
             check_config(value, where)
 
 
-def _check_tokenizer(config: Any, path: Path) -> None:
+def _check_tokenizer(config: JsonValue, path: Path) -> None:
     from transformers import PreTrainedTokenizerBase
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
@@ -154,7 +154,7 @@ def _check_tokenizer(config: Any, path: Path) -> None:
         raise UserError(f"{path} needs a tokenizer that transformers has itself, and names {short(name)}")
 
 
-def _check_numbers(config: Any, where: str) -> None:
+def _check_numbers(config: JsonValue, where: str) -> None:
     for key, value in config.items() if isinstance(config, dict) else ():
         most = MOST_BY_NAME.get(key, MOST)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) > most:

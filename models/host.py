@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from cgf.data.task import Inputs
 from cgf.errors import UserError
+from cgf.types import HostModule, Json
+
+Forward = Callable[[nn.Module, dict[str, Tensor]], Tensor]  # a model and a batch, to logits (B, classes)
 
 
 @dataclass(kw_only=True)
@@ -32,11 +34,11 @@ class Host:
     model: nn.Module
     name: str
     family: str
-    forward: Callable[[nn.Module, dict[str, Tensor]], Tensor]
+    forward: Forward
     inputs: Inputs
     num_classes: int
     head_trained: bool
-    source: dict[str, Any] = field(default_factory=dict)
+    source: Json = field(default_factory=dict)
     lora_targets: tuple[str, ...] = ()
     extras: Callable[[Path], None] | None = None
     class_names: list[str] | None = None
@@ -66,9 +68,9 @@ class Host:
         """Weights under the host's own key names, adapters merged."""
         return host_state(self.model)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """What run.json must say so that cgf.models.load.from_checkpoint needs nothing else."""
-        described: dict[str, Any] = {
+        described: Json = {
             "model": self.name,
             "family": self.family,
             "num_classes": self.num_classes,
@@ -114,7 +116,7 @@ def check_classes(where: str, theirs: Sequence[str] | None, own: Sequence[str] |
 def host_state(model: nn.Module) -> dict[str, Tensor]:
     """The model's state under its own key names, adapters merged into the weights they adapt."""
     state = {}
-    layers: dict[str, Any] = {n: m for n, m in model.named_modules() if hasattr(m, "get_delta_weight")}
+    layers: dict[str, HostModule] = {n: m for n, m in model.named_modules() if hasattr(m, "get_delta_weight")}
     for key, value in model.state_dict().items():
         if ".lora_" in key:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from cgf.errors import UserError
 from cgf.models import text
 from cgf.models.host import Host, listed
 from cgf.models.self_check import checked
+from cgf.types import Json
 
 if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -56,7 +57,7 @@ def host(
     name: str,
     num_classes: int,
     trained: bool,
-    source: dict[str, Any],
+    source: Json,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A host of any decoder with a linear head ``score``, as LLaMA, Mistral, Qwen and GPT-2 of transformers have it.

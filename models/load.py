@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cgf.checkpoint import Checkpoint
 from cgf.errors import UserError
@@ -17,6 +16,7 @@ from cgf.models.host import Host
 from cgf.models.install import install_copies
 from cgf.models.replace import replace
 from cgf.softmax.base import Softmax
+from cgf.types import AutoClass, HostConfig, Json, Tokenizer
 
 TEXT = {"llama": llama, "bert": bert}
 # how a host is made: its model with fresh weights, and what stands around the model
@@ -59,7 +59,7 @@ def _with_parts(model: nn.Module, checkpoint: Checkpoint) -> nn.Module:
     return model
 
 
-def check_weights(model: nn.Module, tensors: dict[str, Any], checkpoint: Checkpoint) -> None:
+def check_weights(model: nn.Module, tensors: dict[str, Tensor], checkpoint: Checkpoint) -> None:
     """UserError unless the tensors have the names, shapes and types of numbers of the model's own."""
     own = model.state_dict()
     missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
@@ -104,7 +104,7 @@ def _parts(checkpoint: Checkpoint) -> Parts:
     return _bert_tiny(checkpoint, about) if family == "bert_tiny" else _text(checkpoint, about)
 
 
-def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:
+def _vit(run: Json, about: Json, where: str) -> Parts:
     import timm
 
     from cgf.models import vit
@@ -121,7 +121,7 @@ def _vit(run: dict[str, Any], about: dict[str, Any], where: str) -> Parts:
     return make, lambda model: vit.host(model, image, **about)
 
 
-def _hf_image(checkpoint: Checkpoint, about: dict[str, Any], where: str) -> Parts:
+def _hf_image(checkpoint: Checkpoint, about: Json, where: str) -> Parts:
     from transformers import AutoConfig, AutoModelForImageClassification
 
     image = image_facts(checkpoint.run.get("image"), f"'image' of {where}")
@@ -131,7 +131,7 @@ def _hf_image(checkpoint: Checkpoint, about: dict[str, Any], where: str) -> Part
     )
 
 
-def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
+def _bert_tiny(checkpoint: Checkpoint, about: Json) -> Parts:
     from transformers import BertConfig
 
     from cgf.models import bert_tiny
@@ -148,7 +148,7 @@ def _bert_tiny(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     return make, lambda model: bert.host(model, tokenizer, family="bert_tiny", **about)  # type: ignore[arg-type]
 
 
-def _tokenizer(checkpoint: Checkpoint, embeds: Any) -> Any:
+def _tokenizer(checkpoint: Checkpoint, embeds: object) -> Tokenizer:
     """The tokenizer in the host folder; UserError for one that gives more ids than the model embeds."""
     from transformers import AutoTokenizer
 
@@ -163,7 +163,7 @@ def _tokenizer(checkpoint: Checkpoint, embeds: Any) -> Any:
     return tokenizer
 
 
-def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
+def _text(checkpoint: Checkpoint, about: Json) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification  # seconds: not for a ViT
 
     config = _config(checkpoint, AutoConfig)
@@ -173,7 +173,7 @@ def _text(checkpoint: Checkpoint, about: dict[str, Any]) -> Parts:
     ].host(model, tokenizer, **about)
 
 
-def _config(checkpoint: Checkpoint, kind: Any) -> Any:
+def _config(checkpoint: Checkpoint, kind: AutoClass) -> HostConfig:
     """transformers' configuration in the host folder; UserError where it is not there, or is another model's."""
     folder, classes = checkpoint.path / "host", checkpoint.run["num_classes"]
     if not (folder / CONFIG).is_file():  # a relative path would be asked for on the hub
@@ -188,7 +188,7 @@ def _config(checkpoint: Checkpoint, kind: Any) -> Any:
     return config
 
 
-def _maker(checkpoint: Checkpoint, kind: Any, config: Any) -> Callable[[], nn.Module]:
+def _maker(checkpoint: Checkpoint, kind: AutoClass, config: HostConfig) -> Callable[[], nn.Module]:
     folder = checkpoint.path / "host"
 
     def make() -> nn.Module:

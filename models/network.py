@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
+from cgf.types import HostModule
 
 NOTHING = (nn.Identity, nn.Dropout)  # what does nothing in an evaluation
 
@@ -82,7 +82,7 @@ def numbers(tensor: Tensor) -> np.ndarray:
     return array
 
 
-def linear(module: Any, where: str) -> Linear:
+def linear(module: HostModule, where: str) -> Linear:
     """A linear layer as it is; without a bias it gets one of zeros. UserError for any other module."""
     if type(module) is not nn.Linear:
         raise UserError(f"he.scope=network needs a linear layer at {where}, and there is {type(module).__name__}")
@@ -90,7 +90,7 @@ def linear(module: Any, where: str) -> Linear:
     return Linear(weight, np.zeros(len(weight)) if module.bias is None else numbers(module.bias))
 
 
-def norm(module: Any, where: str) -> tuple[Layer, ...]:
+def norm(module: HostModule, where: str) -> tuple[Layer, ...]:
     """A norm of fixed statistics, or none. UserError for others."""
     if type(module) is BatchNorm:
         return (Affine(*module.affine()),)
@@ -107,7 +107,7 @@ def norm(module: Any, where: str) -> tuple[Layer, ...]:
     )
 
 
-def activation(module: Any, where: str) -> Square:
+def activation(module: HostModule, where: str) -> Square:
     """A trained square. UserError for others."""
     if type(module) is SquareModule:
         return Square(module.coefficients())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from torch import nn
 
@@ -14,6 +13,7 @@ from cgf.models.host import Host
 from cgf.models.network import activation, classes_of, exponentials_of, linear, norm, numbers
 from cgf.network.inputs import Table
 from cgf.network.layers import FIRST, MEAN, Layer, Network, Pool, Residual, SelfAttention
+from cgf.types import HostConfig, HostModule
 
 
 def network_of(host: Host) -> tuple[Network, Table]:
@@ -24,14 +24,14 @@ def network_of(host: Host) -> tuple[Network, Table]:
     """
     from transformers import BertForSequenceClassification
 
-    model: Any = host.model
+    model: HostModule = host.model
     if type(model) is not BertForSequenceClassification:
         raise UserError(
             f"he.scope=network reads transformers' BertForSequenceClassification, and model '{host.name}' is "
             f"{type(model).__name__}"
         )
     _check(host)
-    own: Any = model.bert.pooler
+    own: HostModule = model.bert.pooler
     pooler: list[Layer] = [linear(own.dense, "bert.pooler.dense"), activation(own.activation, "bert.pooler.activation")]
     return _network(host, [Pool(FIRST), *pooler])
 
@@ -54,7 +54,7 @@ def mean_pooled(host: Host) -> tuple[Network, Table]:
 
 
 def _network(host: Host, pooling: list[Layer]) -> tuple[Network, Table]:
-    model: Any = host.model
+    model: HostModule = host.model
     words, layers = _embedding(model.bert.embeddings)
     for index, (layer, exponential) in enumerate(zip(model.bert.encoder.layer, exponentials_of(host), strict=True)):
         layers += _layer(layer, f"bert.encoder.layer.{index}", exponential)
@@ -67,7 +67,7 @@ def _check(host: Host) -> None:
 
     The configuration alone tells of positions: transformers computes those of older models as if they were added.
     """
-    settings: Any = host.model.config
+    settings: HostConfig = host.model.config
     for name, wanted in (
         ("is_decoder", False),
         ("add_cross_attention", False),
@@ -85,7 +85,7 @@ def _check(host: Host) -> None:
             )
 
 
-def _parts(model: Any) -> Iterator[tuple[str, nn.Module, type[nn.Module]]]:
+def _parts(model: HostModule) -> Iterator[tuple[str, nn.Module, type[nn.Module]]]:
     """(place, module, the class whose forward a description follows) of every part that has parts of its own.
 
     UserError for an attention that is causal, and for a layer with an attention beside its own.
@@ -111,7 +111,7 @@ def _parts(model: Any) -> Iterator[tuple[str, nn.Module, type[nn.Module]]]:
         yield f"{where}.output", layer.output, parts.BertOutput
 
 
-def _embedding(embeddings: Any) -> tuple[Table, list[Layer]]:
+def _embedding(embeddings: HostModule) -> tuple[Table, list[Layer]]:
     """The table with its positions and segment, and an exact norm of them, which come before encryption.
 
     A norm of fixed statistics is the first layer.
@@ -126,7 +126,7 @@ def _embedding(embeddings: Any) -> tuple[Table, list[Layer]]:
     return Table(rows, places + segments[0]), list(norm(own, "bert.embeddings.LayerNorm"))
 
 
-def _layer(layer: Any, where: str, exponential: Exponential) -> list[Layer]:
+def _layer(layer: HostModule, where: str, exponential: Exponential) -> list[Layer]:
     own, out, mlp = layer.attention.self, layer.attention.output, layer.intermediate
     parts = [linear(getattr(own, name), f"{where}.attention.self.{name}") for name in ("query", "key", "value")]
     attend = SelfAttention(parts[0], parts[1], parts[2], int(own.num_attention_heads), float(own.scaling), exponential)

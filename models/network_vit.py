@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from torch import nn
 
@@ -14,6 +12,7 @@ from cgf.models.network import NOTHING, activation, classes_of, exponentials_of,
 from cgf.models.timm_attention import SwappedAttention
 from cgf.network.inputs import Patches
 from cgf.network.layers import FIRST, MEAN, Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
+from cgf.types import HostModule
 
 
 def network_of(host: Host) -> tuple[Network, Patches]:
@@ -23,7 +22,7 @@ def network_of(host: Host) -> tuple[Network, Patches]:
     """
     from timm.models.vision_transformer import Block, VisionTransformer
 
-    model: Any = host.model
+    model: HostModule = host.model
     if type(model) is not VisionTransformer:
         raise UserError(f"he.scope=network reads timm's VisionTransformer, and model '{host.name}' is {type(model)}")
     patches, layers = _embedding(model)
@@ -37,7 +36,7 @@ def network_of(host: Host) -> tuple[Network, Patches]:
     return Network(host.name, patches.features, (patches.tokens, patches.tokens), tuple(layers), classes), patches
 
 
-def _embedding(model: Any) -> tuple[Patches, list[Layer]]:
+def _embedding(model: HostModule) -> tuple[Patches, list[Layer]]:
     """Patches to tokens, with class token, registers and positions.
 
     A token that is no patch has features of zeros: what it holds is the constant of its place, from which the bias of
@@ -66,7 +65,7 @@ def _embedding(model: Any) -> tuple[Patches, list[Layer]]:
     return patches, [first, Positions(places), *norm(model.norm_pre, "norm_pre")]
 
 
-def _block(block: Any, where: str, exponential: Exponential) -> list[Layer]:
+def _block(block: HostModule, where: str, exponential: Exponential) -> list[Layer]:
     from timm.layers import Mlp
 
     attention, mlp = block.attn, block.mlp
@@ -98,7 +97,7 @@ def _block(block: Any, where: str, exponential: Exponential) -> list[Layer]:
     ]
 
 
-def _scale(module: Any, where: str) -> tuple[Layer, ...]:
+def _scale(module: HostModule, where: str) -> tuple[Layer, ...]:
     """A trained scale of a branch, or none."""
     from timm.layers import LayerScale
     from timm.models.vision_transformer import LayerScale as OwnScale
@@ -109,7 +108,7 @@ def _scale(module: Any, where: str) -> tuple[Layer, ...]:
     return norm(module, where)
 
 
-def _pool(model: Any) -> Pool:
+def _pool(model: HostModule) -> Pool:
     if model.attn_pool is not None or model.global_pool not in ("avg", "token"):
         raise UserError(f"he.scope=network pools by the mean or the first token, and not by {model.global_pool!r}")
     if model.global_pool == "avg" and model.num_prefix_tokens and not model.pool_include_prefix:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +13,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
+from cgf.types import AutoClass, Json, Tokenizer
 
 
 def locate(
@@ -63,7 +63,7 @@ def classifier(
     instead: str,
     class_names: list[str] | None = None,
     revision: str | None = None,
-) -> tuple[nn.Module, Any, bool, str | None]:
+) -> tuple[nn.Module, Tokenizer, bool, str | None]:
     """(model in float32 with a head of num_classes, tokenizer, whether that head came with the weights, their commit).
 
     revision     of a hub id: a commit or a branch; None: the newest. The commit is None for a folder.
@@ -93,7 +93,7 @@ def classifier(
     return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where)), commit
 
 
-def with_head(kind: Any, where: str, num_classes: int, **options: Any) -> tuple[nn.Module, set[str]]:
+def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) -> tuple[nn.Module, set[str]]:
     """(a model of one of transformers' auto classes with a head of num_classes, the keys that did not come with the
     weights), in float32, from safetensors."""
     model, info = kind.from_pretrained(
@@ -191,7 +191,7 @@ def at(revision: str | None) -> dict[str, str]:
     return {} if revision is None else {"revision": revision}
 
 
-def whence(path: str | None, commit: str | None) -> dict[str, Any]:
+def whence(path: str | None, commit: str | None) -> Json:
     """What run.json says of where weights are from: a folder, a package or a hub id, and the commit of the last."""
     return {"weights": path, **({} if commit is None else {"commit": commit})}
 

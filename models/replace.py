@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from cgf.models import places
 from cgf.models.saving import PARTS, settle
 from cgf.norm.base import ExactNorms, Norm, NormVariant
 from cgf.replacement import Replacement, Tokens, Variant
+from cgf.types import Json, Options
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Parts:
         """All that these modules train."""
         return [p for part in self.all for p in part.parameters()]
 
-    def described(self) -> dict[str, dict[str, Any]]:
+    def described(self) -> dict[str, Json]:
         """What a checkpoint says of them: by 'norm' and 'activation' the variant and its places; exact ones nothing."""
         both: dict[str, tuple[Variant, Mapping[str, Norm | Activation]]] = {
             "norm": (self.norm, self.norms),
@@ -150,7 +150,7 @@ def _activation(model: nn.Module, name: str, features: int, variant: ActivationV
 def _listen(model: nn.Module, tokens: Tokens) -> list[RemovableHandle]:
     """Notes the mask of every batch that the model, or what its head is put on, is given."""
 
-    def note(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
+    def note(_: nn.Module, __: object, given: Options) -> None:
         mask = given.get("attention_mask")
         tokens.valid = mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
 

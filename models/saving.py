@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
 
 from cgf.errors import UserError
@@ -30,14 +28,14 @@ def settle(model: nn.Module) -> None:
         object.__setattr__(model, "save_pretrained", getattr(model, SAVER))
 
 
-def _without_softmax(*_: Any, **__: Any) -> None:
+def _without_softmax(*_: object, **__: object) -> None:
     raise UserError(
         "save_pretrained would keep the weights without their softmax, and what reads them would compute "
         "the exact one: use the checkpoint of a training run, or cgf.models.install.uninstall first"
     )
 
 
-def _without_parts(*_: Any, **__: Any) -> None:
+def _without_parts(*_: object, **__: object) -> None:
     raise UserError(
         "save_pretrained would keep the weights without the norms and activations put in, and what reads them would "
         "compute the model's own: use the checkpoint of a training run, or cgf.models.replace.restore first"

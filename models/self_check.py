@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -23,6 +24,7 @@ from cgf.models.install import attention_modules, installed
 from cgf.models.row_kind import RowKind, Seen, row_kind
 from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
+from cgf.types import Built, Options
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
@@ -64,6 +66,9 @@ class Stand(Softmax):
         return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
 
 
+Output = Tensor | tuple[Tensor, ...]  # of an attention: with its weights, or without
+
+
 class OperationWatch(TorchDispatchMode):
     """Notes the module in which an operation runs whose name holds one of ``operations``; but: names left out."""
 
@@ -75,7 +80,9 @@ class OperationWatch(TorchDispatchMode):
         self.within: list[str] = []
         self.places: list[str] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[Built, ...] = (), kwargs: Options | None = None
+    ) -> Built:
         where = self.within[-1] if self.within else "the model itself"
         if self.but.isdisjoint(self.within) and any(part in func.name() for part in self.operations):
             self.places.append(where)
@@ -85,10 +92,10 @@ class OperationWatch(TorchDispatchMode):
     def watching(self) -> Iterator[None]:
         """Sees every operation of the model for the length of a with block."""
 
-        def enter(module: nn.Module, _: Any) -> None:
+        def enter(module: nn.Module, _: object) -> None:
             self.within.append(self.names.get(id(module), type(module).__name__))
 
-        def leave(*_: Any) -> None:
+        def leave(*_: object) -> None:
             self.within.pop()
 
         handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
@@ -115,10 +122,10 @@ def _check(host: Host, wanted: bool | None) -> None:
             _compared(host, long)
 
 
-def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, dict[str, Any]]:
+def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, dict[str, Output]]:
     """The kind of rows, and logits and outputs of the untouched model; UserError where exact softmax gives others."""
     names = [name for name, _ in attention_modules(host.model)]
-    given: dict[str, Any] = {}
+    given: dict[str, Output] = {}
     with _hooked(host.model, names, lambda name, output: given.update({name: output})):
         logits = host.forward(host.model, batch)
     with installed(host.model, lambda _: Stand()) as stands:
@@ -173,7 +180,7 @@ def probe_batch(host: Host) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Any], Any]) -> Iterator[None]:
+def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Output], Output | None]) -> Iterator[None]:
     """hook(name, output) at each of these modules; what it returns, if not None, takes the output's place."""
     handles = [
         model.get_submodule(name).register_forward_hook(lambda _, __, output, name=name: hook(name, output))
@@ -186,7 +193,7 @@ def _hooked(model: nn.Module, names: list[str], hook: Callable[[str, Any], Any])
             handle.remove()
 
 
-def _same(name: str, before: Any, after: Any, mask: Tensor | None) -> Any:
+def _same(name: str, before: Output, after: Output, mask: Tensor | None) -> Output:
     """The output of an attention in the untouched model, for what follows; UserError if it is another than now."""
     own, other = (_real(_first(output), mask) for output in (before, after))
     if distance(own, other) > TOLERANCE:
@@ -220,7 +227,7 @@ def _looks(outputs: dict[str, Tensor], logits: Tensor, causal: bool) -> None:
         raise UserError("what stands at padding changes its logits")
 
 
-def _first(output: Any) -> Tensor:
+def _first(output: Output) -> Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from cgf.models.host import Host, listed
 from cgf.models.pretrained import check_revision, classifier, locate, whence
+from cgf.types import Json
 
 # an adapter's ``host``: (model, tokenizer, name=, num_classes=, trained=, source=, class_names=)
 Maker = Callable[..., Host]
@@ -23,7 +23,7 @@ def load(
     data_root: str | None,
     class_names: Sequence[str] | None,
     gguf_file: str | None = None,
-    source: dict[str, Any] | None = None,
+    source: Json | None = None,
     hub_revision: str | None = None,
 ) -> Host:
     """A classifier of texts, made a host by an adapter's ``host``.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import timm
 from safetensors.torch import load_file
@@ -16,6 +15,7 @@ from cgf.models.described import CONFIG, check_weights, image_facts, is_timm, ti
 from cgf.models.pretrained import class_order
 from cgf.named import short
 from cgf.results import read_json
+from cgf.types import Json, JsonValue, Options
 
 WEIGHTS = "model.safetensors"
 PREPARED = {
@@ -37,12 +37,12 @@ class TimmFolder:
 
     path: Path
     name: str
-    options: dict[str, Any]
+    options: Options
     image: ImageInput
     classes: int
     labels: list[str] | None
 
-    def model(self, num_classes: int, class_names: list[str] | None = None, **more: Any) -> tuple[nn.Module, bool]:
+    def model(self, num_classes: int, class_names: list[str] | None = None, **more: object) -> tuple[nn.Module, bool]:
         """(the model with a head of num_classes, whether that head came with the weights); more: arguments of timm's.
 
         The rows of a head that names the same classes in another order are put into that of class_names. UserError for
@@ -113,19 +113,19 @@ def write(model: nn.Module, folder: Path) -> None:
 def _head(model: nn.Module) -> tuple[str, ...]:
     """How the keys of the model's classifiers begin."""
     # mypy: timm's dictionary, a Tensor for nn.Module's __getattr__
-    named: Any = model.pretrained_cfg.get("classifier")  # type: ignore[union-attr, operator]
+    named: JsonValue = model.pretrained_cfg.get("classifier")  # type: ignore[union-attr, operator]
     names = (named,) if isinstance(named, str) else tuple(named or ())
     return tuple(f"{name}." for name in names) or ("head.",)
 
 
-def _side(value: Any) -> Any:
+def _side(value: JsonValue) -> JsonValue:
     """One side of square images, as the options of a checkpoint have it."""
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         return value[0]
     return value
 
 
-def _image(stated: Any, where: str) -> ImageInput:
+def _image(stated: JsonValue, where: str) -> ImageInput:
     facts = stated if isinstance(stated, dict) else {}
     if facts.get("crop_mode") == "border":
         raise UserError(f"{where} takes images with a border (crop_mode of timm), which is not made here")
@@ -137,7 +137,7 @@ def _image(stated: Any, where: str) -> ImageInput:
     return image_facts({**image, "stretch": facts.get("crop_mode") == "squash"}, f"'pretrained_cfg' of {where}")
 
 
-def _labels(stated: dict[str, Any]) -> list[str] | None:
+def _labels(stated: Json) -> list[str] | None:
     names, count = stated.get("label_names"), stated["num_classes"]
     if isinstance(names, dict):
         names = [names.get(str(i)) for i in range(count)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from functools import cache, partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from cgf.errors import UserError
 from cgf.models.saving import BEFORE, settle
 from cgf.softmax.slot import Slot
+from cgf.types import Options, VendorObject
 
 NAME = "cgf"  # under which the attention and the mask function are registered
 # attributes of an attention module: its softmax, and the window that it was run with last
@@ -60,7 +60,7 @@ def attention(
     dropout: float = 0.0,
     is_causal: bool | None = None,
     sliding_window: int | None = None,
-    **more: Any,
+    **more: object,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention with the softmax that ``install`` gave this module.
 
@@ -94,7 +94,7 @@ def _check(
     *,
     causal: bool,
     window: int | None,
-    more: dict[str, Any],
+    more: Options,
 ) -> None:
     """UserError for what this attention does not compute, by name."""
     name = type(module).__name__
@@ -144,7 +144,7 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, _full_mask)
 
 
-def _full_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+def _full_mask(*args: VendorObject, **kwargs: VendorObject) -> Tensor | None:
     from transformers.masking_utils import sdpa_mask
 
     kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)

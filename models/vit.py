@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import timm
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from cgf.models import timm_folder
 from cgf.models.described import check_options
 from cgf.models.host import Host, listed
 from cgf.models.self_check import checked
+from cgf.types import HostConfig, Json, JsonValue, Options
 
 
 def load(
@@ -25,7 +25,7 @@ def load(
     *,
     path: str | None = None,
     pretrained: bool = True,
-    options: dict[str, Any] | None = None,
+    options: Options | None = None,
     drop_path: float = 0.0,
     class_names: Sequence[str] | None = None,
 ) -> Host:
@@ -55,9 +55,9 @@ def load(
             model = make(pretrained=True)
     else:
         model = make(pretrained=False)
-    pretrained_cfg: Any = model.pretrained_cfg
+    pretrained_cfg: HostConfig = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
-    source: dict[str, Any] = {"timm": timm_name, "pretrained": pretrained, "options": options}
+    source: Json = {"timm": timm_name, "pretrained": pretrained, "options": options}
     return host(
         model,
         image_input(model, source["options"]),
@@ -75,7 +75,7 @@ def _of_folder(
     timm_name: str | None,
     num_classes: int,
     *,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, JsonValue] | None,
     drop_path: float,
     classes: Sequence[str] | None,
 ) -> Host:
@@ -94,14 +94,14 @@ def _of_folder(
     )
 
 
-def _check_pool(name: str, options: Mapping[str, Any]) -> None:
+def _check_pool(name: str, options: Mapping[str, JsonValue]) -> None:
     if options.get("global_pool") == "":
         raise UserError(
             f"model '{name}' needs one vector an image, and global_pool='' gives one a token: avg, token, map"
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: JsonValue) -> JsonValue:
     """Dictionaries and lists of a configuration as Python's own: timm and json take no others."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
@@ -115,7 +115,7 @@ def dropping(drop_path: float) -> dict[str, float]:
     return {"drop_path_rate": float(drop_path)} if drop_path else {}
 
 
-def image_input(model: nn.Module, options: dict[str, Any]) -> ImageInput:
+def image_input(model: nn.Module, options: Options) -> ImageInput:
     """The images the model takes: those of its pretrained weights, or whole ones of the size it was built for.
 
     UserError for a model whose images are padded with a border.
@@ -151,7 +151,7 @@ def host(
     name: str,
     num_classes: int,
     trained: bool,
-    source: dict[str, Any],
+    source: Json,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A host of a timm model; trained: whether its head was trained for these classes.

@@ -10,7 +10,7 @@ if __name__ == "__main__":
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
@@ -18,6 +18,7 @@ from cgf.checks import path_part
 from cgf.config import build, entry, resolved, task_maker
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
+from cgf.types import Json
 
 if TYPE_CHECKING:
     from cgf.evaluate.observed_host import ObservedHost
@@ -97,7 +98,7 @@ def folder_of(cfg: DictConfig, observed: ObservedHost) -> Path:
     return Path("outputs", "friendly", f"{host}-{task}")
 
 
-def described(observed: ObservedHost, split: str) -> dict[str, Any]:
+def described(observed: ObservedHost, split: str) -> Json:
     """What was observed: names of host, task and softmax, and what made the weights that were used."""
     return {
         "kind": "friendly",

@@ -12,7 +12,6 @@ if __name__ == "__main__":
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
@@ -23,6 +22,7 @@ from cgf.results import read_json, run_info, write_json
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study
 from cgf.target import result_file
+from cgf.types import Json
 
 
 @entry("range")
@@ -46,7 +46,7 @@ def main(cfg: DictConfig) -> None:
         gather(config, study, folder)
 
 
-def gather(config: dict[str, Any], study: Study, folder: Path) -> None:
+def gather(config: Json, study: Study, folder: Path) -> None:
     """Puts what this study has into the result file, beside the other studies there, and prints its table."""
     from cgf.study.range_rows import gathered
 
@@ -61,7 +61,7 @@ def gather(config: dict[str, Any], study: Study, folder: Path) -> None:
         print(f"{folder} holds no evaluation yet")
 
 
-def before(config: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+def before(config: Json) -> tuple[Path, Json]:
     """The result file and the studies that it has."""
     out = result_file(config["out"])
     return out, read_json(out)["studies"] if out.is_file() else {}

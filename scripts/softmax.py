@@ -10,7 +10,6 @@ if __name__ == "__main__":
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def read(path: Path) -> Any:
+def read(path: Path) -> np.ndarray:
     """The matrix (R, N) of a file; UserError for a file without one."""
     separators = {".csv": ",", ".tsv": "\t", ".txt": None}
     if path.suffix != ".npy" and path.suffix not in separators:

@@ -15,9 +15,11 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = sorted(p for p in ROOT.glob("cgf/**/*.py") if p.resolve() == p.absolute())
 SOURCES = sorted([*ROOT.glob("*.py"), *LIBRARY, *ROOT.glob("models/*.py"), *ROOT.glob("scripts/**/*.py")])
 
-# what a package of this project imports of this project, from the ground up; cgf.errors is for everyone
+# what a package of this project imports of this project, from the ground up; what is for EVERYONE apart
+EVERYONE = {"cgf.errors", "cgf.types"}
 ALLOWED = {
     "cgf.errors": set(),
+    "cgf.types": set(),
     "cgf.ending": set(),
     "cgf.help": set(),
     "cgf.commands": set(),
@@ -299,7 +301,7 @@ def _imports(path, top_level_only):
 def own_imports(path):
     """Packages of this project that a file imports, its own left out."""
     found = {package_of(m) for m in imports(path) if m.split(".")[0] in ("cgf", "models", "scripts")}
-    return found - {owner_of(path), "cgf.errors"}
+    return found - {owner_of(path), *EVERYONE}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
@@ -346,6 +348,46 @@ def test_vendors_stay_in_their_files():
     assert importers("datasets") == {"cgf/data/hub.py"}
     assert importers("wandb") == {"cgf/distill/wandb_log.py"}  # accelerate's tracker loads it for all else
     assert importers("accelerate") == {"cgf/distill/processes.py"}
+
+
+def any_named(path):
+    """Whether a file names typing's Any, however it comes by it; texts and comments do not count."""
+    return any(
+        (isinstance(n, ast.Name) and n.id == "Any")
+        or (isinstance(n, ast.Attribute) and n.attr == "Any")
+        or (
+            isinstance(n, ast.ImportFrom)
+            and n.module == "typing"
+            and any(each.name in ("Any", "*") for each in n.names)
+        )
+        for n in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def test_any_stands_behind_aliases_that_say_whose_value_it_is():
+    sources = [*SOURCES, *ROOT.glob("examples/*.py")]
+    assert {name_of(p) for p in sources if any_named(p)} == {"cgf/types.py"}
+    types = ROOT / "cgf" / "types.py"
+    aliases = {n.targets[0].id: n.lineno for n in ast.parse(types.read_text()).body if isinstance(n, ast.Assign)}
+    lines = types.read_text().splitlines()
+    assert not [name for name, line in aliases.items() if "  # " not in lines[line - 1]], "an alias says what it is of"
+    used = {
+        each.name
+        for p in sources
+        for n in ast.walk(ast.parse(p.read_text()))
+        if isinstance(n, ast.ImportFrom) and n.module == "cgf.types"
+        for each in n.names
+    }
+    assert used == set(aliases)
+
+
+@pytest.mark.parametrize("line", ["from typing import Any", "import typing as t\nx: t.Any", "from typing import *"])
+def test_any_is_seen_however_it_comes(line, tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text(line + "\n")
+    assert any_named(path)
+    path.write_text('"""Any."""\nfrom typing import IO  # Any\nx = "Any"\n')
+    assert not any_named(path)
 
 
 def test_text_hosts_start_without_timm():

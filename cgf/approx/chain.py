@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cgf.approx import recording
-from cgf.approx.exponential import A, Fit, Json, square
+from cgf.approx.exponential import A, Fit, square
 from cgf.errors import UserError
+from cgf.types import Json
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cgf.approx.exponential import Operand
+from cgf.types import Operand
 
 
 class CostCounter:

@@ -7,17 +7,16 @@ circuit may fold into the row statistics, the core is additions and multiplicati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
+
+from cgf.types import Json, Operand
 
 if TYPE_CHECKING:  # CPython 3.10, which OpenFHE's wheel is for, has no Self
     from typing import Self
 
 Interval = tuple[float, float]
-Json = dict[str, Any]  # an object of a JSON file
-JsonValue = Any  # whatever stands in a JSON file, not yet checked
-Operand = Any  # what the operators of a value take beside numbers: its own kind, and what its library adds to it
 
 
 class Arithmetic(Protocol):

@@ -6,12 +6,13 @@ import math
 from reprlib import repr as shortened
 
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential, Fit, Json, JsonValue
+from cgf.approx.exponential import Exponential, Fit
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
 from cgf.checks import whole
 from cgf.errors import UserError
+from cgf.types import Json, JsonValue
 
 CHAINS = ("chain", "limit")
 HEAD_CHAIN = "head_chain"

@@ -8,8 +8,9 @@ import numpy as np
 
 from cgf.approx import recording
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import A, Fit, Json, plus_public, square
+from cgf.approx.exponential import A, Fit, plus_public, square
 from cgf.errors import UserError
+from cgf.types import Json
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cgf.approx import recording
-from cgf.approx.exponential import A, Fit, Json, square
+from cgf.approx.exponential import A, Fit, square
 from cgf.approx.tree import ANY, ONE, ZERO, Node, Tree, least_depth
 from cgf.errors import UserError
+from cgf.types import Json
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cgf.approx.exponential import Exponential, Json, Operand
+from cgf.approx.exponential import Exponential
+from cgf.types import Json, Operand
 
 
 class RecordingArray:

@@ -14,9 +14,10 @@ from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.he.dryrun import depth
 from cgf.he.packed import Rows
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.published.base import Published
+from cgf.types import Json
 
 NEEDED = ("host", "task", "softmax", "seed", "accuracy")  # of a training result
 

@@ -20,8 +20,8 @@ from cgf.memory import keep_freed_memory, peak_mib, resident_mib
 from cgf.network.attention import Heads
 from cgf.plan.attention_cost import PredictedAttention, predict_attention
 from cgf.plan.op_times import OpTimes
-from cgf.results import Json
 from cgf.softmax.base import Softmax
+from cgf.types import Json
 
 READY_S = 600  # how long processes that start together wait for each other's keys
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
+from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
-from cgf.results import Json
 from cgf.softmax.base import Softmax
+from cgf.types import Json
 
 
 def run(
@@ -21,7 +21,7 @@ def run(
     matrix: np.ndarray,
     causal: bool,
     truth: np.ndarray,
-    make_owner: Callable[..., Any],
+    make_owner: Callable[..., Owner],
     *,
     workers: int = 1,
     runs: int = 3,

@@ -12,13 +12,13 @@ from cgf.errors import UserError
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.engines.engine import BOOTSTRAPPABLE
 from cgf.published import DEPTH, LEVELS_AFTER_BOOTSTRAP, PAPER, PAPER_K, TRAITS
-from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.load import DEFINITIONS
 from cgf.softmax.published.base import Published
 from cgf.softmax.published.normalize_square import NormalizeSquare
 from cgf.softmax.taylor import TaylorCGF
+from cgf.types import Json
 
 LOW = -128.0  # the interval [LOW, 0] of the exponent, on which exp has a stand-in
 TAYLOR_REACH = 2.0  # about x0: the paper states no domain for its Taylor polynomials

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from queue import Empty
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +17,17 @@ from cgf.errors import UserError
 from cgf.he.circuits import Circuit
 from cgf.he.engines.count import Counting
 from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.engine import decrypt_all, encrypt_all, finish
+from cgf.he.engines.engine import KeyHolder, decrypt_all, encrypt_all, finish
 from cgf.he.engines.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
 from cgf.he.packed import Packed, Rows
 from cgf.memory import keep_freed_memory, peak_mib
+from cgf.types import Ciphertext, Json, Options
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+    from multiprocessing.queues import Queue
+    from multiprocessing.synchronize import Barrier
 
 POLL_S = 1.0  # how long an answer is waited for before the workers are looked at
 
@@ -38,7 +44,7 @@ class Job:
     name: str
     make: Callable[[Rows, bool], Circuit]
     level: int
-    owner: dict[str, Any]
+    owner: Options
     truth: np.ndarray
     matrix: np.ndarray
     runs: int
@@ -56,7 +62,7 @@ def rows_of(rows: int, columns: int, causal: bool = False) -> Rows:
     return Rows(shape, 0, np.arange(columns) < counts[:, None], counts.astype(np.float64))
 
 
-def run(job: Job, workers: int = 1) -> dict[str, Any]:
+def run(job: Job, workers: int = 1) -> Json:
     """seconds (wall, mean and std over runs, and by operation, summed over workers), ops, levels, errors, memory.
 
     Each worker takes an equal share of the rows, with engine and keys of its own: ciphertexts are not shared.
@@ -98,9 +104,9 @@ def run(job: Job, workers: int = 1) -> dict[str, Any]:
     }
 
 
-def collected(name: str, processes: list[Any], queue: Any) -> list[dict[str, Any]]:
+def collected(name: str, processes: Sequence[BaseProcess], queue: Queue[Json]) -> list[Json]:
     """One answer of each process, which then ends. UserError where one fails, or ends without an answer (killed)."""
-    answers: dict[int, dict[str, Any]] = {}
+    answers: dict[int, Json] = {}
     try:
         while len(answers) < len(processes):
             ended = [i for i, p in enumerate(processes) if p.exitcode is not None and i not in answers]
@@ -125,7 +131,7 @@ def collected(name: str, processes: list[Any], queue: Any) -> list[dict[str, Any
     return list(answers.values())
 
 
-def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) -> None:
+def _worker(job: Job, part: np.ndarray, index: int, barrier: Barrier, queue: Queue[Json]) -> None:
     try:
         queue.put(_work(job, part, index, barrier))
     except Exception as error:  # a worker that fails must not leave the others waiting
@@ -133,7 +139,7 @@ def _worker(job: Job, part: np.ndarray, index: int, barrier: Any, queue: Any) ->
         queue.put({"failed": f"{job.name}: {error}"})
 
 
-def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any]:
+def _work(job: Job, part: np.ndarray, index: int, barrier: Barrier) -> Json:
     start = time.perf_counter()
     keep_freed_memory()
     owner = owner_for(job)
@@ -178,7 +184,7 @@ def _work(job: Job, part: np.ndarray, index: int, barrier: Any) -> dict[str, Any
     }
 
 
-def owner_for(job: Job) -> Any:
+def owner_for(job: Job) -> DesiloOwner | LanesOwner:
     """DesiloOwner of the job's arguments, or so many on one secret."""
     if job.lanes == 1:
         return DesiloOwner(**job.owner)
@@ -186,11 +192,11 @@ def owner_for(job: Job) -> Any:
     return LanesOwner(job.owner["max_level"], partial(DesiloOwner, **rest), job.lanes)
 
 
-def encrypted(owner: Any, vectors: list[np.ndarray], level: int) -> tuple[Any, ...]:
+def encrypted(owner: KeyHolder, vectors: list[np.ndarray], level: int) -> tuple[Ciphertext, ...]:
     """Ciphertexts of the vectors, fresh at a level."""
     return tuple(encrypt_all(owner, vectors, level))
 
 
-def decrypted(owner: Any, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
+def decrypted(owner: KeyHolder, layout: Layout, result: Packed, circuit: Circuit) -> np.ndarray:
     """Weights (rows, columns) out of the ciphertexts of a circuit's result."""
     return circuit.opened(layout.unpack(decrypt_all(owner, result.cts)))

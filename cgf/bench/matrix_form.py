@@ -10,7 +10,7 @@ import numpy as np
 from cgf.he.attention import complex_pairs
 from cgf.he.engines.desilo_matrix import MATRICES, MatrixProducts
 from cgf.he.engines.engine import Owner
-from cgf.results import Json
+from cgf.types import Json
 
 
 def compared(size: int, make_owner: Callable[..., Owner], seed: int) -> Json:

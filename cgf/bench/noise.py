@@ -17,10 +17,10 @@ from cgf.he.dryrun import CircuitCost, dry_run
 from cgf.he.engines.engine import Owner, Ring, rings_of
 from cgf.he.engines.sim import SimOwner
 from cgf.he.packed import Packed
-from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.published.standard import Standard
+from cgf.types import Json
 
 # both softmaxes of the figure take the paper's polynomial: degree 15 on [-8, 0], squared once
 WIDTH, K = 16.0, 1

@@ -14,7 +14,7 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engines.desilo_library import VERSION, build_engine
 from cgf.published import LOG_Q_BOUND_128
-from cgf.results import Json
+from cgf.types import Json
 
 LEVELS = (1, 2, 3, 4, 7, 8, 12, 13, 14, 17, 18, 30, 31, 36)  # ends of each ring, and where the verdict changes
 WIDEST_PRIME = 62  # bits: rows beyond are the other half of a key, raw random words

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from cgf.softmax.base import Softmax
 
 LENGTHS = (2, 16, 128)
 DEVIATIONS = (0.5, 1.5, 3.0)  # cumulants of order 3 and 4 overflow beyond
@@ -28,7 +29,7 @@ class Properties:
         return self.shift_change < SAME
 
 
-def kept(softmax: Any, rows: int = 32, seed: int = 0) -> Properties:
+def kept(softmax: Softmax, rows: int = 32, seed: int = 0) -> Properties:
     """Properties of ``softmax.weights`` in float64 on normal rows of several lengths and deviations.
 
     rows of each; half of them moved by a common offset, so that negative and positive rows both occur. A
@@ -53,7 +54,7 @@ def kept(softmax: Any, rows: int = 32, seed: int = 0) -> Properties:
     return Properties(order, positive, change)
 
 
-def _weights(softmax: Any, x: np.ndarray) -> np.ndarray:
+def _weights(softmax: Softmax, x: np.ndarray) -> np.ndarray:
     import torch
 
     return softmax.weights(torch.from_numpy(x)[None, None]).numpy()[0, 0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,10 @@ from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import BOOTSTRAPPABLE
 from cgf.he.rows import Rows
 from cgf.memory import need_memory
-from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.published.normalize_square import NormalizeSquare
+from cgf.types import Config, Json
 
 DOMAIN = (-128.0, 0.0)
 # GiB of one worker or lane of each way, as measured (peak_mib in results/bench/softmax.json)
@@ -36,7 +35,7 @@ PEAK_GIB = {
 }
 
 
-def matrix_rows(cfg: Any) -> Json:
+def matrix_rows(cfg: Config) -> Json:
     """ours and the paper's circuit, each by one worker, by all, and by one with the library's own threads."""
     matrix = spanning_matrix()
     truth = np.exp(exponent(matrix))
@@ -75,7 +74,7 @@ def at_its_best(
     owner: Json | None,
     matrix: np.ndarray,
     truth: np.ndarray,
-    cfg: Any,
+    cfg: Config,
     level: int | None = None,
     runs: int | None = None,
 ) -> Json:
@@ -150,7 +149,7 @@ def batched(workers: int) -> Json:
             else:
                 x = np.tile(spanning_matrix(), (32, 1))
             rows = rows_of(len(x), n, causal)
-            truth = np.exp(exponent(x)) if not causal else causal_truth(x, rows.valid, rows.counts)
+            truth = np.exp(exponent(x)) if rows.valid is None else causal_truth(x, rows.valid, rows.counts)
             make_owner, runs = partial(DesiloOwner, mode="cpu"), 2 if n == 128 else 1
             got = rows_at_once.run(softmax, x, causal, truth, make_owner, workers=count, runs=runs)
             got["exponential_error"] = chain.fit.max_error
@@ -159,7 +158,7 @@ def batched(workers: int) -> Json:
     return result
 
 
-def causal_truth(x: Any, valid: Any, counts: Any) -> Any:
+def causal_truth(x: np.ndarray, valid: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """CGF-softmax of causal rows by its definition: (rows, columns), zero where not valid."""
     n = counts[:, None]
     mean = np.where(valid, x, 0).sum(1, keepdims=True) / n
@@ -167,7 +166,7 @@ def causal_truth(x: Any, valid: Any, counts: Any) -> Any:
     return np.where(valid, np.exp(np.minimum(x - mean - variance / 2 - np.log(n), 50.0)), 0.0)
 
 
-def cho(cfg: Any) -> Json:
+def cho(cfg: Config) -> Json:
     """Normalize and square with bootstraps, in one process: two keys of this size fit no machine."""
     matrix, softmax = spanning_matrix(), NormalizeSquare(bound=128.0, n=256)
     owner = {"max_level": BOOTSTRAPPABLE.max_level, "bootstrap": cfg.cho, "mode": "parallel", "threads": cfg.workers}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from cgf.bench.peak_memory import added_mib
 from cgf.models.install import install_copies
-from cgf.results import Json
 from cgf.softmax.base import Softmax
+from cgf.types import Json
 
 
-def make(hidden: int, layers: int, heads: int, tokens: int) -> Any:
+def make(hidden: int, layers: int, heads: int, tokens: int) -> nn.Module:
     """A LLaMA classifier of random weights for rows of up to ``tokens``."""
     torch.manual_seed(0)
     config = LlamaConfig(

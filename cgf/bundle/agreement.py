@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +18,10 @@ from cgf.header import Terms
 from cgf.named import arguments, short
 from cgf.network.layers import Network
 from cgf.network.program import program_of
+from cgf.types import Json, JsonValue
 
 ENGINE = "desilo"
 MOST_LENGTHS = 64
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -128,12 +127,12 @@ def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit
 
 def _agreement(
     *,
-    terms: dict[str, Any],
+    terms: Json,
     name: str,
     network: str,
     features: int,
     classes: list[str],
-    lengths: list[dict[str, Any]],
+    lengths: list[Json],
     rotations: list[int],
 ) -> Agreement:
     """An agreement of plain values; those of its parts are checked here."""
@@ -142,7 +141,7 @@ def _agreement(
     return Agreement(of_ring, name, network, features, tuple(classes), of_tokens, tuple(rotations))
 
 
-def _length(tokens: int, samples: int, turned: list[list[Any]]) -> Length:
+def _length(tokens: int, samples: int, turned: list[list[JsonValue]]) -> Length:
     """A length of plain values."""
     for one in turned:
         if len(one) != 2 or not isinstance(one[0], str) or type(one[1]) is not int:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cgf.bundle.agreement import Agreement
 from cgf.errors import UserError
 from cgf.named import plain, short
 from cgf.results import read_json, write_json
 from cgf.seal import file_hash, json_hash
+from cgf.types import Json, JsonValue
 
 SCHEMA, BUNDLE = 1, "bundle.json"
 MOST_BYTES = 2**24  # of a JSON file
 CLIENT, SERVER = "client bundle", "server bundle"
-Json = dict[str, Any]
 
 
 def check_free(folder: str | Path) -> Path:
@@ -31,7 +30,7 @@ def check_free(folder: str | Path) -> Path:
     return path
 
 
-def small_json(path: Path) -> Any:
+def small_json(path: Path) -> JsonValue:
     """What a JSON file of at most 16 MiB holds, plain values alone. UserError, naming the file, for any other."""
     if path.is_file() and (size := path.stat().st_size) > MOST_BYTES:
         raise UserError(f"{path} may have {MOST_BYTES} bytes, and has {size}")

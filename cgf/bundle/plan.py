@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from cgf.bundle.agreement import Agreement
 from cgf.errors import UserError
 from cgf.he.network_needs import NetworkCost
 from cgf.named import arguments, fits
-
-Json = dict[str, Any]
+from cgf.types import Json, JsonValue
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,9 @@ class Plan:
         return asdict(self)
 
 
-def plans_from_json(data: Any, agreement: Agreement, where: str) -> tuple[Plan, ...]:
+def plans_from_json(data: JsonValue, agreement: Agreement, where: str) -> tuple[Plan, ...]:
     """A plan a length of the agreement, in its order. UserError, with the file's name, for anything else."""
-    if not fits(data, list[dict[str, Any]]):
+    if not fits(data, list[Json]):
         raise UserError(f"'plan' of {where} must be a list of objects, and is none")
     plans = tuple(_plan(**arguments(_plan, one, f"'plan' of {where}")) for one in data)
     if [plan.tokens for plan in plans] != [length.tokens for length in agreement.lengths]:
@@ -61,7 +59,7 @@ def plans_from_json(data: Any, agreement: Agreement, where: str) -> tuple[Plan, 
     return plans
 
 
-def _plan(tokens: int, levels: int, stages: list[dict[str, Any]]) -> Plan:
+def _plan(tokens: int, levels: int, stages: list[Json]) -> Plan:
     return Plan(tokens, levels, tuple(StagePlan(**arguments(StagePlan, one, "a stage of a plan")) for one in stages))
 
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from cgf.header import Terms
 from cgf.memory import peak_mib
 from cgf.provenance import run_info
 from cgf.results import write_json
+from cgf.types import Json, JsonValue
 
 
 class Report:
@@ -19,17 +19,17 @@ class Report:
 
     def __init__(self, kind: str, terms: Terms, key: str | None = None) -> None:
         self.kind, self.terms, self.key = kind, terms, key
-        self.stages: list[dict[str, Any]] = []
+        self.stages: list[Json] = []
         self.sizes: dict[str, int] = {}
 
     @contextmanager
-    def stage(self, name: str, **facts: Any) -> Iterator[None]:
+    def stage(self, name: str, **facts: JsonValue) -> Iterator[None]:
         """Measures a with block."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.add(name, time.perf_counter() - wall, time.process_time() - cpu, **facts)
 
-    def add(self, name: str, wall_s: float, core_s: float, **facts: Any) -> None:
+    def add(self, name: str, wall_s: float, core_s: float, **facts: JsonValue) -> None:
         """Appends a stage."""
         self.stages.append({"stage": name, "wall_s": round(wall_s, 3), "core_s": round(core_s, 3), **facts})
 

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.bundle.agreement import Agreement, agreement_of, costs_of
 from cgf.bundle.folder import CLIENT, SERVER, read_bundle, write_bundle
@@ -18,9 +17,9 @@ from cgf.named import arguments
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network
 from cgf.network.inputs import Inputs
 from cgf.network.layers import Network
+from cgf.types import Json
 
 TOKENIZER = "tokenizer.json"
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from cgf.he.engines.desilo_files import Decryptor
 from cgf.header import RESULT
 from cgf.parcel import Parcel
 from cgf.results import write_json
+from cgf.types import Json
 
-Row = dict[str, Any]
+Row = Json
 
 
 def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path, mode: str) -> tuple[Report, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from cgf.checks import one_of, positive
 from cgf.errors import UserError
 from cgf.named import arguments
 from cgf.target import check_regular
+from cgf.types import Json
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 FILES, ARRAYS = (".bmp", ".jpeg", ".jpg", ".png", ".webp"), (".npy",)
 INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos")
@@ -47,7 +51,7 @@ class Preparation:
         positive("crop_pct", self.crop_pct)
 
     @classmethod
-    def of(cls, prepare: dict[str, Any], where: str) -> Preparation:
+    def of(cls, prepare: Json, where: str) -> Preparation:
         """Of a bundle's ``prepare``. UserError, with the file's name, for what is none."""
         facts = arguments(_facts, prepare, where)
         image: Preparation = _preparation(**arguments(_preparation, facts["image"], where))
@@ -68,7 +72,7 @@ class Preparation:
         else:
             yield from map(self._fitted, _decoded(path))
 
-    def _fitted(self, image: Any) -> np.ndarray:
+    def _fitted(self, image: Image) -> np.ndarray:
         """The way of training data."""
         import torch
 
@@ -106,7 +110,7 @@ def read_array(path: Path) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _decoded(path: Path) -> Iterator[Any]:
+def _decoded(path: Path) -> Iterator[Image]:
     if path.is_dir():
         names = sorted(file for file in path.iterdir() if file.suffix.lower() in FILES)
         if not names:
@@ -118,13 +122,13 @@ def _decoded(path: Path) -> Iterator[Any]:
         raise UserError(f"images are read from a folder, {', '.join(FILES + ARRAYS)}, and {path} was given")
 
 
-def _image(path: Path) -> Any:
+def _image(path: Path) -> Image:
     from cgf.data.image_files import decoded
 
     return decoded(path.read_bytes, str(path))
 
 
-def _facts(image: dict[str, Any], crop: bool) -> None:
+def _facts(image: Json, crop: bool) -> None:
     """The types of 'prepare' for images."""
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from cgf.data.files import parsed_json, read_text
 from cgf.errors import UserError
+from cgf.types import JsonValue
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
-Line = tuple[int, dict[str, Any]]  # its number in the file, its values by column
+Line = tuple[int, Mapping[str, object]]  # its number in the file, its values by column
 
 
 def suffix_of(path: Path) -> str:
@@ -54,7 +54,7 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
     return rows
 
 
-def as_text(value: Any) -> str | None:
+def as_text(value: object) -> str | None:
     """A value as text without blanks around it; None for what is no single value: null, NaN, a list, an object."""
     if isinstance(value, str):
         return value.strip()
@@ -73,7 +73,7 @@ def in_order(labels: set[str]) -> list[str]:
         return sorted(labels)
 
 
-def check_columns_of(where: Any, needed: Sequence[str], have: Sequence[str]) -> None:
+def check_columns_of(where: object, needed: Sequence[str], have: Sequence[str]) -> None:
     """UserError unless all columns are there, each once."""
     if missing := [column for column in needed if column not in have]:
         raise UserError(
@@ -108,7 +108,7 @@ def _separated(path: Path, needed: Sequence[str], tabs: bool) -> Iterator[Line]:
 
 def _objects(path: Path, needed: Sequence[str], whole: bool) -> Iterator[Line]:
     content = read_text(path)
-    lines: Iterator[tuple[int, Any]]
+    lines: Iterator[tuple[int, JsonValue]]
     try:
         if whole:
             data = parsed_json(content)

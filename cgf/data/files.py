@@ -8,10 +8,10 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.target import check_regular, content_of
+from cgf.types import JsonValue, Options
 
 MOST_TEXT = 2**30  # bytes of a table, which is read whole
 FULLEST, FREE = 100, 2**26  # a packed file holds at most so many times its own size, or so many bytes
@@ -92,7 +92,7 @@ def _unpacked(path: Path, raw: bytes) -> bytes:
     return content
 
 
-def parsed_json(text: str) -> Any:
+def parsed_json(text: str) -> JsonValue:
     """What a JSON text holds. ValueError where it is none, or nested too deep to be read."""
     try:
         return json.loads(text)
@@ -100,7 +100,7 @@ def parsed_json(text: str) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> JsonValue:
     """The content of a JSON file. UserError if it is none."""
     try:
         return parsed_json(read_text(path))
@@ -118,7 +118,7 @@ def read_table(path: Path, text: str, label: str) -> list[Row]:
     tabs = ".tsv" in path.suffixes
     content = read_text(path)
     lines: Iterable[str] = content.split("\n") if tabs else io.StringIO(content, newline="")
-    options: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
+    options: Options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     reader = csv.DictReader(lines, **options)
     rows = []
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
+from cgf.types import HubDataset
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
 PARQUET_BRANCH = "refs/convert/parquet"
@@ -18,7 +18,7 @@ PARQUET_BRANCH = "refs/convert/parquet"
 class HubData:
     """Splits as `datasets.Dataset` by the hub's names, and the commit they come from."""
 
-    splits: dict[str, Any]
+    splits: dict[str, HubDataset]
     commit: str
 
 
@@ -60,7 +60,7 @@ def load_all(task: str, hub: str, config: str | None, revision: str | None = Non
     return HubData(dict(data), _commit(next(iter(data.values()), None), revision))
 
 
-def load_folder(folder: Path, config: str | None) -> dict[str, Any]:
+def load_folder(folder: Path, config: str | None) -> dict[str, HubDataset]:
     """Every split of a data set in a folder on this machine, laid out as on the hub or written by ``save_to_disk``."""
     import datasets
 
@@ -73,7 +73,7 @@ def load_folder(folder: Path, config: str | None) -> dict[str, Any]:
         raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
 
 
-def hub_rows(task: str, hub: str, data: Any, text: str, label: str) -> list[tuple[str, str]]:
+def hub_rows(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:
     """(text, label name) of every row; a numbered label goes by its name where the dataset gives one."""
     check_columns(task, hub, data, (text, label))
     names = getattr(data.features[label], "names", None)
@@ -85,7 +85,7 @@ def hub_rows(task: str, hub: str, data: Any, text: str, label: str) -> list[tupl
     return rows
 
 
-def check_columns(task: str, hub: str, data: Any, needed: tuple[str, ...]) -> None:
+def check_columns(task: str, hub: str, data: HubDataset, needed: tuple[str, ...]) -> None:
     """UserError unless the dataset has all of the columns."""
     if not set(needed) <= set(data.column_names):
         raise UserError(
@@ -103,7 +103,7 @@ def _refused(task: str, hub: str, error: Exception) -> UserError:
     )
 
 
-def _commit(data: Any, revision: str | None) -> str:
+def _commit(data: HubDataset, revision: str | None) -> str:
     # The cache folder of a hub dataset is named after the commit; it holds for branches and offline use too.
     files = getattr(data, "cache_files", None)
     return Path(files[0]["filename"]).parent.name if files else str(revision)

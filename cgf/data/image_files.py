@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Callable, Mapping
 from itertools import permutations
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from PIL import Image
 
 from cgf.errors import UserError
+from cgf.types import HubDataset
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
 DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
@@ -129,7 +129,7 @@ class EncodedImages:
 class HubImages:
     """The image column of a hub dataset, decoded when asked for."""
 
-    def __init__(self, data: Any, column: str) -> None:
+    def __init__(self, data: HubDataset, column: str) -> None:
         self.data = data
         self.column = column
 

@@ -2,20 +2,34 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch.utils.data import Dataset
 
-from cgf.data.images import Augment, fit, seeded, set_channels
+from cgf.data.images import Augment, Picture, fit, seeded, set_channels
 from cgf.data.task import ImageInput
+from cgf.types import Item
+
+
+class Pictures(Protocol):
+    """Images (N), decoded when they are asked for or kept as tensors."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, index: int, /) -> Picture:
+        """One of them, as ``cgf.data.images`` takes it."""
+
+
+P = TypeVar("P", bound=Pictures)
 
 
 @dataclass(frozen=True)
-class Images:
+class Images(Generic[P]):
     """Images (N), the key that names each, and the labels (N,)."""
 
-    images: Any
+    images: P
     keys: list[str]
     labels: list[int]
 
@@ -39,7 +53,7 @@ class ImageDataset(Dataset):
     def __len__(self) -> int:
         return len(self.own)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Item:
         image = set_channels(self.source.images[self.own[index]], self.want.size[0])
         if self.augment is not None:
             with seeded(self.seed, int(self._epoch), self.own[index]):
@@ -53,7 +67,7 @@ class ImageDataset(Dataset):
         self._epoch.fill_(epoch)
 
 
-def collate_images(items: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def collate_images(items: Sequence[Item]) -> dict[str, torch.Tensor]:
     """{'pixel_values' (B, C, H, W) float32, 'labels' (B,) int64}."""
     labels = torch.tensor([item["label"] for item in items], dtype=torch.int64)
     return {"pixel_values": torch.stack([item["pixel_values"] for item in items]), "labels": labels}

@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from PIL import Image
@@ -18,8 +17,10 @@ from torchvision.transforms.v2 import functional as F
 
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
+from cgf.types import VendorObject
 
-Augment = Callable[[Any, ImageInput], Any]
+Picture = VendorObject  # PIL.Image.Image, or a tensor (C, H, W): torchvision's functions take both
+Augment = Callable[[Picture, ImageInput], Picture]
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def seeded(*parts: int) -> Iterator[None]:
         yield
 
 
-def set_channels(image: Any, channels: int) -> Any:
+def set_channels(image: Picture, channels: int) -> Picture:
     """The image in grey (1) or colour (3)."""
     if isinstance(image, Image.Image):
         return image.convert("L" if channels == 1 else "RGB")
@@ -41,20 +42,20 @@ def set_channels(image: Any, channels: int) -> Any:
     return image.expand(3, -1, -1) if channels == 3 else F.rgb_to_grayscale(image)
 
 
-def resized_crop(image: Any, want: ImageInput) -> Any:
+def resized_crop(image: Picture, want: ImageInput) -> Picture:
     """A random part of 8 to 100 % of the area, at the model's size, and a flip; ImageNet's usual choice."""
     size, mode = list(want.size[1:]), InterpolationMode(want.interpolation)
     return v2.RandomHorizontalFlip()(v2.RandomResizedCrop(size, interpolation=mode, antialias=True)(image))
 
 
-def pad_crop(image: Any, want: ImageInput) -> Any:
+def pad_crop(image: Picture, want: ImageInput) -> Picture:
     """A random crop after padding by an eighth of the side (4 of CIFAR's 32 pixels), and a flip."""
     height, width = F.get_size(image)
     crop = v2.RandomCrop([height, width], padding=max(1, min(height, width) // 8))
     return v2.RandomHorizontalFlip()(crop(image))
 
 
-def small_affine(image: Any, want: ImageInput) -> Any:
+def small_affine(image: Picture, want: ImageInput) -> Picture:
     """Up to 15 degrees, 15 % of scale and a sixth of the side; no flip, since digits have a handedness.
 
     Bicubic and by parts of a pixel, because whole pixels are coarse on an image of 8 x 8. Three images in ten
@@ -81,7 +82,7 @@ def check_augment(name: str | None) -> None:
         raise UserError(f"task.augment needs to be one of {', '.join(AUGMENTS)}, null, and it is {name!r}")
 
 
-def fit(image: Any, want: ImageInput, crop: bool) -> torch.Tensor:
+def fit(image: Picture, want: ImageInput, crop: bool) -> torch.Tensor:
     """The model's input (C, H, W) float32: resized, its centre cropped, normalised.
 
     crop: resize to size / crop_pct, keeping the shape unless the model stretches, and crop the centre; else stretch to

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cgf.data.columns import as_text, check_columns_of, in_order
 from cgf.data.files import check_own, sha256_of_all
@@ -17,9 +17,10 @@ from cgf.data.image_items import Images
 from cgf.data.loaded import LoadedPictures, LoadedTexts
 from cgf.data.own_text import names_of
 from cgf.data.pairs import joined
-from cgf.data.task import Collate, Inputs, Items, Task, check_apart
+from cgf.data.task import Collate, Inputs, LabelledItems, Task, check_apart
 from cgf.data.text_task import Source
 from cgf.errors import UserError
+from cgf.types import HubDataset, Json, Options
 
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
@@ -82,7 +83,7 @@ class HubTask(Task):
         """See Task."""
         return self._task.class_names
 
-    def dataset(self, split: str, inputs: Inputs) -> Items:
+    def dataset(self, split: str, inputs: Inputs) -> LabelledItems:
         """See Task."""
         return self._task.dataset(split, inputs)
 
@@ -94,7 +95,7 @@ class HubTask(Task):
         """See Task."""
         return {self.name: self._loaded[1]}
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Json:
         """See Task."""
         if self.folder is None:
             commit = self._loaded[1]
@@ -108,7 +109,7 @@ class HubTask(Task):
         return [f"columns {', '.join(samples)} and {label}; splits: {there}", *self._task.notes()]
 
     @cached_property
-    def _loaded(self) -> tuple[dict[str, Any], str]:
+    def _loaded(self) -> tuple[dict[str, HubDataset], str]:
         """Its splits, and what names this state of them: a commit, or a hash of a folder's files."""
         if self.folder is None:
             data = load_all(self.name, self.name, self.config, self.hub_revision)
@@ -170,7 +171,7 @@ class HubTask(Task):
 
     @cached_property
     def _task(self) -> Task:
-        common: dict[str, Any] = {key: getattr(self, key) for key in COMMON}
+        common: Options = {key: getattr(self, key) for key in COMMON}
         splits = {ours: self._loaded[0][theirs] for ours, theirs in self._names.items()}
         samples, label = self._columns
         labels = {split: self._labels(split, data, label) for split, data in splits.items()}
@@ -198,7 +199,7 @@ class HubTask(Task):
             **common,
         )
 
-    def _labels(self, split: str, data: Any, column: str) -> list[str]:
+    def _labels(self, split: str, data: HubDataset, column: str) -> list[str]:
         names = getattr(data.features[column], "names", None)
         labels = []
         for i, value in enumerate(data[column]):
@@ -212,7 +213,7 @@ class HubTask(Task):
             raise UserError(f"{split} of {self.name} needs rows, and it has none")
         return labels
 
-    def _texts(self, split: str, data: Any, columns: list[str]) -> list[str]:
+    def _texts(self, split: str, data: HubDataset, columns: list[str]) -> list[str]:
         read = []
         for column in columns:
             values = [as_text(value) for value in data[column]]

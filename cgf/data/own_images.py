@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from cgf.data.files import check_own, sha256_of_all
 from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places
@@ -16,6 +15,7 @@ from cgf.data.images import AUGMENTS, Augment, check_augment
 from cgf.data.task import check_share, choose
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
+from cgf.types import Json
 
 FOLDERS = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
 
@@ -119,7 +119,7 @@ class OwnFolderTask(OwnImages):
         """See Task."""
         return {f"{self._places[split]}/": digest for split, digest in self._hashes.items()}
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Json:
         """See Task."""
         return {"root": str(self._folder.path), "sha256": self._hashes}
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from cgf.data.columns import in_order, read_columns, suffix_of
 from cgf.data.files import Row, check_own, sha256
 from cgf.data.pairs import MARK, joined
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
+from cgf.types import Json
 
 MANY = 20  # classes from which on a label column is suspected to hold something else
 
@@ -82,7 +82,7 @@ class FileTask(TextTask):
         """See TextTask."""
         return names_of([label for _, label in train], str(self._source.origin["train"]))
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Json:
         """See Task."""
         paths = {split: str(self._path(self.data_root(), split, name)) for split, name in self._files.items()}
         of = {split: self._hashes[split] for split in paths}

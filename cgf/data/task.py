@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from torch import Tensor
 
 from cgf.errors import UserError
+from cgf.types import Item, Json, Tokenizer
 
-Item = dict[str, Any]
+Label = TypeVar("Label", int, str)
 Collate = Callable[[Sequence[Item]], dict[str, Tensor]]  # items of a dataset, to one batch
 SPLITS = ("train", "val", "test")
 ROOT_VARIABLE = "CGF_DATA_ROOT"
@@ -31,6 +32,12 @@ class Items(Protocol):
 
     def __getitem__(self, index: int, /) -> Item:
         """One item, as the task's ``collate`` takes it."""
+
+
+class LabelledItems(Items, Protocol):
+    """The items of a split, and the class of each."""
+
+    labels: list[int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Inputs:
     them.
     """
 
-    tokenizer: Any = None
+    tokenizer: Tokenizer = None
     image: ImageInput | None = None
     token_types: bool = False
 
@@ -98,7 +105,7 @@ class Task(ABC):
         return len(self.class_names)
 
     @abstractmethod
-    def dataset(self, split: str, inputs: Inputs) -> Items:
+    def dataset(self, split: str, inputs: Inputs) -> LabelledItems:
         """The items of 'train', 'val' or 'test', with `__len__`, `__getitem__(i) -> dict`, `set_epoch`.
 
         Raises UserError for an unknown split, inputs of the wrong kind, and data that cannot be used.
@@ -112,7 +119,7 @@ class Task(ABC):
     def revision(self) -> dict[str, str]:
         """What was read: data file -> sha256, or hub dataset -> commit."""
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Json:
         """Settings that a checkpoint keeps in the place of those given, so that it reads the same data again."""
         return {}
 
@@ -165,17 +172,17 @@ def inside(task: str, setting: str, name: str) -> str:
     return plain
 
 
-def choose(keys: Sequence[str], labels: Sequence[Any], count: int, salt: Any) -> list[int]:
+def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: object) -> list[int]:
     """Indices, ascending, of a fixed stratified choice of about `count` rows.
 
     keys: (N,) text that names a row. Rows of equal key go together (so that no sentence ends up on both
     sides), which is why the count may be passed by the few rows that repeat a chosen key.
     labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder.
     """
-    stratum: dict[str, Any] = {}
+    stratum: dict[str, Label] = {}
     for key, label in zip(keys, labels, strict=True):
         stratum.setdefault(key, label)
-    members: dict[Any, list[str]] = {}
+    members: dict[Label, list[str]] = {}
     for key, label in stratum.items():
         members.setdefault(label, []).append(key)
     quota = _quotas({label: len(rows) for label, rows in members.items()}, count, salt)
@@ -191,7 +198,9 @@ def check_share(setting: str, value: float) -> None:
         raise UserError(f"task.{setting} needs to lie between 0 and 1, and it is {value}")
 
 
-def three_parts(keys: Sequence[str], labels: Sequence[Any], test: float, val: float, salt: Any) -> dict[str, list[int]]:
+def three_parts(
+    keys: Sequence[str], labels: Sequence[Label], test: float, val: float, salt: object
+) -> dict[str, list[int]]:
     """A set without splits in three, by class: the shares ``test`` and ``val`` of its rows, the rest to train on."""
     tested = choose(keys, labels, round(test * len(keys)), salt)
     rest = sorted(set(range(len(keys))) - set(tested))
@@ -201,7 +210,7 @@ def three_parts(keys: Sequence[str], labels: Sequence[Any], test: float, val: fl
 
 
 def with_fold(
-    keys: Sequence[str], labels: Sequence[Any], parts: Mapping[str, list[int]], fold: int, folds: int, salt: Any
+    keys: Sequence[str], labels: Sequence[Label], parts: Mapping[str, list[int]], fold: int, folds: int, salt: object
 ) -> dict[str, list[int]]:
     """Parts of a set with the same ``val``; ``test`` is one fold of all other rows, ``train`` the rest of them.
 
@@ -213,7 +222,7 @@ def with_fold(
     return {"train": sorted(set(others) - set(tested)), "val": parts["val"], "test": tested}
 
 
-def _quotas(sizes: dict[Any, int], count: int, salt: Any) -> dict[Any, int]:
+def _quotas(sizes: dict[Label, int], count: int, salt: object) -> dict[Label, int]:
     total = sum(sizes.values())
     count = min(count, total)
     quota = {label: size * count // total for label, size in sizes.items()}
@@ -224,5 +233,5 @@ def _quotas(sizes: dict[Any, int], count: int, salt: Any) -> dict[Any, int]:
     return quota
 
 
-def _hash(salt: Any, key: str) -> bytes:
+def _hash(salt: object, key: str) -> bytes:
     return hashlib.sha256(f"{salt}\0{key}".encode()).digest()

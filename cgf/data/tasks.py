@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cgf.data.labelled import LabelledArchiveTask
 from cgf.data.own_hub import HubTask
@@ -17,6 +16,7 @@ from cgf.data.vision import DigitsTask, ImageFolderTask
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import arguments, short
+from cgf.types import Json, JsonValue
 
 # what ``_target_`` of a checkpoint's task may read: a name in this table, never a path that is imported from
 TASKS: dict[str, type[Task]] = {
@@ -34,7 +34,7 @@ OWN = (FileTask, OwnFolderTask, HubTask)  # of a user's own files, wherever they
 HUB = ("hub", "hub_config", "hub_revision")
 
 
-def task_from_node(node: Any, root: str | None) -> Task:
+def task_from_node(node: JsonValue, root: str | None) -> Task:
     """The task of the node that a checkpoint kept; root takes the place of its data folder.
 
     A user's own files are read where the checkpoint says that they lie, or below root by their last name, and only if
@@ -61,7 +61,7 @@ def task_from_node(node: Any, root: str | None) -> Task:
     return TASKS[target](**{**given, "root": root or None})
 
 
-def _own(task: type[Task], given: dict[str, Any], root: str | None, what: str) -> dict[str, Any]:
+def _own(task: type[Task], given: Json, root: str | None, what: str) -> Json:
     """The settings of a task of a user's own files; without their hashes nothing is read but the hub."""
     if task is HubTask and not given.get("folder"):
         for key in ("name", "config", "hub_revision"):
@@ -78,12 +78,12 @@ def _own(task: type[Task], given: dict[str, Any], root: str | None, what: str) -
     return given if task is OwnFolderTask else {**given, "root": root or None}
 
 
-def _inside(value: Any, what: str) -> None:
+def _inside(value: JsonValue, what: str) -> None:
     for path in value.values() if isinstance(value, Mapping) else [value]:
         if path is not None and (path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/")):
             raise UserError(f"{what} must lie below the data root, and is {short(path)}")
 
 
-def _on_the_hub(value: Any, what: str) -> None:
+def _on_the_hub(value: JsonValue, what: str) -> None:
     if value is not None and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", value):
         raise UserError(f"{what} must be a name on the hub, and is {short(value)}")

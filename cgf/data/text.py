@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
 from cgf.data.task import inside
@@ -79,7 +79,7 @@ class TableTask(TextTask):
     files: Mapping[str, str]
     text: str
     label: str
-    classes: Mapping[Any, str] | None = None
+    classes: Mapping[int | str, str] | None = None
     class_file: str | None = None
 
     def __post_init__(self) -> None:

@@ -1,12 +1,12 @@
 """Tokenised texts as a dataset, and how they become a batch."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
 from cgf.data.tokens import TYPES
+from cgf.types import Item
 
 
 class TextDataset(Dataset):
@@ -24,7 +24,7 @@ class TextDataset(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Item:
         types = {} if self.types is None else {TYPES: self.types[index]}
         return {"input_ids": self.input_ids[index], "label": self.labels[index], **types}
 
@@ -32,7 +32,7 @@ class TextDataset(Dataset):
         """Nothing here depends on the epoch."""
 
 
-def collate_text(items: Sequence[dict[str, Any]], pad_id: int) -> dict[str, torch.Tensor]:
+def collate_text(items: Sequence[Item], pad_id: int) -> dict[str, torch.Tensor]:
     """{'input_ids' (B, L), 'attention_mask' (B, L), 'labels' (B,)}, int64, padded right to the longest; and
     'token_type_ids' (B, L), 0 at padding, where the items have them."""
     longest = max(len(item["input_ids"]) for item in items)

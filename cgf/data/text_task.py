@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cgf.data.files import Row
 from cgf.data.hub import hub_rows, load_hub
@@ -19,6 +19,7 @@ from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_shar
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import token_types, tokenized
 from cgf.errors import UserError
+from cgf.types import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class TextTask(Task):
             labels.append(index)
         return [text for text, _ in rows], labels
 
-    def _tokenizer(self, inputs: Inputs) -> Any:
+    def _tokenizer(self, inputs: Inputs) -> Tokenizer:
         if inputs.tokenizer is None:
             raise UserError(f"task {self.name} is text and needs a model with a tokenizer, and this model has none")
         return inputs.tokenizer

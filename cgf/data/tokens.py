@@ -7,17 +7,17 @@ import json
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cgf.cache import keep
 from cgf.data.pairs import parted
+from cgf.types import Tokenizer
 
 TYPES = "token_type_ids"  # as tokenizers and models of transformers call them
 
 
-def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str | None = None) -> list[list[int]]:
+def tokenized(texts: Sequence[str], tokenizer: Tokenizer, max_length: int, cache: str | None = None) -> list[list[int]]:
     """Token ids of each text, truncated to max_length, special tokens included.
 
     A text that is a pair (``cgf.data.pairs``) is tokenised as one, the longer of its two truncated first.
@@ -37,7 +37,7 @@ def tokenized(texts: Sequence[str], tokenizer: Any, max_length: int, cache: str 
     return ids
 
 
-def token_types(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]] | None:
+def token_types(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> list[list[int]] | None:
     """Of each token 1 where it is of the second text of its pair, else 0, for the same tokens as ``tokenized``.
 
     None where the texts are no pairs, or the tokenizer has no types for its models.
@@ -48,13 +48,13 @@ def token_types(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[l
     return tokenizer(first, second, truncation=True, max_length=max_length, padding=False)[TYPES]
 
 
-def _encode(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
+def _encode(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> list[list[int]]:
     first, second = parted(texts)
     pairs = () if second is None else (second,)
     return tokenizer(first, *pairs, truncation=True, max_length=max_length, padding=False)["input_ids"]
 
 
-def _key(texts: Sequence[str], tokenizer: Any, max_length: int) -> str | None:
+def _key(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> str | None:
     """Of all that the ids depend on; None for a tokenizer that cannot be described."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:

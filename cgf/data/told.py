@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
-from cgf.data.task import Task
+from cgf.data.task import LabelledItems, Task
 
 SHOWN = 12  # classes with their counts; of more the largest and the smallest
 
 
-def told(task: Task, sets: Mapping[str, Any], max_length: int | None = None) -> list[str]:
+def told(task: Task, sets: Mapping[str, LabelledItems], max_length: int | None = None) -> list[str]:
     """Lines on the splits in ``sets`` (datasets of ``task``): counts by class, and lengths where they are texts.
 
     max_length: where texts are cut; those of that length, cut or not, are counted.
@@ -32,7 +31,7 @@ def told(task: Task, sets: Mapping[str, Any], max_length: int | None = None) -> 
     return [*lines, *(f"{task.name}: {note}" for note in task.notes())]
 
 
-def _lengths(data: Any, max_length: int | None) -> str:
+def _lengths(data: LabelledItems, max_length: int | None) -> str:
     lengths = getattr(data, "lengths", None)
     if not lengths:
         return ""

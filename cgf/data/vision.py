@@ -60,7 +60,7 @@ class DigitsTask(VisionTask):
         return {"sklearn.datasets.load_digits": hashlib.sha256(pixels).hexdigest()}
 
     @cached_property
-    def _digits(self) -> Images:
+    def _digits(self) -> Images[torch.Tensor]:
         from sklearn.datasets import load_digits
 
         data = load_digits()

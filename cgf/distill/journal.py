@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from cgf.distill.wandb_log import check_artifact, log_checkpoint, log_layers
 from cgf.errors import UserError
-from cgf.results import Json, append_line, read_lines
+from cgf.results import append_line, read_lines
+from cgf.types import Json
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

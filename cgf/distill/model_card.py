@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from cgf.softmax.base import Softmax
+from cgf.types import Json, JsonValue
 
 NAME = "README.md"
 
 
-def model_card(
-    run: dict[str, Any], softmax: Softmax, layers: int, parts: Mapping[str, Mapping[str, Any]] | None = None
-) -> str:
+def model_card(run: Json, softmax: Softmax, layers: int, parts: Mapping[str, Json] | None = None) -> str:
     """The card in Markdown, with the front matter that the hub reads.
 
     run    what run.json says: model, task, config, progress, data, git, versions
@@ -63,17 +61,18 @@ def _commands(softmax: Softmax) -> list[str]:
     return [plain, "python eval_he.py ckpt=FOLDER approx=exact he.samples=20      # every softmax encrypted"]
 
 
-def _percent(share: Any) -> str:
-    known = isinstance(share, float | int) and not isinstance(share, bool) and share >= 0
-    return f"{100 * share:.2f} %" if known else "not validated"
+def _percent(share: object) -> str:
+    if not isinstance(share, float | int) or isinstance(share, bool) or not share >= 0:
+        return "not validated"
+    return f"{100 * share:.2f} %"
 
 
-def _commit(git: Any) -> str:
+def _commit(git: JsonValue) -> str:
     if not isinstance(git, dict) or not git.get("commit"):
         return "not recorded"
     return str(git["commit"]) + (" with uncommitted changes" if git.get("dirty") else "")
 
 
-def _cell(text: Any) -> str:
+def _cell(text: object) -> str:
     """A value on one line of a table, neither HTML nor a cell's end."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch import Tensor
 from cgf.errors import UserError
 
 
-def finite(*values: Any) -> bool:
+def finite(*values: object) -> bool:
     """Whether all values are finite numbers, truth values not among them."""
     return all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
 

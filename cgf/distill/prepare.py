@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from cgf.data.task import Collate, Items, Task
 from cgf.data.told import told
@@ -23,6 +22,7 @@ from cgf.models.host import Host
 from cgf.models.install import installed_softmaxes
 from cgf.models.replace import parts_of
 from cgf.softmax.base import Softmax
+from cgf.types import Built, Config, Json
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Aims:
     matching: Matching
 
     @classmethod
-    def of(cls, cfg: Any, config: dict[str, Any]) -> Aims:
+    def of(cls, cfg: Config, config: Json) -> Aims:
         """Those of a configuration ``cfg``, ``config`` once resolved. UserError for a value that cannot be."""
         settings = Settings(**cfg.train)
         loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
@@ -57,7 +57,7 @@ class TrainingSamples:
     about: list[str]
 
 
-def training_samples(cfg: Any, task: Task, host: Host, teacher: Host | None, matching: Matching) -> TrainingSamples:
+def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, matching: Matching) -> TrainingSamples:
     """The samples of ``task`` as the host takes them, with the teacher's logits where ``distill.cache`` keeps them."""
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     collate = task.collate(host.inputs)
@@ -87,13 +87,13 @@ class Preparation:
     make_host: the student's model as its configuration makes it; build: builds the node of a model.
     """
 
-    cfg: Any
-    config: dict[str, Any]
+    cfg: Config
+    config: Json
     aims: Aims
     task: Task
     run: RunFolder
     make_host: Callable[[], Host]
-    build: Callable[..., Any]
+    build: Callable[..., Built]
 
     def trainer(self, host: Host, softmaxes: list[Softmax]) -> Trainer:
         """The trainer of the student ``host`` and its softmaxes, told what its data are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from accelerate.utils import parse_flag_from_env
 from torch import Tensor, distributed
 from torch.utils.data import DataLoader, Dataset
 
-from cgf.data.task import Collate, Item, Items
+from cgf.data.task import Collate, Items
 from cgf.errors import UserError
+from cgf.types import Item
 
 T = TypeVar("T")
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")  # where launchers tell their number
@@ -35,7 +36,7 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
-def alone_at(held: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+def alone_at(held: AbstractContextManager[object]) -> AbstractContextManager[object]:
     """``held`` in the main process; nothing in the others, which work under it."""
     return held if _state().is_main_process else nullcontext()
 

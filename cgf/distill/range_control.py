@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from cgf.distill.row_sum import RowSumPenalty, row_sums
 from cgf.errors import UserError
 from cgf.replacement import Replacement
 from cgf.softmax.base import Softmax
+from cgf.types import JsonValue
 
 
 @dataclass
@@ -35,8 +35,8 @@ class RangeControl:
     bound: float | Sequence[float] = 32.0
     high: float = 1.0
     worst: float = 0.02
-    row_sum: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    row_sum: Mapping[str, JsonValue] = field(default_factory=dict)
+    inputs: Mapping[str, JsonValue] = field(default_factory=dict)
     ramp: float = 0.0
     measuring: bool = field(default=False, init=False)
     _terms: dict[str, list[Tensor]] = field(default_factory=dict, init=False, repr=False)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from cgf.errors import UserError
 from cgf.models.host import Host
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Repeated(Protocol):
@@ -42,10 +45,10 @@ def save_memory(host: Host, softmaxes: Sequence[Repeated]) -> None:
         )
 
 
-def _twice(block: Any, forward: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+def _twice(block: nn.Module, forward: Callable[P, R], again: Callable[..., R]) -> Callable[P, R]:
     """The forward pass of a block, kept in evaluation and computed again in training."""
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         return again(forward, *args, **kwargs) if block.training else forward(*args, **kwargs)
 
     return run

@@ -8,20 +8,22 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.checkpoint import TrainingState, complete_checkpoints, save
+from cgf.data.task import Task
 from cgf.distill.model_card import model_card
 from cgf.errors import UserError
 from cgf.former import current_names
 from cgf.lock import locked
+from cgf.models.host import Host
 from cgf.models.replace import parts_of
-from cgf.results import Json, read_json, read_lines, run_info, write_text
+from cgf.results import read_json, read_lines, run_info, write_text
 from cgf.softmax.base import Softmax
+from cgf.types import Json, JsonValue
 
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
-OFF: tuple[Any, ...] = (None, False, 0, "none", {}, [])
+OFF: tuple[object, ...] = (None, False, 0, "none", {}, [])
 # what was done before there was a setting for it
 AS_BEFORE: Json = {
     "train.accumulate": 1,
@@ -54,7 +56,7 @@ def run_path(outputs: str, name: str) -> Path:
     return Path(outputs).expanduser() / name
 
 
-def held(path: Path) -> AbstractContextManager[Any]:
+def held(path: Path) -> AbstractContextManager[object]:
     """Keeps other processes from training in a run folder; UserError where another is at work there."""
     real = path.resolve()
     return locked(
@@ -144,7 +146,7 @@ class RunFolder:
                 path.unlink()
 
     def saver(
-        self, host: Any, softmaxes: list[Softmax], config: Json, seed: int, task: Any
+        self, host: Host, softmaxes: list[Softmax], config: Json, seed: int, task: Task
     ) -> Callable[[Path, Json, TrainingState], Path]:
         """The function that writes a checkpoint of this run, for the Trainer."""
         about = run_info(config, seed, task.revision(), host.source)
@@ -189,7 +191,7 @@ def _bound(config: Json) -> Json:
     return {k: v for k, v in config.items() if k not in FREE}
 
 
-def _differences(old: Any, new: Any, where: str = "") -> list[str]:
+def _differences(old: JsonValue, new: JsonValue, where: str = "") -> list[str]:
     """Settings that differ; one that the old run did not know yet was off then."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [

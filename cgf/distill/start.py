@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from cgf.models.host import Host, check_classes, listed
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.base import Softmax
+from cgf.types import Json
 
 
 def seed_everything(seed: int) -> None:
@@ -34,7 +34,7 @@ def start(
     task: Task,
     softmax: Softmax,
     *,
-    tuning: dict[str, Any],
+    tuning: Json,
     run: RunFolder,
     prepare: Callable[[Host], object] | None = None,
     replacing: Replacing | None = None,

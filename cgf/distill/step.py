@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from cgf.distill.settings import Settings
 from cgf.errors import UserError
+from cgf.types import Options
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -53,7 +54,7 @@ def adamw(
 ) -> torch.optim.AdamW:
     """Weight decay on matrices alone; constants at ``softmax_lr`` times the rate (their group's lr_scale)."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    groups: list[dict[str, Any]] = [
+    groups: list[Options] = [
         {"params": [p for p in trained if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
     ]

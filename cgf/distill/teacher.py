@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +18,7 @@ from cgf.models.load import from_checkpoint
 from cgf.named import plain
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Slot
+from cgf.types import JsonValue
 
 LOADERS = (
     "cgf.models.bert.load",
@@ -31,7 +31,7 @@ LOADERS = (
 
 
 def teacher_of(
-    teacher: str | Mapping[str, Any] | None,
+    teacher: str | Mapping[str, JsonValue] | None,
     ckpt: str | None,
     host: Host,
     make_host: Callable[[], Host],
@@ -74,7 +74,7 @@ def softmaxes_of(teacher: Host | None) -> Sequence[Slot]:
     return installed_softmaxes(teacher.model) or install_copies(teacher.model, Exact())
 
 
-def _configured(node: Mapping[str, Any], host: Host, build: Callable[..., Host]) -> Host:
+def _configured(node: Mapping[str, JsonValue], host: Host, build: Callable[..., Host]) -> Host:
     target = current_name(node.get("_target_"))
     if not isinstance(target, str) or target not in LOADERS:
         raise UserError(

@@ -15,12 +15,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from cgf.cache import keep
-from cgf.data.task import Collate, Item, Items
+from cgf.data.task import Collate, Items
 from cgf.data.text_items import TextDataset
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_by_length, evaluate
 from cgf.models.host import Host
 from cgf.softmax.base import Softmax
+from cgf.types import Item
 
 BATCH = 64
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +68,7 @@ def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple
     first, so that every layer is given the same in both.
     """
 
-    def doubled(_: nn.Module, __: Any, output: Tensor, rows: slice) -> Tensor:
+    def doubled(_: nn.Module, __: object, output: Tensor, rows: slice) -> Tensor:
         output = output.clone()
         output[len(output) // 2 :, ..., rows] *= 2
         return output

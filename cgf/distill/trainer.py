@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +32,7 @@ from cgf.named import arguments
 from cgf.progress import Bar, clock
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
+from cgf.types import Json
 
 
 @dataclass
@@ -59,12 +59,12 @@ class Trainer:
     penalty: RangeControl
     folder: Path
     seed: int
-    save: Callable[[Path, dict[str, Any], TrainingState], object]
+    save: Callable[[Path, Json, TrainingState], object]
     teacher: Host | None = None
     teachers: Sequence[Slot] = field(default_factory=list)
     matching: Matching = field(default_factory=Matching)
-    tracker: dict[str, Any] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
+    tracker: Json = field(default_factory=dict)
+    config: Json = field(default_factory=dict)
     say: Callable[[str], None] = print
 
     def __post_init__(self) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cgf.errors import UserError
+
+if TYPE_CHECKING:
+    from accelerate.tracking import WandBTracker
 
 CARD = ("README.md", "run.json", "softmax.json", "norm.json", "activation.json", "plan.json")
 WEIGHTS = ("model.safetensors", "host/*")
@@ -20,14 +23,14 @@ def check_artifact(wanted: object) -> None:
         raise UserError(f"tracker.artifact must be one of {', '.join(ARTIFACTS)}, and {wanted!r} was given")
 
 
-def log_layers(tracker: Any, rows: list[dict[str, float]], step: int) -> None:
+def log_layers(tracker: WandBTracker, rows: list[dict[str, float]], step: int) -> None:
     """A table with a line a layer, through accelerate's tracker; nothing where there is no row."""
     if rows:
         columns = list(rows[0])
         tracker.log_table(LAYERS, columns=columns, data=[[row[key] for key in columns] for row in rows], step=step)
 
 
-def log_checkpoint(tracker: Any, folder: Path, wanted: str) -> None:
+def log_checkpoint(tracker: WandBTracker, folder: Path, wanted: str) -> None:
     """The files of a checkpoint that ``wanted`` (a key of ARTIFACTS) names, as an artifact of type model."""
     import wandb
 

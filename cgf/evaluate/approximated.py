@@ -15,8 +15,9 @@ from cgf.evaluate.observe import ExponentMonitor
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.published import ScoreRange, levels_of
 from cgf.progress import Bar
-from cgf.results import Json, write_json
+from cgf.results import write_json
 from cgf.softmax.published.base import Published
+from cgf.types import Json
 
 
 @dataclass

@@ -8,12 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cgf.checks import one_of
-from cgf.data.task import Collate, Item, Items
+from cgf.data.task import Collate, Items
 from cgf.data.tokens import TYPES
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
 from cgf.progress import Bar
+from cgf.types import Item
 
 PADDINGS = ("auto", "none", "longest")
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import torch
 
@@ -108,7 +107,7 @@ def parse_shard(text: str | None) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def checked_share(share: Any) -> float:
+def checked_share(share: object) -> float:
     """he.agreement checked: a share of the samples."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise UserError(f"he.agreement must be a share of the samples, from 0 to 1, and {share!r} was given")

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.lock import locked
-from cgf.results import MOST_LINES, Json, append_lines, read_lines, run_info
+from cgf.results import MOST_LINES, append_lines, read_lines, run_info
 from cgf.target import content_of
+from cgf.types import Json
 
 VERSION = "2:"  # how digests begin whose lines carry checksums
 
@@ -108,7 +108,7 @@ class SampleLog:
             )
         return self
 
-    def alone(self) -> AbstractContextManager[Any]:
+    def alone(self) -> AbstractContextManager[object]:
         """Keeps other processes from evaluating into the same lines; UserError where another is at work there."""
         return locked(
             self.path.with_name(f".{self.path.name}.lock"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.loop import Outcome
 from cgf.progress import Bar, clock
-from cgf.results import Json
+from cgf.types import Json
 
 
 class EvaluationProgress(Bar):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from cgf.evaluate.by_class import by_class
 from cgf.evaluate.he_batches import parse_shard
@@ -20,14 +19,14 @@ from cgf.he.session import Session
 from cgf.models.install import installed
 from cgf.plan.op_times import table_of
 from cgf.plan.plan import Plan
-from cgf.results import Json
+from cgf.types import Config, Json
 
 
 @dataclass(frozen=True)
 class EncryptedRun(ABC):
     """The settings of one evaluation: he of the configuration, its owner, its samples and the file of its lines."""
 
-    he: Any
+    he: Config
     make_owner: Callable[..., Owner]
     library: Library
     indices: list[int]
@@ -101,7 +100,7 @@ def settings_of_lines(config: Json) -> Json:
     return {**config, "he": he}
 
 
-def about(he: Any, library: Library, opened: OpenCheckpoint, plan: Plan | None) -> Json:
+def about(he: Config, library: Library, opened: OpenCheckpoint, plan: Plan | None) -> Json:
     """What a result file says of its evaluation before any of its figures."""
     return {
         "kind": "eval_network" if he.scope == "network" else "eval_he",
@@ -120,6 +119,6 @@ def parts(run: EncryptedRun) -> Json:
     return {**checked, "shard": str(run.he.shard), "samples_of_all_shards": len(run.indices)}
 
 
-def split_by(he: Any) -> Json:
+def split_by(he: Config) -> Json:
     """The settings that decide which samples share ciphertexts, as a result file keeps them."""
     return {key: he[key] for key in SPLIT_BY}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from cgf.models.host import Host
 from cgf.plan.op_times import OpTimes
 from cgf.progress import Bar
 from cgf.softmax.base import Softmax
+from cgf.softmax.slot import Slot
 
 BatchOutcome = tuple[Outcome, list[LayerRecord], float]  # logits, what each layer saw, seconds of the model
 
@@ -47,7 +47,7 @@ class EncryptedEvaluation:
 
     host: Host
     softmaxes: list[Softmax]
-    installed: Callable[..., AbstractContextManager[list[Any]]]
+    installed: Callable[..., AbstractContextManager[list[Slot]]]
     session: Session
     dataset: Items
     collate: Collate

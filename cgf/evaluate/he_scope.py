@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.checks import one_of, whole
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
 from cgf.he.encrypted_attention import EncryptedAttention
-from cgf.results import Json
+from cgf.types import Config, Json
 
 SLOTS: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
 # what a result says of a run that encrypts, and of one that does not
@@ -26,7 +24,7 @@ SAYS = {
 }
 
 
-def checked_scope(he: Any) -> str:
+def checked_scope(he: Config) -> str:
     """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
     one_of("he.scope", he.scope, tuple(SAYS))
     whole("he.memory_mib", he.memory_mib, 1)

@@ -12,7 +12,8 @@ from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS, scope_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.he.layer_record import LayerRecord
-from cgf.results import Json, read_json
+from cgf.results import read_json
+from cgf.types import Json
 
 
 def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> Json:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
 from cgf.network.program import program_of
 from cgf.network.twin import Ranges, twin
-from cgf.results import Json
+from cgf.types import Json
 
 TENFOLD = 10.0  # an error beyond so many times what the library states is no noise
 
@@ -173,7 +172,7 @@ def features_of(inputs: Inputs, batch: dict[str, Tensor]) -> np.ndarray:
     return inputs.prepared(np.where(real, batch["input_ids"].numpy(), inputs.padding))
 
 
-def check_one_segment(types: Any) -> None:
+def check_one_segment(types: object) -> None:
     """UserError for token types that tell a second text: the table of embeddings has those of a first one alone."""
     if types is not None and np.any(np.asarray(types)):
         raise UserError("he.scope=network reads texts alone, and these are pairs, the second told by its token types")

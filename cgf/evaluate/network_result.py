@@ -10,7 +10,7 @@ from cgf.evaluate.network_eval import NetworkEvaluation
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.he.session import Session
-from cgf.results import Json
+from cgf.types import Json
 
 
 class NetworkRun(EncryptedRun):

@@ -6,7 +6,7 @@ from collections import Counter
 
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS
-from cgf.results import Json
+from cgf.types import Json
 
 CLIENT = ("encrypt", "decrypt")
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, merged
-from cgf.results import Json
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around, Slot
 from cgf.softmax.tensor import TensorRows
+from cgf.types import Json
 
 
 def entries_that_count(y: Tensor, valid: Tensor | None) -> Tensor:
@@ -51,7 +51,10 @@ class Calibrator:
         whole = None if valid is None else valid.expand(y.shape)
         for head in range(y.shape[-3]):
             self.heads.setdefault((softmax.layer, head), Calibration()).add(
-                _numbers(y, -3, head), _numbers(sums, -2, head), _numbers(whole, -3, head), _numbers(real, -2, head)
+                _numbers(y, -3, head),
+                _numbers(sums, -2, head),
+                None if whole is None else _numbers(whole, -3, head),
+                None if real is None else _numbers(real, -2, head),
             )
 
     @property
@@ -64,10 +67,8 @@ class Calibrator:
         return [self.heads[key] for key in sorted(self.heads) if key[0] == layer]
 
 
-def _numbers(tensor: Tensor | None, axis: int, head: int) -> Any:
+def _numbers(tensor: Tensor, axis: int, head: int) -> np.ndarray:
     """One head of (..., H, Q, K) as (rows, K), or of (..., H, Q) as (rows,)."""
-    if tensor is None:
-        return None
     return tensor.select(axis, head).flatten(0, axis + 1).detach().cpu().numpy()
 
 

@@ -16,11 +16,11 @@ from cgf.evaluate.observe import Calibrator, Onlooker
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models.host import Host
 from cgf.models.install import install
-from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Slot
+from cgf.types import Json
 
 FORWARDS = ("trained", "softmax")
 

@@ -18,10 +18,10 @@ from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan
-from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published
+from cgf.types import Json
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import interval
 from cgf.errors import UserError
@@ -15,10 +14,11 @@ from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.evaluate.result_file import is_result_of
 from cgf.plan.plan import Plan
 from cgf.progress import Bar
-from cgf.results import Json, check_replaceable
+from cgf.results import check_replaceable
+from cgf.types import Json
 
 
-def monitor(opened: OpenCheckpoint, domain: Any) -> ExponentMonitor:
+def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
     """What sees the exponents of every softmax, put in place. domain: the setting; None for the polynomials' own."""
     watch = ExponentMonitor(opened.domain if domain is None else interval("domain", domain))
     for softmax in opened.softmaxes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cgf.checks import whole
+from cgf.data.task import Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches
 from cgf.evaluate.he_probe import AttentionProbe, probed
@@ -21,7 +21,8 @@ from cgf.he.workers import whole_workers
 from cgf.memory import resident_mib
 from cgf.plan.attention_cost import predict_attention
 from cgf.plan.op_times import OpTimes
-from cgf.results import Json, read_json, run_info, write_json
+from cgf.results import read_json, run_info, write_json
+from cgf.types import Json
 
 FILE = "attention_plan.json"
 UNUSED = (
@@ -95,7 +96,7 @@ def plan_attention(
     ]
 
 
-def plan_whole(config: Json, make_task: Callable[[Json], Any]) -> str:
+def plan_whole(config: Json, make_task: Callable[[Json], Task]) -> str:
     """Writes attention_plan.json beside a checkpoint, as configs/plan.yaml asks for it; returns what it says in lines.
 
     The checkpoint's polynomials are those planned or trained. UserError without a checkpoint or a table of times.

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from cgf.data.task import Collate, Items
+from cgf.data.task import Collate, Items, Task
 from cgf.errors import UserError
 from cgf.evaluate.calibrate import run
 from cgf.evaluate.observe import Calibrator
@@ -21,8 +20,8 @@ from cgf.plan.load import FILE
 from cgf.plan.plan import Plan
 from cgf.plan.planner import ParetoSet, Planner, Requests, content, fit_of, levels_told
 from cgf.plan.request import Request
-from cgf.results import Json
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.types import Json
 
 SLOTS = 8192  # what rows of whole samples are to fill, where nobody says how many are evaluated together
 
@@ -87,7 +86,7 @@ class PlannedCheckpoint:
 
 
 def open_to_plan(
-    path: str, calibrating: CalibrationRequest, make_task: Callable[[Json], Any]
+    path: str, calibrating: CalibrationRequest, make_task: Callable[[Json], Task]
 ) -> tuple[OpenCheckpoint, ExponentialSoftmax]:
     """The checkpoint and the softmax that it is planned for; UserError for one without an exponential."""
     opened = open_checkpoint(path, calibrating.split, make_task, calibrating.whole)
@@ -171,7 +170,7 @@ def plan_checkpoint(
     path: str,
     planner: Planner,
     calibrating: CalibrationRequest,
-    make_task: Callable[[Json], Any],
+    make_task: Callable[[Json], Task],
     *,
     tolerance: float,
     rows: int | None = None,
@@ -201,7 +200,7 @@ def plan_checkpoint(
     return PlannedCheckpoint(plan, pareto, opened.checkpoint.path / FILE, data), opened
 
 
-def plan_asked(config: Json, make_task: Callable[[Json], Any]) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
+def plan_asked(config: Json, make_task: Callable[[Json], Task]) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
     """``plan_checkpoint`` as the settings of configs/plan.yaml ask for it."""
     planner = Planner.of(config)
     calibrating = CalibrationRequest(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from cgf.data.task import Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches
 from cgf.evaluate.network_eval import features_of
@@ -21,13 +21,14 @@ from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import PredictedNetwork, predict_network
 from cgf.plan.op_times import OpTimes
-from cgf.results import Json, run_info, write_json
+from cgf.results import run_info, write_json
+from cgf.types import Json
 
 FILE = "network_plan.json"
 UNUSED = ("range", "rows", "columns", "per_layer", "whole")  # settings of configs/plan.yaml that are for polynomials
 
 
-def plan_network(config: Json, make_task: Callable[[Json], Any]) -> str:
+def plan_network(config: Json, make_task: Callable[[Json], Task]) -> str:
     """Writes network_plan.json as configs/plan.yaml asks for it; returns what it says in lines.
 
     Of ckpt's samples beside the checkpoint, or of ``shape`` alone in the folder ``out``. UserError without either, for

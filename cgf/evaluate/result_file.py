@@ -9,8 +9,8 @@ from pathlib import Path
 from cgf.evaluate.he_lines import VERSION
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.plan import Plan
-from cgf.results import Json
 from cgf.target import result_file
+from cgf.types import Json
 
 SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share ciphertexts
 # settings that a result file's name holds by themselves, or that change nothing of the result

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from cgf.checks import whole
-from cgf.data.task import Item, Items
+from cgf.data.task import Items
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import chosen_samples
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
+from cgf.types import Config, Item
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ByTokens:
         return self.samples[index]
 
 
-def chosen(opened: OpenCheckpoint, he: Any, seed: int) -> tuple[list[int], dict[str, int]]:
+def chosen(opened: OpenCheckpoint, he: Config, seed: int) -> tuple[list[int], dict[str, int]]:
     """Indices of ``he.samples`` samples of the split, and what a result says of how they were chosen.
 
     he.tokens: the first of a fixed permutation of those alone that have so many tokens; no label is looked at.

@@ -17,7 +17,7 @@ from cgf.errors import UserError
 from cgf.he.alone_layout import AloneLayout, Numbers, Place, entries
 from cgf.he.alone_maps import AloneMaps, Entry
 from cgf.he.attention import weigh
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.network_circuit import LOGITS, Stage
 from cgf.he.network_heads import Head
 from cgf.he.network_layout import TokenLayout
@@ -26,6 +26,7 @@ from cgf.he.packed import Packed, Rows
 from cgf.network.layers import MEAN
 from cgf.network.program import INPUT, Attend, Form, Program, Squares
 from cgf.network.twin import check_features
+from cgf.types import Ciphertext
 
 TURNED = f"{INPUT}@keys"
 MASKS = 2  # levels beyond those of the program

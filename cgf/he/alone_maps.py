@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.he.alone_layout import AloneLayout, Numbers, Place
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
+from cgf.types import Ciphertext
 
 Entry = Callable[[np.ndarray, Place], np.ndarray]  # of a matrix, by the lane that comes out and the place that goes in
 

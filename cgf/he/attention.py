@@ -19,11 +19,12 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.attention_blocks import Block
 from cgf.he.circuits import Circuit, circuit_for
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.packed import Packed
 from cgf.he.tile import Tile
 from cgf.network.attention import DISTANCE, attention, score_of
 from cgf.softmax.base import Softmax
+from cgf.types import Ciphertext
 
 
 @dataclass(frozen=True)

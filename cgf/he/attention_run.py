@@ -12,11 +12,12 @@ from cgf.he.attention_blocks import AttentionTask, Block
 from cgf.he.attention_needs import AttentionCost
 from cgf.he.circuits import Circuit
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import Ciphertext, Engine, KeyHolder, decrypt_all
+from cgf.he.engines.engine import Engine, KeyHolder, decrypt_all
 from cgf.he.laps import Laps
 from cgf.he.layer_record import LayerRecord
 from cgf.network.attention import DISTANCE, score_of
 from cgf.softmax.base import Softmax
+from cgf.types import Ciphertext
 
 
 @dataclass(frozen=True)

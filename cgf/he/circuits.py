@@ -15,7 +15,6 @@ import numpy as np
 
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext
 from cgf.he.folding import fold_integers, rescaled, square_part, without_last_constant
 from cgf.he.packed import Packed, Rows, pairwise
 from cgf.softmax.base import ExponentialSoftmax, Softmax
@@ -24,6 +23,7 @@ from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
 from cgf.softmax.value import Value
+from cgf.types import Ciphertext
 
 Exponent = Callable[..., Value]  # of a softmax and its rows: a method as a function
 STYLES = ("folded", "abreast", "paper")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cgf.he.engines.engine import Ciphertext, Engine, KeyHolder, decrypt_all
+from cgf.he.engines.engine import Engine, KeyHolder, decrypt_all
+from cgf.types import Ciphertext
 
 
 def join_pairs(engine: Engine, cts: Sequence[Ciphertext]) -> list[Ciphertext]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-Json = dict[str, Any]  # a JSON object
+from cgf.types import Json
 
 
 @dataclass
@@ -152,7 +151,7 @@ class LayerRecord:
             "heads": None if self.heads is None else self.heads.to_json(),
         }
 
-    def _whole(self) -> dict[str, Any]:
+    def _whole(self) -> Json:
         counts = {name: getattr(self, name) for name in ("outputs", "macs", "instances")}
         return {**counts, "layouts": dict(self.layouts)}
 

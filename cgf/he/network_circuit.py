@@ -14,12 +14,13 @@ from functools import cached_property, partial
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
 from cgf.network.program import INPUT, Attend, Form, Program, Squares
 from cgf.network.twin import check_features
+from cgf.types import Ciphertext
 
 LOGITS = "logits"
 SWITCH = 50  # combinations of one ciphertext that take as long as a rotation (results/bench/op_times_one_thread.json)

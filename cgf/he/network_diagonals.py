@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
 from cgf.he.network_layout import Steps, TokenLayout, rotated
 from cgf.he.packed import Packed, Rows, pairwise
+from cgf.types import Ciphertext
 
 ALONE = Steps(1, 1)
 

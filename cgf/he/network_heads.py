@@ -13,12 +13,13 @@ from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.attention import weigh
 from cgf.he.circuits import Circuit, circuit_for
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout, rotated
 from cgf.he.packed import Rows, pairwise
 from cgf.network.layers import SelfAttention
 from cgf.softmax.cgf import CGF
+from cgf.types import Ciphertext
 
 # a turn and some of a head's features -> these, one after the other, each place holding the token further on
 Turned = Callable[[int, slice], Iterable[Ciphertext]]

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.network.layers import MEAN
 from cgf.network.program import Attend, Program
+from cgf.types import Ciphertext
 
 
 @dataclass(frozen=True)

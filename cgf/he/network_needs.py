@@ -12,12 +12,13 @@ from cgf.errors import UserError
 from cgf.he.alone_circuit import MASKS, AloneCircuit
 from cgf.he.alone_layout import AloneLayout
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import ENDLESS, RINGS, Ciphertext, Operand, Ring, ring_for
+from cgf.he.engines.engine import ENDLESS, RINGS, Ring, ring_for
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.engines.wrapper import Wrapper
 from cgf.he.network_circuit import NetworkCircuit
 from cgf.he.network_layout import TokenLayout
 from cgf.network.program import Program
+from cgf.types import Ciphertext, Operand
 
 # bytes of a ciphertext of two polynomials, a slot: measured with desilofhe 2.0.0 in three rings, within a fifth
 BYTES, BYTES_PER_LEVEL = 90.0, 24.0

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from cgf.he.engines.engine import Engine, KeyHolder, decrypt_all, encrypt_all
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_maps import State
 from cgf.he.network_needs import NetworkCost
-
-Json = dict[str, Any]
+from cgf.types import Ciphertext, Json
 
 
 @dataclass
@@ -94,7 +92,7 @@ def run(
     return circuit.logits(slots, len(features)), record
 
 
-def _bytes(owner: KeyHolder, evaluator: Engine, cts: Sequence[Any]) -> int | None:
+def _bytes(owner: KeyHolder, evaluator: Engine, cts: Sequence[Ciphertext]) -> int | None:
     """Serialized size of ciphertexts of one level; None where the engine hands none out, or encrypts nothing."""
     dump = getattr(evaluator, "dump", None)
     return None if dump is None or not owner.library.encrypts else len(dump(cts[0])) * len(cts)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine, Operand
+from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
 from cgf.he.rows import Rows as Rows
 from cgf.he.rows import Shape as Shape
+from cgf.types import Ciphertext, Operand
 
 T = TypeVar("T")
 

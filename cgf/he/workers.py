@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cgf.memory import huge_pages, keep_freed_memory, peak_mib
 from cgf.network.attention import Heads
 from cgf.network.layers import Network
 from cgf.softmax.base import Softmax
+from cgf.types import Unpickled
 
 TRIES = 3  # of work whose process ended
 LESS = "he.workers must be fewer, or he.rows_at_once (whole attentions: he.memory_mib) smaller"
@@ -216,7 +217,7 @@ def _end_with_parent() -> None:
 
 
 @functools.lru_cache(KEPT)
-def _unpacked(packed: bytes) -> Any:
+def _unpacked(packed: bytes) -> Unpickled:
     """What a task is about, the same object for the same bytes."""
     return pickle.loads(packed)
 

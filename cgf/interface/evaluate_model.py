@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -26,6 +26,10 @@ from cgf.models.install import installed
 from cgf.plan.plan import Plan
 from cgf.report.red import judged
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.types import Json
+
+if TYPE_CHECKING:
+    from cgf.approx.exponential import Exponential
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class ModelEvaluation:
     samples: int
     encrypted: bool
     red: list[str]
-    data: dict[str, Any]
+    data: Json
 
     def __str__(self) -> str:
         told = (
@@ -58,7 +62,7 @@ class ModelEvaluation:
 
 def evaluate_model(
     model: nn.Module,
-    loader: Iterable[Any],
+    loader: Iterable[object],
     plan: ModelPlan | Plan | None = None,
     *,
     engine: str = "sim",
@@ -104,7 +108,9 @@ def evaluate_model(
 
 
 @contextmanager
-def _with(softmaxes: list[Softmax], exponentials: Sequence[Any], afterwards: Sequence[Any]) -> Iterator[None]:
+def _with(
+    softmaxes: list[Softmax], exponentials: Sequence[Exponential | None], afterwards: Sequence[Exponential | None]
+) -> Iterator[None]:
     """The softmaxes with these exponentials for the length of a with block, and with the others after it."""
     for softmax, exponential in zip(softmaxes, exponentials, strict=True):
         softmax.exponential = exponential

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -19,6 +18,7 @@ from cgf.plan.friendly import Budget, judge
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
+from cgf.types import Json
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class FriendlyReport:
 
     friendly: bool
     levels: int | None
-    layers: list[dict[str, Any]]
+    layers: list[Json]
     samples: int
-    data: dict[str, Any]
+    data: Json
 
     def __str__(self) -> str:
         head = f"{'CGF-friendly' if self.friendly else 'not CGF-friendly'} on {self.samples} samples"
@@ -42,7 +42,7 @@ class FriendlyReport:
 
 def friendly_report(
     model: nn.Module,
-    loader: Iterable[Any],
+    loader: Iterable[object],
     *,
     samples: int = 200,
     softmax: ExponentialSoftmax | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -17,6 +16,7 @@ from cgf.plan.op_times import table_of
 from cgf.plan.plan import Plan
 from cgf.plan.planner import Planner, content
 from cgf.softmax.base import ExponentialSoftmax
+from cgf.types import Json
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ModelPlan:
     ring_slots: int
     seconds: float | None
     key_mib: float | None
-    data: dict[str, Any]
+    data: Json
 
     def __str__(self) -> str:
         low, high = self.data["domain"]
@@ -49,7 +49,7 @@ class ModelPlan:
 
 def make_plan(
     model: nn.Module,
-    loader: Iterable[Any],
+    loader: Iterable[object],
     *,
     samples: int | None = 200,
     tolerance: float = 1e-4,

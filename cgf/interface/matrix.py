@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
@@ -40,7 +40,7 @@ class AppliedSoftmax:
 
 
 def apply_softmax(
-    matrix: Any, method: str | Softmax = "cgf", engine: str = "desilo", *, tolerance: float = 1e-4
+    matrix: ArrayLike | torch.Tensor, method: str | Softmax = "cgf", engine: str = "desilo", *, tolerance: float = 1e-4
 ) -> AppliedSoftmax:
     """The softmax of each row of a matrix (R, N) of scores, through ciphertexts.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +11,11 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.models import llama
-from cgf.models.host import Host
+from cgf.models.host import Forward, Host
 from cgf.models.install import install, installed_softmaxes, uninstall
 from cgf.models.self_check import checked
 from cgf.softmax.slot import Slot
+from cgf.types import HostConfig, HostModule
 
 TEXT, IMAGE = "input_ids", "pixel_values"
 
@@ -65,7 +65,7 @@ def _host(model: nn.Module) -> Host:
     raise UserError(f"{name} takes {takes}, and a classifier of texts (input_ids) or images (pixel_values) is needed")
 
 
-def _of(model: nn.Module, forward: Any, inputs: Inputs, classes: int) -> Host:
+def _of(model: nn.Module, forward: Forward, inputs: Inputs, classes: int) -> Host:
     return Host(
         model=model,
         name=type(model).__name__,
@@ -82,7 +82,7 @@ def _has_decoder_head(model: nn.Module) -> bool:
 
 
 def _pad_id(model: nn.Module) -> int:
-    config: Any = model.config
+    config: HostConfig = model.config
     if getattr(config, "is_encoder_decoder", False):
         raise UserError(f"{type(model).__name__} has a decoder beside its encoder: one of the two alone is needed")
     pad = getattr(config, "pad_token_id", None)
@@ -94,7 +94,7 @@ def _pad_id(model: nn.Module) -> int:
     return 0 if pad is None else int(pad)
 
 
-def _text_forward(model: nn.Module) -> Any:
+def _text_forward(model: nn.Module) -> Forward:
     decoder = _has_decoder_head(model)
 
     def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
@@ -107,7 +107,7 @@ def _text_forward(model: nn.Module) -> Any:
     return forward
 
 
-def _image_forward(model: nn.Module) -> Any:
+def _image_forward(model: nn.Module) -> Forward:
     return partial(_images, plain=not hasattr(model, "config"))
 
 
@@ -132,11 +132,11 @@ def _image_classes(model: nn.Module) -> int:
 
 def _image(model: nn.Module) -> ImageInput:
     """The size of the images: the model's own, not that of the weights it started from."""
-    config: Any = getattr(model, "config", None)
+    config: HostConfig = getattr(model, "config", None)
     if config is not None:
         size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
     else:
-        patches: Any = getattr(model, "patch_embed", None)
+        patches: HostModule = getattr(model, "patch_embed", None)
         size = getattr(patches, "img_size", None)
         stem = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
         channels = 3 if stem is None else stem.in_channels

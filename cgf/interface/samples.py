@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from cgf.data.task import Item
 from cgf.errors import UserError
 from cgf.interface.own_model import IMAGE, TEXT
+from cgf.types import Item
 
 MASK, TYPES, LABELS = "attention_mask", "token_type_ids", ("labels", "label")
 UNLABELLED = -1
@@ -48,7 +47,7 @@ class Samples:
         return batch
 
 
-def read(loader: Iterable[Any], most: int | None, pad_id: int, labelled: bool = False) -> Samples:
+def read(loader: Iterable[object], most: int | None, pad_id: int, labelled: bool = False) -> Samples:
     """The first ``most`` samples of a loader, None: all, in its order.
 
     A batch is a mapping as transformers' collators give it (input_ids, attention_mask, token_type_ids or pixel_values;
@@ -66,7 +65,7 @@ def read(loader: Iterable[Any], most: int | None, pad_id: int, labelled: bool = 
     return Samples(items, pad_id, lengths)
 
 
-def _items(batch: Any, labelled: bool) -> list[Item]:
+def _items(batch: object, labelled: bool) -> list[Item]:
     fields = _fields(batch)
     given = {key: value for key, value in fields.items() if key not in LABELS}
     labels = next((fields[key] for key in LABELS if key in fields), None)
@@ -100,7 +99,7 @@ def _texts(given: dict[str, Tensor]) -> list[Item]:
     ]
 
 
-def _fields(batch: Any) -> dict[str, Any]:
+def _fields(batch: object) -> Item:
     if isinstance(batch, Mapping):
         return dict(batch)
     if isinstance(batch, list | tuple) and len(batch) == 2:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -22,11 +21,12 @@ from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.target import regular
+from cgf.types import AutoClass
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
 
 
-def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: Any) -> None:
+def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: object) -> None:
     """transformers' save_pretrained, with softmax.json and the tensors that the softmaxes keep beside the weights.
 
     UserError where the softmaxes differ by layer, are of a class that no file may name, or are to be pushed to a hub.
@@ -141,7 +141,7 @@ def _classifier(path: Path) -> nn.Module:
     check_named(str(path))
     config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
     stated = " ".join(config.architectures or ())
-    kinds: dict[str, Any] = {"ForSequenceClassification": AutoModelForSequenceClassification}
+    kinds: dict[str, AutoClass] = {"ForSequenceClassification": AutoModelForSequenceClassification}
     kinds["ForImageClassification"] = AutoModelForImageClassification
     auto = next((kind for ending, kind in kinds.items() if stated.endswith(ending)), None)
     if auto is None:

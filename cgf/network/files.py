@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -20,6 +19,7 @@ from cgf.named import plain, short
 from cgf.network.inputs import Inputs, Patches, Table
 from cgf.network.layers import Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
 from cgf.results import read_json, write_json
+from cgf.types import Json, JsonValue
 
 SCHEMA = 1
 NETWORK, INPUTS = "network", "inputs"  # names of the files, without their ends
@@ -31,7 +31,6 @@ ARRAYS: dict[str, tuple[type, tuple[str, ...]]] = {  # kinds whose fields are ar
 }
 PROJECTIONS = ("query", "key", "value")
 DEEPEST = 4  # sums within sums
-Json = dict[str, Any]
 
 
 def save_network(folder: str | Path, network: Network) -> None:
@@ -114,7 +113,7 @@ def _described(layer: Layer, name: str, arrays: dict[str, np.ndarray]) -> Json:
     return {"layer": kind}
 
 
-def _layer(data: Any, name: str, arrays: dict[str, np.ndarray], where: str, depth: int = 0) -> Layer:
+def _layer(data: JsonValue, name: str, arrays: dict[str, np.ndarray], where: str, depth: int = 0) -> Layer:
     """The layer of ``_described``; its arrays are taken out of ``arrays``."""
     kind = data.get("layer") if isinstance(data, dict) else None
     if kind == "residual" and isinstance(data.get("layers"), list) and depth < DEEPEST:

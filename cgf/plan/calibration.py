@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cgf.approx.exponential import Interval as Interval
-from cgf.he.layer_record import Json
 from cgf.plan.histogram import Histogram
+from cgf.types import Json
 
 
 def of_rows() -> Histogram:

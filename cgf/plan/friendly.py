@@ -9,13 +9,13 @@ from functools import lru_cache
 
 from cgf.checks import interval, positive, share
 from cgf.errors import UserError
-from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, Interval, merged
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan, cost, one_of_rows
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax
+from cgf.types import Json
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
-from cgf.he.layer_record import Json
+from cgf.types import Json
 
 SHARES = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)  # the quantiles that files name
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from cgf.checks import interval
 from cgf.errors import UserError
 from cgf.former import current_plan
-from cgf.he.layer_record import Json
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
@@ -15,6 +14,7 @@ from cgf.plan.request import Request
 from cgf.results import read_json
 from cgf.seal import check_seal
 from cgf.softmax.base import ExponentialSoftmax
+from cgf.types import Json
 
 FILE = "plan.json"
 

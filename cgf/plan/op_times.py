@@ -11,9 +11,9 @@ import numpy as np
 
 from cgf.checks import one_of
 from cgf.errors import UserError
-from cgf.he.engines.engine import Engine, Operand, Owner, ring_for
-from cgf.he.layer_record import Json
+from cgf.he.engines.engine import Engine, Owner, ring_for
 from cgf.results import read_json
+from cgf.types import Json, Operand
 
 TABLE = Path(__file__).with_name("op_times.json")  # a link to the measured one, of which a wheel holds a copy
 # of cgf.he.engines.count.detail, and the owner's two

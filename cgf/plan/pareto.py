@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.dryrun import CircuitCost
-from cgf.he.layer_record import Json
 from cgf.plan.candidates import Spec
 from cgf.plan.choose import cheapest, feasible, plans_of, why_not
 from cgf.plan.cost import PredictedCost, needs_of, predict
@@ -17,6 +16,7 @@ from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes
 from cgf.plan.plan import Plan
 from cgf.plan.request import Request
+from cgf.types import Json
 
 FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
 OBJECTIVES = ("levels", "seconds")

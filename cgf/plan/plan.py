@@ -11,10 +11,10 @@ from cgf.approx.exponential_json import exponential_from_json, number, numbers
 from cgf.approx.verified import ROUNDING, verified
 from cgf.checks import interval
 from cgf.errors import UserError
-from cgf.he.layer_record import Json
 from cgf.plan.cost import SECOND_ORDER, levels_of
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.load import softmax_from_json
+from cgf.types import Json
 
 LAYERS = 512  # that a plan.json may plan one by one
 ROWS = ("full", "masked")

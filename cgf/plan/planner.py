@@ -10,7 +10,6 @@ from cgf.approx.exponential import Fit, Interval
 from cgf.checks import share
 from cgf.errors import UserError
 from cgf.former import PLAN_SCHEMA
-from cgf.he.layer_record import Json
 from cgf.plan.calibration import Calibration, merged, union
 from cgf.plan.choose import candidates_for, choose
 from cgf.plan.fit_cache import FitCache
@@ -18,6 +17,7 @@ from cgf.plan.op_times import OpTimes, table_of
 from cgf.plan.pareto import CostedPlan, check_objective, costed_plans, least_levels, needs, pareto_front, pick
 from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
+from cgf.types import Json
 
 Requests = Callable[[Interval, Interval], Request]  # of a range and a domain, on rows and a softmax that are settled
 

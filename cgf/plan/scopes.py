@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cgf.checks import one_of
 from cgf.errors import UserError
-from cgf.he.layer_record import Json
+from cgf.types import Json
 
 SCOPES = ("softmax", "attention", "network")
 POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans

@@ -9,7 +9,7 @@ import numpy as np
 
 from cgf.approx.fit import chain
 from cgf.he.engines.count import Counting
-from cgf.he.engines.engine import Ciphertext, Ring
+from cgf.he.engines.engine import Ring
 from cgf.he.engines.sim import OneSlot
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import TokenLayout, rotated
@@ -17,6 +17,7 @@ from cgf.he.network_needs import Held
 from cgf.network.layers import Linear, SelfAttention
 from cgf.network.shapes import DOMAIN
 from cgf.plan.sizes import MASK_LEVELS, Sizes
+from cgf.types import Ciphertext
 
 
 class OneHead:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import asdict
-from typing import Any
 
 from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, ring_for
@@ -13,6 +12,7 @@ from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, top_of
 from cgf.plan.op_times import OpTimes
 from cgf.plan.shape_cost import Counted, counted
 from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
+from cgf.types import Json
 
 MODELS = (
     Sizes(2, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 2 blocks"),
@@ -33,7 +33,7 @@ GROUPS = {
 }
 
 
-def row(sizes: Sizes, times: OpTimes) -> dict[str, Any]:
+def row(sizes: Sizes, times: OpTimes) -> Json:
     """A model's line: sizes, levels and whether a ring holds them, samples, core-seconds, GiB, and what would fit.
 
     Times are of one thread. Raises UserError where the table lacks an operation or a ring, and where a sample does not

@@ -13,7 +13,8 @@ from rich.console import Console
 from cgf.report import training
 from cgf.report.columns import NONE, Column, Entry, markdown, or_dash, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import Json, write_bytes
+from cgf.results import write_bytes
+from cgf.types import Json
 
 COLOURS = {"strict": "#0072B2", "weak": "#E69F00"}  # of the order that a softmax keeps
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.report.columns import Column, markdown
-from cgf.results import Json
+from cgf.types import Json
 
-Shape = dict[str, Any]  # one of the file's shapes
+Shape = Json  # one of the file's shapes
 
 
 def seconds(shape: Shape) -> float:

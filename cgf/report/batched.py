@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cgf.report.columns import grid
-from cgf.results import Json
+from cgf.types import Json
 
 BATCH_NAMES = {
     "full_128": "8,192 full rows of 128",

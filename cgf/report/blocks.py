@@ -41,7 +41,8 @@ from cgf.report.headline import headline
 from cgf.report.range_table import of_means
 from cgf.report.tables import markdown, rows
 from cgf.report.values import with_values
-from cgf.results import Json, read_json
+from cgf.results import read_json
+from cgf.types import Json
 
 LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.report.red import reasons
 from cgf.report.scopes import KINDS, SEES, what
 from cgf.report.tables import NETWORK, is_number, plain, under_ckks
-from cgf.results import Json
 from cgf.stats.intervals import wilson
+from cgf.types import Json, JsonValue
 
-Card = dict[str, Any]
+Card = Json
 CARDS = ("model", "crypto", "system", "application")
 UNSTATED = "by the library's parameters, which the evaluation does not measure: docs/explanations/threat-model.md"
 SECONDS = ("total", "model", "pack", "encrypt", "circuit", "decrypt")
@@ -137,7 +135,7 @@ def _application(result: Json) -> Card:
     }
 
 
-def _only(values: list[Any]) -> Any:
+def _only(values: list[JsonValue]) -> JsonValue:
     """The one value that all of them are, else the list of them; None of none."""
     kinds = [value for i, value in enumerate(values) if value not in values[:i]]
     return kinds[0] if len(kinds) == 1 else values or None
@@ -162,7 +160,7 @@ def _words(key: str) -> str:
     return key.replace("_95_percent_", " 95 % ").replace("_", " ")
 
 
-def _text(value: Any) -> str:
+def _text(value: JsonValue) -> str:
     if value is None:
         return "not recorded"
     if isinstance(value, dict):

@@ -6,11 +6,11 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError, inert
 from cgf.results import MOST_LINES, find_results, read_json, read_lines
 from cgf.target import content_of
+from cgf.types import JsonValue
 
 CHECKPOINT = "_checkpoint"
 
@@ -54,7 +54,7 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     return inputs
 
 
-def _inert(value: Any) -> Any:
+def _inert(value: JsonValue) -> JsonValue:
     """What a file holds, its texts without what a terminal would obey; the page itself escapes HTML."""
     if isinstance(value, dict):
         return {inert(str(key)): _inert(item) for key, item in value.items()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 
-Entry = dict[str, Any]
+from cgf.types import Json
+
+Entry = Json
 NONE = "–"  # of a cell that has nothing to say
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,9 @@ from cgf.errors import UserError
 from cgf.predictions import Predictions, read
 from cgf.stats.intervals import over_samples, over_seeds, wilson
 from cgf.stats.labels import ABOVE, UNDECIDED, WITHIN, Comparison, compare, corrected
+from cgf.types import Json
 
-Row = dict[str, Any]
+Row = Json
 KEPT = "_kept"  # of a row that was read: its Predictions, or None where it is of before they were kept
 SIGNIFICANT = 0.05
 Right = NDArray[np.bool_]

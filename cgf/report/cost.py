@@ -12,7 +12,8 @@ from rich.table import Table
 from cgf.operations import KINDS, TITLES
 from cgf.report.columns import Column, Entry, interval, mean_and_deviation, or_dash, or_none, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import Json, write_bytes
+from cgf.results import write_bytes
+from cgf.types import Json
 
 CIRCUITS = {  # key in results/bench/softmax.json -> title
     "cho": "Cho et al. 2024 (normalize and square)",

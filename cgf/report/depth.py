@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.published import FIGURE_DEPTH
 from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact
 from cgf.report.training import REFERENCE, read_rows
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import UNDECIDED, WITHIN, Comparison, compare
+from cgf.types import Json
 
 FAMILIES = {
     "llama": ("stories260k", "smollm2"),
@@ -22,7 +22,7 @@ FAMILIES = {
 FOLDER = "approximated"  # of results, where scripts/bench/approximated.py writes
 TRAINED, APPROXIMATED = "trained", "approximated"
 NEEDED = ("host", "task", "softmax", "levels", "seed", "samples", "correct", "accuracy", "paired", "run", "loss")
-Point = dict[str, Any]
+Point = Json
 
 
 def with_its_polynomial(row: Row) -> Row:

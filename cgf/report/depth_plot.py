@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.typing import ColorType
 
 from cgf.report.depth import APPROXIMATED, Point
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.training import REFERENCE
-from cgf.results import Json
+from cgf.types import Json, JsonValue
 
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 3.1, 1.0
 APART = 1.035  # factor between points that share their levels: the axis is logarithmic
@@ -19,7 +18,7 @@ DRAWN = 1  # counts changes of the drawing: a figure of an earlier one is stale
 SHAPES = {APPROXIMATED: "s"}  # of a kind of point; trained ones are round
 
 
-def shown(figure: Json) -> list[Any]:
+def shown(figure: Json) -> list[JsonValue]:
     """All that a figure shows (``cgf.report.figure.is_current``)."""
     return [DRAWN, figure]
 
@@ -49,12 +48,12 @@ def plot(figure: Json) -> bytes:
     return png(drawing, shown(figure))
 
 
-def _key(name: str, colour: Any, kind: str) -> Line2D:
+def _key(name: str, colour: ColorType, kind: str) -> Line2D:
     label = f"exact by {name}'s polynomials" if kind == APPROXIMATED else name
     return Line2D([], [], color=colour, ls="none", marker=SHAPES.get(kind, "o"), label=label)
 
 
-def _panel(ax: Axes, points: list[Point], colour: dict[str, Any]) -> None:
+def _panel(ax: Axes, points: list[Point], colour: dict[str, ColorType]) -> None:
     """Draws one host and task: exact softmax as a line, each other as a point with its interval."""
     beside: dict[int, int] = {}
     for p in points:

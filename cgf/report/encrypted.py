@@ -8,7 +8,8 @@ from pathlib import Path
 from cgf.report.red import judged as judged
 from cgf.report.red import places, tell_red
 from cgf.report.trace import draw
-from cgf.results import Json, write_bytes
+from cgf.results import write_bytes
+from cgf.types import Json
 
 
 def tell(result: Json, path: Path, whose: str) -> None:

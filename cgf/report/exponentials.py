@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cgf.results import Json
+from cgf.types import Json
 
 TITLES = [
     "the paper's",

@@ -6,11 +6,12 @@ import hashlib
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from cgf.types import JsonValue
 
 WIDTH_IN = 9.0
 
@@ -38,12 +39,12 @@ def new_figure(
     return figure, axes
 
 
-def digest(shown: Any) -> str:
+def digest(shown: JsonValue) -> str:
     """Of all that a figure shows, as json has it; ``png`` keeps it in the file, so that a stale one is noticed."""
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
-def is_current(path: Path, shown: Any) -> bool:
+def is_current(path: Path, shown: JsonValue) -> bool:
     """Whether a file was drawn to show this."""
     return path.is_file() and digest(shown).encode() in path.read_bytes()
 
@@ -56,7 +57,7 @@ def svg(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def png(figure: Figure, shown: Any = None) -> bytes:
+def png(figure: Figure, shown: JsonValue = None) -> bytes:
     """The figure as PNG; ``shown``, where given, is what ``is_current`` asks for."""
     metadata = None if shown is None else {"Description": digest(shown)}
     buffer = io.BytesIO()

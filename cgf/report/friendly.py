@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -72,7 +72,7 @@ def _cells(row: dict) -> list[str]:
     ]
 
 
-def _pair(ends: Any) -> str:
+def _pair(ends: Sequence[float | None] | None) -> str:
     return MISSING if not ends or None in ends else " … ".join(f"{end:.4g}" for end in ends)
 
 

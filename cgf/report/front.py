@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cgf.report.figure import new_figure, png
-from cgf.results import Json, write_bytes, write_json
+from cgf.results import write_bytes, write_json
+from cgf.types import Json
 
 MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.columns import grid
 from cgf.report.depth import TRAINED, Point, supported
 from cgf.report.training import REFERENCE
 from cgf.results import read_json
+from cgf.types import Json
 
 FILE = "frontier.json"
 LEVELS = (2, 3, 4, 5)
@@ -19,7 +19,7 @@ NOTE = (
     "softmax are of the test set; supported: whether both intervals lie above -0.5 points"
 )
 TITLES = ["host", "task", "levels", "softmax", "its levels", "seeds", "accuracy [95 %]", "points against exact [95 %]"]
-Row = dict[str, Any]
+Row = Json
 
 
 def rows(found: list[Point]) -> list[Row]:

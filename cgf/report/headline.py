@@ -8,9 +8,10 @@ from cgf.errors import UserError
 from cgf.report.columns import grid
 from cgf.report.comparison import told
 from cgf.report.whole import exact_accuracy
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import compare
+from cgf.types import Json
 
 # below results/he; the folder says what stays encrypted, and of a file without one it is the softmaxes
 FILES = [

@@ -6,8 +6,8 @@ from html import escape
 from typing import cast
 
 from cgf.report.tables import CKKS, PLAIN, is_number, percent, samples, under_ckks
-from cgf.results import Json
 from cgf.stats.intervals import wilson
+from cgf.types import Json
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 56, 44, 16, 20
 Point = tuple[int, float, float, float, str, str]  # levels, accuracy, its interval's ends, style, text

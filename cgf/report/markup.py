@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from typing import Any
 
 from cgf.report import tables
+from cgf.types import JsonValue
 
 
 def section(title: str, body: str) -> str:
@@ -43,7 +43,7 @@ def side_by_side(rows: list[dict]) -> str:
     return table([name, *(str(row.get(name)) for row in rows)], lines, [False] + [True] * len(rows))
 
 
-def _text(key: str, value: Any) -> str:
+def _text(key: str, value: JsonValue) -> str:
     if key == "command" and isinstance(value, list):
         return " ".join(str(item) for item in value)
     return tables.error(value) if key.endswith("error") else tables.plain(value)

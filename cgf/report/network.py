@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.report.red import tell_red
-from cgf.results import Json
+from cgf.types import Json
 
 
 def tell_network(result: Json, path: Path, whose: str) -> None:

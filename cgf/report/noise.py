@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cgf.report.figure import new_figure, png
-from cgf.results import Json, write_bytes
+from cgf.results import write_bytes
+from cgf.types import Json
 
 NAMES = {"paper": "CGF, the paper's circuit", "ours": "CGF, ours"}
 

@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register, of_fold
-from cgf.results import Json, read_json
+from cgf.results import read_json
+from cgf.types import Json, JsonValue
 
 FILE = "opened.jsonl"
 FOLDERS = ("train", "he", "he/exact", "approximated")  # of results, whose files hold test figures
@@ -19,7 +19,7 @@ EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of 
 ADD = "python scripts/repo/openings.py"
 
 
-def figures(row: str, content: Any) -> Json:
+def figures(row: str, content: JsonValue) -> Json:
     """The test figures that a result file holds, by name: what differs between two of them was evaluated twice.
 
     Samples, right answers and loss stand for a figure: an evaluation of other weights changes at least the loss.
@@ -31,11 +31,11 @@ def figures(row: str, content: Any) -> Json:
     return {figure: _short(evaluation) for figure, evaluation in told.items() if evaluation is not None}
 
 
-def _short(evaluation: Json) -> list[Any]:
+def _short(evaluation: Json) -> list[JsonValue]:
     return [evaluation.get(key) for key in ("samples", "correct", "accuracy", "loss")]
 
 
-def history(root: Path) -> list[tuple[Line, Any]] | None:
+def history(root: Path) -> list[tuple[Line, JsonValue]] | None:
     """Openings that the commits of result files tell, oldest first, each with what was seen; None outside a checkout.
 
     A commit that adds a file, or changes a figure in it, tells one opening a figure: on the day of the commit at the
@@ -47,7 +47,7 @@ def history(root: Path) -> list[tuple[Line, Any]] | None:
         return None
     changes = list(_changes(log))
     contents = _contents(root, [blob for *_, blob in changes])
-    seen: dict[tuple[str, str], list[Any]] = {}
+    seen: dict[tuple[str, str], list[JsonValue]] = {}
     told = []
     for (commit, day, subject, row, _), content in zip(changes, contents, strict=True):
         for figure, value in figures(row, content).items():
@@ -133,7 +133,7 @@ def _changes(log: str) -> Iterator[tuple[str, str, str, str, str]]:
                 yield commit, day, subject, path.removeprefix("results/").removesuffix(".json"), blob
 
 
-def _contents(root: Path, blobs: list[str]) -> list[Any]:
+def _contents(root: Path, blobs: list[str]) -> list[JsonValue]:
     """What the blobs hold, as JSON."""
     command = ["git", "--no-optional-locks", "-C", str(root), "cat-file", "--batch"]
     asked = "".join(f"{blob}\n" for blob in blobs).encode()

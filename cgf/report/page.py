@@ -9,12 +9,12 @@ import json
 import os
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from cgf.report import cards, friendly, levels_figure, markup, plots, scopes, tables
 from cgf.report.collect import ReportInputs
 from cgf.report.style import STYLE
 from cgf.results import plain_json, write_json, write_text
+from cgf.types import JsonValue
 
 SCOPE = "Softmax under CKKS, all else in the clear."
 SIMULATED = "Softmax simulated, nothing encrypted."
@@ -206,13 +206,13 @@ def _revisions(run: dict) -> dict:
     return {key: _pairs(run[key]) for key in ("data", "model") if run.get(key)}
 
 
-def _commit(git: Any) -> str:
+def _commit(git: JsonValue) -> str:
     if not isinstance(git, dict) or not git.get("commit"):
         return "not recorded"
     return str(git["commit"]) + (" with uncommitted changes" if git.get("dirty") else "")
 
 
-def _pairs(value: Any) -> str:
+def _pairs(value: JsonValue) -> str:
     if not isinstance(value, dict):
         return tables.plain(value)
     return ", ".join(f"{key} {tables.plain(item)}" for key, item in value.items() if item is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cgf.results import Json
+from cgf.types import Json
 
 TITLES = ["max_level", "N", "log Q", "log P", "log QP", "digits", "secret", "128-bit bound", "met"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cgf.report.columns import grid, or_dash
-from cgf.results import Json
+from cgf.types import Json
 
 
 def of_means(means: list[Json]) -> str:

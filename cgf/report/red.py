@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from cgf.results import Json
+from cgf.types import Json
 
 CURE = "plan on more samples (scripts/plan.py samples=null), or train with a range penalty (penalty.weight=0.1)"
 KINDS = ("eval_plain", "eval_he", "eval_network")

@@ -7,7 +7,7 @@ from rich.table import Table
 from cgf.report.columns import NONE, Column, terminal
 from cgf.report.red import reasons
 from cgf.report.tables import CKKS, NETWORK
-from cgf.results import Json
+from cgf.types import Json
 
 KINDS = (CKKS, NETWORK)
 SEES = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cgf.report.columns import NONE, grid
+from cgf.types import Json
 
-Row = dict[str, Any]
+Row = Json
 TITLES = [
     "workload",
     "size",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from rich.table import Table
 
 from cgf.report.red import reasons
+from cgf.types import JsonValue
 
 MISSING = "–"
 PLAIN, CKKS, NETWORK = "eval_plain", "eval_he", "eval_network"
@@ -18,18 +19,18 @@ class Column(NamedTuple):
 
     key: str
     title: str
-    text: Callable[[Any], str]
+    text: Callable[[JsonValue], str]
 
 
 # ---------------------------------------------------------------- values as text
 
 
-def is_number(value: Any) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number, which a truth value is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """Any value in short: a count with its thousands set apart, a measure to four digits, an interval."""
     if value is None:
         return MISSING
@@ -44,7 +45,7 @@ def plain(value: Any) -> str:
     return str(value)
 
 
-def percent(value: Any) -> str:
+def percent(value: object) -> str:
     """A share in [0, 1] as a percentage; one that is not 0 or 1 is never rounded to it."""
     if not is_number(value):
         return plain(value)
@@ -55,12 +56,12 @@ def percent(value: Any) -> str:
     return f"{100 * value:.2f} %"
 
 
-def error(value: Any) -> str:
+def error(value: object) -> str:
     """An error in scientific notation; 0 and what is no number as ``plain`` has them."""
     return f"{value:.2e}" if is_number(value) and value else plain(value)
 
 
-def rate(value: Any) -> str:
+def rate(value: object) -> str:
     """A rate without decimals from 100 on."""
     return f"{value:,.0f}" if is_number(value) and value >= 100 else plain(value)
 
@@ -199,15 +200,15 @@ def _scalars(data: dict) -> dict:
     }
 
 
-def _short(plan: Any) -> dict:
-    def pair(value: Any) -> bool:
+def _short(plan: JsonValue) -> dict:
+    def pair(value: JsonValue) -> bool:
         return isinstance(value, list) and len(value) == 2 and all(is_number(end) for end in value)
 
     intervals = {key: value for key, value in _dict(plan).items() if pair(value)}
     return _scalars(_dict(plan)) | intervals
 
 
-def _dict(value: Any) -> dict:
+def _dict(value: JsonValue) -> dict:
     return value if isinstance(value, dict) else {}
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from cgf.operations import KINDS
 from cgf.report.figure import colours, new_figure, png
-from cgf.results import Json
+from cgf.types import Json
 
 PHASES = ("model", "pack", "encrypt", "circuit", "decrypt", "compare")
 

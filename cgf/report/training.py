@@ -9,7 +9,8 @@ from cgf.former import current_row
 from cgf.openings import FIRST, Register
 from cgf.report.columns import grid
 from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact, against_run, kept, told
-from cgf.results import Json, read_json
+from cgf.results import read_json
+from cgf.types import Json
 
 NEEDED = (
     "host",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import ColorType
 
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.training import REFERENCE, groups
-from cgf.results import Json
+from cgf.types import Json, JsonValue, VendorObject
 
+Handle = VendorObject  # matplotlib's Artist or Container: its own types know the first alone
 PLOT = "train/accuracy.png"
 COLUMNS, PANEL_IN, LEGEND_IN = 3, 2.9, 0.7
 APART = 0.22  # levels between points that share theirs
@@ -18,7 +18,7 @@ KEYS = ("host", "task", "run", "seeds", "levels", "accuracy", "least", "most")  
 DRAWN = 6  # counts changes of the drawing: a plot of an earlier one is stale
 
 
-def shown(rows: list[Json]) -> list[Any]:
+def shown(rows: list[Json]) -> list[JsonValue]:
     """All that the plot shows (``figure.is_current``)."""
     return [DRAWN, [{key: g[key] for key in KEYS} for g in groups(rows)]]
 
@@ -34,7 +34,7 @@ def plot(rows: list[Json]) -> bytes:
     colour = dict(zip(names, colours(len(names)), strict=True))
     columns = min(COLUMNS, len(places))
     figure, axes = new_figure(PANEL_IN * -(-len(places) // columns) + LEGEND_IN, len(places), columns)
-    handles: dict[str, Any] = {}
+    handles: dict[str, Handle] = {}
     for ax, place in zip(axes, places, strict=True):
         handles |= _panel(ax, [g for g in entries if (g["host"], g["task"]) == place], colour)
         ax.set_title(", ".join(dict.fromkeys(place)), fontsize=10)
@@ -44,9 +44,9 @@ def plot(rows: list[Json]) -> bytes:
     return png(figure, shown(rows))
 
 
-def _panel(ax: Axes, here: list[Json], colour: dict[str, Any]) -> dict[str, Any]:
+def _panel(ax: Axes, here: list[Json], colour: dict[str, ColorType]) -> dict[str, Handle]:
     """Draws one host and task; returns what the legend shows of it, by name."""
-    handles: dict[str, Any] = {}
+    handles: dict[str, Handle] = {}
     drawn: dict[float, int] = {}
     most = max(len(g["seeds"]) for g in here)
     for g in here:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cgf.report.columns import Column, markdown
-from cgf.results import Json
+from cgf.types import Json
 
 
 def table(result: Json) -> str:

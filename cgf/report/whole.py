@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import path_part
 from cgf.errors import UserError
 from cgf.published import RUNTIMES
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
-from cgf.results import Json, read_json
+from cgf.results import read_json
+from cgf.types import Json, JsonValue
 
 TITLES = [
     "host",
@@ -141,7 +141,7 @@ def draw(folder: Path) -> bytes:
     return png(figure, shown(folder))
 
 
-def shown(folder: Path) -> list[Any]:
+def shown(folder: Path) -> list[JsonValue]:
     """All that the figure shows (``figure.is_current``)."""
     keys = ("model", "task", "levels", "us_per_entry", "accuracy")
     return [[*(r[k] for k in keys), _softmax(r), exponential(r), _exact(folder, r)] for r in results(folder)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.published import ATTENTIONS
@@ -11,8 +10,9 @@ from cgf.report.columns import NONE, Column, grid, markdown
 from cgf.report.red import reasons
 from cgf.report.whole import exponential
 from cgf.results import read_json
+from cgf.types import Json
 
-Result = dict[str, Any]
+Result = Json
 
 COLUMNS = [
     Column("host", lambda r: r["model"]),

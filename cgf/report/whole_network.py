@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.report.columns import Column, markdown
 from cgf.report.red import reasons
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
+from cgf.types import Json
 
 MIB = 2**20
 
 
-def _least(result: dict[str, Any]) -> float:
+def _least(result: Json) -> float:
     """The lower end of Wilson's interval of the agreement."""
     return wilson(round(result["agreement"] * result["samples"]), result["samples"])[0]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,9 +27,9 @@ from cgf.network.inputs import Inputs, Patches
 from cgf.network.layers import Network
 from cgf.network.program import program_of
 from cgf.network.twin import twin
+from cgf.types import Json
 
 CLIENT, SERVER = "client", "server"  # names of the folders
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

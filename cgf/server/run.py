@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.bundle.agreement import circuit_of
 from cgf.bundle.report import Report
@@ -23,6 +22,7 @@ from cgf.lock import locked
 from cgf.memory import need_memory
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.server.state import KeptState
+from cgf.types import Json
 
 Told = Callable[[str], None]
 Waiting = tuple[Path, Path, Sent]  # upload, result, what the upload holds
@@ -158,7 +158,7 @@ def _sources(upload: Parcel, evaluator: Evaluator) -> State:
     return state
 
 
-def _seen(evaluator: Evaluator, state: State) -> dict[str, Any]:
+def _seen(evaluator: Evaluator, state: State) -> Json:
     """How many ciphertexts are held behind a stage, and the lowest level among them."""
     levels = [evaluator.level(ct) for cts in state.values() for ct in cts]
     return {"ciphertexts": len(levels), "level": min(levels)}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cgf.bundle.folder import small_json
 from cgf.errors import UserError
@@ -20,9 +19,9 @@ from cgf.header import STATE, Terms
 from cgf.named import arguments
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.results import write_json
+from cgf.types import Ciphertext, Json
 
 SCHEMA, FILE = 1, "state.json"
-Json = dict[str, Any]
 
 
 @dataclass
@@ -67,13 +66,13 @@ class KeptState:
         (self.folder / FILE).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _write(self, name: str, path: Path, cts: list[Any], evaluator: Evaluator) -> None:
+    def _write(self, name: str, path: Path, cts: list[Ciphertext], evaluator: Evaluator) -> None:
         path.unlink(missing_ok=True)  # of a run that was killed before it could name the file
         with ParcelWriter(path, STATE, self.terms, self.key, {"digest": self.digest, "name": name}) as parcel:
             for i, ct in enumerate(cts):
                 parcel.add(f"{name}.{i}", evaluator.dump(ct), evaluator.level(ct))
 
-    def _read(self, name: str, file: str, evaluator: Evaluator) -> list[Any]:
+    def _read(self, name: str, file: str, evaluator: Evaluator) -> list[Ciphertext]:
         if Path(file).name != file:
             raise UserError(f"{self.folder / FILE} must name files beside it, and names {file!r}")
         with Parcel(self.folder / file, STATE) as parcel:
@@ -89,7 +88,5 @@ class KeptState:
             return cts
 
 
-def _contents(
-    kind: str, schema: int, digest: str, done: int, stages: list[dict[str, Any]], files: dict[str, str]
-) -> None:
+def _contents(kind: str, schema: int, digest: str, done: int, stages: list[Json], files: dict[str, str]) -> None:
     """The types of a state.json."""

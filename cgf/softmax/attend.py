@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # formulas need no torch
     from torch import Tensor
 
-Dropout = Any  # (Tensor) -> Tensor, of the weights; torch is not loaded here
+Dropout = Callable[["Tensor"], "Tensor"]  # of the weights
 
 
 class Weighing(Protocol):

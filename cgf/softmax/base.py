@@ -10,12 +10,13 @@ from cgf.errors import UserError
 from cgf.softmax.attend import attend
 from cgf.softmax.inheritance import DEFINING, refuse_half_a_definition
 from cgf.softmax.value import C, V
+from cgf.types import Json
 
 if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch import Tensor
     from torch.nn import Parameter
 
-    from cgf.approx.exponential import Exponential, Interval, Json
+    from cgf.approx.exponential import Exponential, Interval
     from cgf.softmax.attend import Dropout
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential

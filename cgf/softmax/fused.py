@@ -7,18 +7,19 @@ backward pass but the weights, which the attention keeps anyway.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cgf.softmax.tensor import far_from_zero
+from cgf.types import VendorObject
 
 PIECE = {"cpu": 2**19}  # entries worked on at a time: what comes between stays in the cache, and takes no memory
 LARGE_PIECE = 2**25  # elsewhere
 T = TypeVar("T", Tensor, Tensor | None)
-Context = Any  # torch's own, on which forward leaves what backward reads
+Context = VendorObject  # torch's own, on which forward leaves what backward reads
 UNDERFLOW = {torch.float32: -85.0, torch.float64: -700.0}  # below it exp(y) does not tell y
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cgf.approx.exponential import Json, JsonValue
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import arguments, short
@@ -22,6 +21,7 @@ from cgf.softmax.published.statistical import Arion, Tricycle
 from cgf.softmax.published.the_x import TheX
 from cgf.softmax.published.two_relu import TwoReLU
 from cgf.softmax.taylor import TaylorCGF
+from cgf.types import Json, JsonValue
 
 # every softmax that a file may name; a new one is added here
 DEFINITIONS: tuple[type[Softmax], ...] = (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cgf.errors import UserError
-from cgf.results import Json
+from cgf.types import Json, JsonValue
 
 ALIKE = ("host", "task", "run", "softmax", "seed", "model", "rows", "approx", "tuning", "tempered", "trained", "trials")
 MADE = ("commit", "dirty", "commit_evaluated", "commit_planned", "commit_teacher", "cpu")
@@ -91,11 +90,11 @@ def _summed(counts: Sequence[dict[str, int]]) -> dict[str, int]:
     return {key: sum(c[key] for c in counts) for key in counts[0]}
 
 
-def _sum(values: Sequence[Any]) -> Any:
+def _sum(values: Sequence[JsonValue]) -> JsonValue:
     return None if None in values else sum(values)
 
 
-def _mean(values: Sequence[Any], weights: Sequence[int] | None = None) -> Any:
+def _mean(values: Sequence[JsonValue], weights: Sequence[int] | None = None) -> JsonValue:
     """The mean, weighed or not; None where a value is missing."""
     if None in values:
         return None

@@ -6,10 +6,10 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
+from cgf.types import JsonValue
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Grid:
 
     name: str
     options: tuple[str, ...]
-    axes: Mapping[str, tuple[Any, ...]]
+    axes: Mapping[str, tuple[JsonValue, ...]]
     factors: Mapping[str, tuple[float, ...]]
 
     @classmethod
-    def of(cls, node: Mapping[str, Any], host: str) -> Grid:
+    def of(cls, node: Mapping[str, JsonValue], host: str) -> Grid:
         """The grid of a configuration, with the axes that it has for this host in place of its own.
 
         UserError for an axis without values or with one twice.
@@ -68,7 +68,7 @@ class Grid:
         return [*self.options, *overrides]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "null" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

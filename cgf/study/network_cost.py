@@ -11,9 +11,10 @@ import numpy as np
 
 from cgf.checks import whole
 from cgf.errors import UserError
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.stats.labels import compare
 from cgf.study.folded_row import joined
+from cgf.types import Json
 
 KINDS = ("softmax", "norm", "activation")
 # which kinds are replaced in each row of the table

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.seal import file_hash
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
+from cgf.types import Json
 
 
 def row_name(study: Study, task: str, run: str, seed: int) -> str:
@@ -65,7 +65,7 @@ def check_closed(register: Register, seed: Seed, task: str, runs: list[str]) -> 
     register.check_closed(rows, [of_fold(figure, seed.study.fold) for figure in (TRAINED, PLANNED)])
 
 
-def keep(rows: Path, name: str, result: Any, against: Any, planned: Any | None) -> dict[str, str]:
+def keep(rows: Path, name: str, result: Json, against: Json, planned: Json | None) -> dict[str, str]:
     """Writes a row's predictions, of evaluations in the clear on the same samples; returns what the row says of them.
 
     UserError where two evaluations have other samples, or another order of them.
@@ -82,7 +82,7 @@ def keep(rows: Path, name: str, result: Any, against: Any, planned: Any | None) 
     return write(rows, name, kept)
 
 
-def evaluations(seed: Seed, run: Run, against: str) -> tuple[Any, Any, Any | None]:
+def evaluations(seed: Seed, run: Run, against: str) -> tuple[Json, Json, Json | None]:
     """Results of a run as trained, of the run that it is compared with, and with its plan (None: it has none)."""
     planned = read_json(seed.planned(run.name)) if run.plan is not None else None
     return read_json(seed.result(run.name)), read_json(seed.result(against)), planned

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from cgf.checkpoint import complete_checkpoints
-from cgf.results import Json, read_json
+from cgf.results import read_json
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
+from cgf.types import Json, JsonValue
 
 KEPT = (
     "model",
@@ -154,7 +154,9 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(stated) / len(stated) if stated else None
 
 
-def gathered(study: Study, seeds: list[int], folder: Path, decides: int, kept: Mapping[str, Any] | None = None) -> Json:
+def gathered(
+    study: Study, seeds: list[int], folder: Path, decides: int, kept: Mapping[str, JsonValue] | None = None
+) -> Json:
     """rows and means of ``seeds`` of a study in ``folder``, one folder a seed; trials of the seed ``decides``.
 
     kept is what the result file has of the study. Its rows stay where the folder has none of that run and seed and
@@ -176,7 +178,7 @@ def gathered(study: Study, seeds: list[int], folder: Path, decides: int, kept: M
     }
 
 
-def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[str, int]:
+def choices(study: Study, kept: Mapping[str, JsonValue] | None, decides: int) -> dict[str, int]:
     """By run, the choice that the result file's trials tell, where they are of what the study still chooses from."""
     taken = {}
     for run in study.runs:
@@ -186,7 +188,7 @@ def choices(study: Study, kept: Mapping[str, Any] | None, decides: int) -> dict[
     return taken
 
 
-def _entries(kept: Mapping[str, Any] | None, name: str) -> list[Json]:
+def _entries(kept: Mapping[str, JsonValue] | None, name: str) -> list[Json]:
     return [] if kept is None else kept[name]
 
 

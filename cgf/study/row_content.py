@@ -9,11 +9,12 @@ from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
-from cgf.results import Json, read_json, read_lines
+from cgf.results import read_json, read_lines
 from cgf.study.opened import evaluations, paired
 from cgf.study.range_rows import epochs
 from cgf.study.seed import Seed
 from cgf.study.study import Run
+from cgf.types import Json
 
 TEACHER, EXACT = "teacher", "exact"
 MEASURED = (

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgf.checkpoint import complete_checkpoints
 from cgf.errors import UserError
 from cgf.lock import locked
-from cgf.results import Json, append_line, read_json, read_lines
+from cgf.results import append_line, read_json, read_lines
 from cgf.study.grid import Budget, Grid
 from cgf.study.study import Study
+from cgf.types import Json, JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
@@ -157,7 +157,7 @@ def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path
     return folder
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: JsonValue) -> JsonValue:
     """A value as a line of JSON gives it back."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
@@ -181,7 +181,7 @@ def finished(path: Path) -> tuple[Json, int] | None:
     return None if best["validation"] is None else (best, len(trials))
 
 
-def with_searches(config: Mapping[str, Any], folder: Path, host: str, task: str) -> Json:
+def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str) -> Json:
     """A configuration of rows whose runs take the settings that a finished search found, and count its trials.
 
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.

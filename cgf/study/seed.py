@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from cgf.errors import UserError
 from cgf.lock import locked
-from cgf.results import Json, append_line, read_json, read_lines
+from cgf.results import append_line, read_json, read_lines
 from cgf.study.study import Run, Study
+from cgf.types import Json, JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = "scripts/plan.py"
@@ -42,7 +43,7 @@ class Seed:
     evaluations: str = "eval"
     opening: Callable[[Run, Path, bool], None] | None = None
     execute: Callable[[str, list[str]], None] | None = None
-    _held: Any = field(default=None, init=False, repr=False)
+    _held: IO[str] = field(init=False, repr=False, compare=False)  # of the lock, while it is held
 
     def carry_out(self, only: list[str] | None = None) -> None:
         """Trains and evaluates every run that is not done yet; a red evaluation is a result, and its step says so.
@@ -184,7 +185,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
     return dict(argument.split("=", 1) for argument in arguments)
 
 
-def checked_seeds(seeds: Any) -> list[int]:
+def checked_seeds(seeds: JsonValue) -> list[int]:
     """The seeds of a study; UserError unless they are whole numbers that differ."""
     if not seeds or len(set(seeds)) != len(seeds) or not all(type(s) is int for s in seeds):
         raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
-from cgf.results import Json
+from cgf.types import Json, JsonValue
 
 if TYPE_CHECKING:
     from cgf.softmax.base import Softmax
@@ -74,7 +74,7 @@ class Study:
     fold: int | None = None
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Study:
+    def of(cls, config: Mapping[str, JsonValue]) -> Study:
         """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
 
         UserError where a run refers to one that is not there, or to itself by way of others, and for a name of the
@@ -136,7 +136,7 @@ class Study:
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
 
 
-def with_every_softmax(config: Mapping[str, Any], softmaxes: Mapping[str, Softmax]) -> Json:
+def with_every_softmax(config: Mapping[str, JsonValue], softmaxes: Mapping[str, Softmax]) -> Json:
     """The configuration with a run of its name for every softmax that has none: ``each``, and softmax=NAME.
 
     Where the softmax has exp itself, an evaluation with a planned polynomial belongs to it.

@@ -8,12 +8,13 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import Register
-from cgf.results import Json, read_json, write_json
+from cgf.results import read_json, write_json
 from cgf.study.folded_row import folded, joined
 from cgf.study.opened import evaluations, keep, registered, row_name
 from cgf.study.row_content import EXACT, TEACHER, deciding_seed, row
 from cgf.study.seed import Seed
 from cgf.study.study import Study
+from cgf.types import Json
 
 
 def wanted(study: Study, softmaxes: list[str]) -> list[str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext
 from cgf.he.engines.library import Library
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.header import Item, Terms
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.suite.sides import Decrypts, Encrypts, Evaluates
+from cgf.types import Ciphertext
 
 
 class _Half:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,11 +22,12 @@ from cgf.results import read_json
 from cgf.suite.network import NetworkSize, logits_in_the_clear, network_verdict
 from cgf.suite.stages import INPUT, RESULTS, STAGES
 from cgf.suite.workloads import Verdict, workload_of
+from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ("softmax", "attention", "network")
 Told = Callable[[str], None]
-Row = dict[str, Any]
+Row = Json
 
 
 @dataclass

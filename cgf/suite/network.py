@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from cgf.network.program import program_of
 from cgf.network.twin import twin
 from cgf.results import read_json
 from cgf.suite.workloads import Verdict
+from cgf.types import Json
 
 # side of an image, side of a patch, width, heads, squarings of the chain, images
 NETWORKS = {"toy": (4, 2, 4, 2, 1, 8), "small": (8, 4, 16, 2, 2, 64), "medium": (8, 2, 16, 4, 2, 64)}
@@ -81,7 +81,7 @@ class NetworkSize:
         """folder/client and folder/server, as python -m cgf.server bundle makes them of a checkpoint."""
         network, patches = self.network(seed), self.patches
         image = {"size": [1, self.side, self.side], "mean": [0.5], "std": [0.5]}
-        prepare: dict[str, Any] = {"image": {**image, "interpolation": "bicubic", "crop_pct": 1.0}, "crop": False}
+        prepare: Json = {"image": {**image, "interpolation": "bicubic", "crop_pct": 1.0}, "crop": False}
         known = patches.prepared((self.pixels(seed + 1, 64) - 0.5) / 0.5)
         limit = Limit.of(twin(program_of(network, patches.tokens), known))
         agreement = write_server(folder / "server", network, [patches.tokens])

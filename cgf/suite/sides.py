@@ -12,11 +12,12 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Decryptor, Encryptor, Evaluator, KeyMaker, evaluation_names, most_bytes
 from cgf.he.engines.desilo_library import build
-from cgf.he.engines.engine import Ciphertext, Engine
+from cgf.he.engines.engine import Engine
 from cgf.he.engines.sim import SimCiphertext, SimEngine, SimOwner
 from cgf.header import EVALUATION, PUBLIC, SECRET, Terms, key_id
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.suite.workloads import Keys
+from cgf.types import Ciphertext
 
 ENGINES = ("desilo", "sim")
 

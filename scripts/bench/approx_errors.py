@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,15 +20,16 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential
 from cgf.approx.polynomial import Polynomial
 from cgf.results import run_info, write_json
+from cgf.types import Json
 
 STATISTICS = {"full": 1, "masked": 2}  # levels before the core (cgf.he.circuits), the affine map included
 
 
-def row(method: str, low: float, exponential: Exponential, seconds: float) -> dict[str, Any]:
+def row(method: str, low: float, exponential: Exponential, seconds: float) -> Json:
     """A row of errors.json. levels: of the core alone; levels_full, levels_masked: with the statistics."""
     of_fit = exponential.fit
     assert of_fit is not None
-    data: dict[str, Any] = {
+    data: Json = {
         "method": method,
         "domain": [low, 0.0],
         "guard": list(of_fit.guard),
@@ -52,16 +54,16 @@ def row(method: str, low: float, exponential: Exponential, seconds: float) -> di
     }
 
 
-def fits(bounds: list[int]) -> list[tuple[str, float, Any]]:
+def fits(bounds: list[int]) -> list[tuple[str, float, Callable[[], Exponential]]]:
     """(method, lower end, what fits it) of every row of the file."""
-    jobs: list[tuple[str, float, Any]] = []
+    jobs: list[tuple[str, float, Callable[[], Exponential]]] = []
     for bound in bounds:
         low, most = -float(bound), {16: 3, 32: 4, 64: 5, 128: 6}.get(bound, 6)
-        jobs += [("chain", low, lambda lo=low, k=k: fit.chain(lo, 0.0, k)) for k in range(3, 9)]
-        jobs += [("limit", low, lambda lo=low, k=k: fit.limit(lo, 0.0, k)) for k in (6, 7, 8)]
-        jobs += [("chebyshev", low, lambda lo=low, k=k: fit.chebyshev(lo, 0.0, 15, k)) for k in range(most)]
+        jobs += [("chain", low, partial(fit.chain, low, 0.0, k)) for k in range(3, 9)]
+        jobs += [("limit", low, partial(fit.limit, low, 0.0, k)) for k in (6, 7, 8)]
+        jobs += [("chebyshev", low, partial(fit.chebyshev, low, 0.0, 15, k)) for k in range(most)]
         jobs += [
-            ("fitted", low, lambda lo=low, d=d, k=k: fit.fitted(lo, 0.0, d, k))
+            ("fitted", low, partial(fit.fitted, low, 0.0, d, k))
             for d in (3, 7, 15)
             for k in range(max(0, most - 3), most)
         ]

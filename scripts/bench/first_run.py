@@ -15,7 +15,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_S, FOLDERS, MIB = 0.5, (".venv", "outputs"), 2**20
@@ -41,7 +42,7 @@ def disk_mib(folder: Path) -> float:
     return sum(path.lstat().st_blocks * 512 for path in paths) / MIB
 
 
-def measured(command: list[str], cwd: Path = ROOT) -> dict[str, Any]:
+def measured(command: list[str], cwd: Path = ROOT) -> Json:
     """Runs a command to its end and tells what it took, its exit code among it."""
     there = {name: disk_mib(cwd / name) for name in FOLDERS}
     before, start, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0.0

@@ -6,7 +6,6 @@ Beside them the setting of the authors' code, and what scripts/bench/noise_engin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
@@ -18,6 +17,7 @@ from cgf.he.engines.desilo_library import VERSION
 from cgf.published import NOISE, PRECISIONS
 from cgf.results import read_json, run_info, write_json
 from cgf.target import result_file
+from cgf.types import Json
 
 
 @entry("noise")
@@ -46,12 +46,12 @@ def main(cfg: DictConfig) -> None:
     print(out)
 
 
-def others(out: Path) -> list[dict[str, Any]]:
+def others(out: Path) -> list[Json]:
     """What noise_engine.py left beside ``out``, each with the run that made it."""
     return [read_json(path) for path in sorted(out.parent.glob(f"{out.stem}_*.json"))]
 
 
-def by_seed(seeds: int) -> dict[str, Any]:
+def by_seed(seeds: int) -> Json:
     """Mean error of the authors' polynomial, in float64 and so without any noise, over matrices of other seeds."""
     from cgf.bench.matrix import exponent
     from cgf.bench.noise import authors_exponential, normal_scores

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved
+from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.memory import keep_freed_memory
@@ -21,6 +22,7 @@ from cgf.plan.op_times import OpTimes, levels_to_measure, measure
 from cgf.results import read_json, run_info, write_json
 from cgf.softmax.cgf import CGF
 from cgf.target import result_file
+from cgf.types import Config, Json
 
 # softmaxes whose measured seconds are compared with the predicted: (rows, columns, method, lo, degree, k)
 CIRCUITS = (
@@ -59,12 +61,12 @@ def main(cfg: DictConfig) -> None:
     print(path)
 
 
-def threads(owner: Any) -> int:
-    """Threads that an engine of this owner computes with."""
+def threads(owner: Config) -> int:
+    """Threads that an engine of this owner (he.owner of a configuration) computes with."""
     return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))
 
 
-def measured(make_owner: Any, max_levels: list[int], timing: tuple[int, float, str]) -> dict[str, Any]:
+def measured(make_owner: Callable[..., DesiloOwner], max_levels: list[int], timing: tuple[int, float, str]) -> Json:
     """Sizes of op_times.json, one engine after another: only one's keys are in memory at a time."""
     keep_freed_memory()  # as an evaluation does
     sizes = {}
@@ -84,7 +86,7 @@ def measured(make_owner: Any, max_levels: list[int], timing: tuple[int, float, s
     return sizes
 
 
-def checked(make_owner: Any, times: Any, runs: int) -> list[dict[str, Any]]:
+def checked(make_owner: Callable[..., DesiloOwner], times: OpTimes, runs: int) -> list[Json]:
     """Predicted and measured seconds of CIRCUITS, the measured ones the median of runs after a first one."""
     from cgf.approx import fit
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +20,7 @@ from cgf.plan.pareto import least_levels
 from cgf.plan.request import Request
 from cgf.published import PAPER_K
 from cgf.results import run_info, write_json
+from cgf.types import Json
 
 INTERVALS = {
     "chebyshev": "[-8 2^k, 0], the paper's interval of its degree 15 polynomial, stretched by the k squarings",
@@ -35,7 +35,7 @@ def interval(method: str, k: int) -> tuple[float, float]:
     return (-8.0 * 2**k if method == "chebyshev" else -(2.0 ** (k + 1)), 0.0)
 
 
-def compare(method: str, k: int, cache: FitCache) -> dict[str, Any]:
+def compare(method: str, k: int, cache: FitCache) -> Json:
     """A row: the paper's levels, by its formula and counted on Algorithm 1; ours, counted on the folded circuit.
 
     Both count statistics, scaling and core of full rows: k + 6 (Chebyshev, degree 15) and k + 2 (limit). levels_core is

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from statistics import median
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -13,6 +12,7 @@ from cgf.config import CONFIGS, build, entry, resolved
 from cgf.memory import keep_freed_memory
 from cgf.results import run_info, write_json
 from cgf.target import result_file
+from cgf.types import Json
 
 
 @entry("train_speed")
@@ -50,14 +50,14 @@ def main(cfg: DictConfig) -> None:
     print(out)
 
 
-def apart(name: str, cfg: DictConfig) -> dict[str, Any]:
+def apart(name: str, cfg: DictConfig) -> Json:
     """One step of the long rows in a process of its own, whose peak of memory is this step's."""
     shape = {**resolved(cfg)["model"], "tokens": cfg.memory_tokens}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_steps, name, shape, cfg.memory_batch, 1, cfg.precision).result()
 
 
-def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> dict[str, Any]:
+def _steps(name: str, shape: dict[str, int], batch: int, count: int, precision: str) -> Json:
     from cgf.bench.train_speed import steps
 
     keep_freed_memory(2**30)  # as train.py does

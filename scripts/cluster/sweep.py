@@ -21,10 +21,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError, sentence
 from cgf.results import read_json, read_lines, run_info, write_json
+from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = ["hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
@@ -46,7 +46,6 @@ PLAN = ["samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false"]
 EVALUATE = ["he=sim", "he.samples=60", "he.batch=1"]
 # of a result: what no two runs share
 OWN = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers", "lines_sha256")
-Json = dict[str, Any]
 
 
 class Sweep:

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ("", "tests/cli", "tests/models", "tests/cgf/bundle")
@@ -30,6 +29,7 @@ sys.path[:0] = [str(ROOT / part) for part in SUPPORT]  # what makes, spoils and 
 from cgf.checks import whole  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import append_line, read_json, read_lines, run_info, write_json  # noqa: E402
+from cgf.types import Json, JsonValue  # noqa: E402
 
 DEFAULTS = {"seed": "1", "cases": "2000", "out": "results/reliability", "seconds": "86400"}
 FILES = {
@@ -37,7 +37,6 @@ FILES = {
     "fuzz.json": ("fuzz_cases", "fuzz_findings_open"),
 }
 FINDINGS = ("accepted", "traceback", "hang", "memory", "litter", "unclear")
-Json = dict[str, Any]
 
 
 def main() -> int:
@@ -107,7 +106,7 @@ def run(place: Path, seed: int, count: int, done: set[int], kept: Path) -> Itera
     base = bad_bases.make(place / "base")
     if network := has_network():
         bad_bases.with_bundles(base)
-    whole_facts: dict[tuple[str, str], Any] = {}
+    whole_facts: dict[tuple[str, str], JsonValue] = {}
     for number, case in enumerate(drawn(seed, count, network, kept)):
         if number in done:
             continue

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = re.compile(r"\]\((?:\.\./)+results/([\w./-]+\.png)\)")
 
 
-def on_files(files: Any, config: Any) -> Any:
+def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds every figure that a page shows; one that is missing is mkdocs' own warning, and --strict refuses it."""
     from mkdocs.structure.files import File
 
@@ -20,7 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, config: object, files: object) -> str:
     """Points a page's figures to where ``on_files`` put them."""
     up = "../" * page.file.src_uri.count("/")
     return FIGURE.sub(lambda match: f"]({up}figures/{match.group(1)})", markdown)

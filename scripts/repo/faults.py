@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and judges stands beside the tests
@@ -30,10 +29,10 @@ from given import about, given  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import append_line, read_lines, write_json  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "out": "results/reliability", "seconds": 86400}
 MISSED = "missed"  # its command had ended before
-Json = dict[str, Any]
 
 
 def main() -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.results import run_info
+from cgf.types import Json
 
-Given = dict[str, Any]
+Given = Json
 
 
 def given(arguments: list[str], defaults: dict[str, int | str], least: dict[str, int] | None = None) -> Given:

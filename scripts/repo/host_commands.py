@@ -22,15 +22,20 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 from torch import nn
 
 from cgf.results import read_json, run_info, write_json
+from cgf.types import HostModule, Json, VendorObject
 
-hosts: Any = import_module("scripts.repo.hosts")  # types of scripts/ are checked file by file, not as a package
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+# types of scripts/ are checked file by file, not as a package
+hosts: VendorObject = import_module("scripts.repo.hosts")
 OUT = hosts.ROOT / "results" / "hosts.json"
 SCRIPTS = {
     "train": "train.py",
@@ -77,7 +82,7 @@ def all_cases() -> list[Case]:
     return [Case(library, name, remark, make) for (library, name, remark), make in hosts.cases().items()]
 
 
-def save(model: Any, folder: Path) -> None:
+def save(model: HostModule, folder: Path) -> None:
     """Writes a random model as its own library does, with a tokenizer of 50 words or an image processor."""
     if not hasattr(model, "save_pretrained"):
         import timm
@@ -93,7 +98,7 @@ def save(model: Any, folder: Path) -> None:
         (folder / "preprocessor_config.json").write_text(json.dumps(prepared))
 
 
-def _tokenizer() -> Any:
+def _tokenizer() -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
@@ -180,7 +185,7 @@ def plain(said: str) -> str:
     return hosts.rounded(said.partition(" cannot be taken as a host: ")[2] or said)
 
 
-def tried(case: Case, run: Run = process) -> dict[str, Any]:
+def tried(case: Case, run: Run = process) -> Json:
     """The record of a host: what became of each command, and the figures of the two evaluations."""
     with tempfile.TemporaryDirectory(prefix="host-") as place:
         folder = Path(place)
@@ -188,7 +193,7 @@ def tried(case: Case, run: Run = process) -> dict[str, Any]:
         save(model, folder / "model")
         task = (write_texts if getattr(model, "main_input_name", "") == "input_ids" else write_images)(folder)
         del model
-        commands: dict[str, dict[str, Any]] = {}
+        commands: dict[str, Json] = {}
         for command, given in arguments(case.library, task).items():
             if any(done["outcome"] != OK for done in commands.values()):
                 commands[command] = {"outcome": UNREACHED, "seconds": None}
@@ -200,9 +205,9 @@ def tried(case: Case, run: Run = process) -> dict[str, Any]:
         return {**about, "commands": commands, **figures(folder)}
 
 
-def figures(folder: Path) -> dict[str, Any]:
+def figures(folder: Path) -> Json:
     """Agreement, levels planned and used, and the largest error, of what was reached."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     outputs = folder / "outputs" / "host"
     for path in sorted(outputs.glob("ckpt-*/plan.json")):
         plan = read_json(path)
@@ -235,7 +240,7 @@ def main(given: Sequence[str] | None = None) -> None:
             write_json(asked.out, {"kind": "hosts", "engine": "sim", "note": NOTE, "hosts": kept})
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: Json) -> str:
     return re.sub(r"\s+$", "", f"{row['library']} {row['name']} {row['remark']}")
 
 

@@ -10,12 +10,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from cgf.errors import UserError
+from cgf.types import Json, Options
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "hosts.md"
@@ -23,7 +23,7 @@ MEASURED = ROOT / "results" / "hosts.json"  # by scripts/repo/host_commands.py
 COMMANDS = ("train", "plan", "eval_plain", "eval_he", "report")
 PROJECTIONS = re.compile(r"(q_proj|k_proj|query|key|qkv|Wqkv|q_lin|k_lin|c_attn|attn\.q|attn\.k)\.weight$")
 
-TEXT: dict[str, Any] = {
+TEXT: Options = {
     "vocab_size": 50,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -33,7 +33,7 @@ TEXT: dict[str, Any] = {
     "max_position_embeddings": 64,
 }
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
-IMAGE: dict[str, Any] = {
+IMAGE: Options = {
     "image_size": 16,
     "patch_size": 4,
     "hidden_size": 32,
@@ -42,7 +42,7 @@ IMAGE: dict[str, Any] = {
     "intermediate_size": 32,
 }
 # a name in transformers, the ending of its class, a remark, and what is small of its configuration
-TRANSFORMERS: list[tuple[str, str, str, dict[str, Any]]] = [
+TRANSFORMERS: list[tuple[str, str, str, Options]] = [
     ("GPT2", "Sequence", "", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "pad_token_id": 0}),
     ("Llama", "Sequence", "", TEXT | {"num_key_value_heads": 2, "attention_bias": True}),
     ("Mistral", "Sequence", "window of 3", TEXT | GROUPED | {"sliding_window": 3}),
@@ -82,7 +82,7 @@ TRANSFORMERS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("Swin", "Image", "", {"image_size": 32, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4}),
 ]
 SMALL = {"img_size": 32, "patch_size": 16, "embed_dim": 32, "depth": 2, "num_heads": 4}
-TIMM: list[tuple[str, dict[str, Any]]] = [
+TIMM: list[tuple[str, Options]] = [
     ("vit_tiny_patch16_224", SMALL),
     ("vit_small_patch14_dinov2", SMALL),
     ("vit_base_patch16_siglip_224", SMALL),
@@ -117,7 +117,7 @@ def sharpened(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def transformer(name: str, ending: str, small: dict[str, Any]) -> nn.Module:
+def transformer(name: str, ending: str, small: Options) -> nn.Module:
     """A random small classifier of transformers."""
     import transformers
 
@@ -126,7 +126,7 @@ def transformer(name: str, ending: str, small: dict[str, Any]) -> nn.Module:
     return sharpened(getattr(transformers, f"{name}For{ending}Classification")(config))
 
 
-def timm_model(name: str, small: dict[str, Any]) -> nn.Module:
+def timm_model(name: str, small: Options) -> nn.Module:
     """A random timm model."""
     import timm
 
@@ -163,7 +163,7 @@ def rounded(said: str) -> str:
     return re.sub(r"\b\d\.\de[+-]\d\d\b", "more than rounding", said)
 
 
-def measured() -> dict[tuple[str, str, str], dict[str, Any]]:
+def measured() -> dict[tuple[str, str, str], Json]:
     """What scripts/repo/host_commands.py wrote of each model, by library, name and remark."""
     if not MEASURED.is_file():
         return {}
@@ -171,7 +171,7 @@ def measured() -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(each["library"], each["name"], each["remark"]): each for each in rows}
 
 
-def row(case: tuple[str, str, str], make: Callable[[], nn.Module], found: dict[str, Any] | None) -> str:
+def row(case: tuple[str, str, str], make: Callable[[], nn.Module], found: Json | None) -> str:
     """The line of the table for a model; found: what the commands made of it."""
     library, name, remark = case
     refused = rounded(outcome(make))
@@ -183,7 +183,7 @@ def row(case: tuple[str, str, str], make: Callable[[], nn.Module], found: dict[s
     return f"| {' | '.join([*words, *figures(found or {}), why])} |"
 
 
-def figures(found: dict[str, Any]) -> list[str]:
+def figures(found: Json) -> list[str]:
     """Agreement, and levels planned and used, as the table has them."""
     if "agreement" not in found:
         return [""] * 2

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
 from cgf.approx.fit import chain
 from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.engine import Owner
 from cgf.he.engines.sim import SimOwner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
@@ -37,6 +37,7 @@ from given import about, given  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
 from cgf.stats.growth import growth  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {
     "evaluations": 2000,
@@ -50,7 +51,6 @@ PARTS = {"evaluations": "evaluations", "training": "steps"}  # part -> what is c
 ROWS, COLUMNS, K = 16, 8, 2  # of the matrix; squarings of its chain
 READINGS = 1000  # of the evaluations
 NEAR = 1e-3  # of weights that came through ciphertexts
-Json = dict[str, Any]
 
 
 class Readings:
@@ -138,7 +138,7 @@ def evaluations(count: int, engine: str) -> Json:
     return {"evaluations": count, "wrong": wrong, "engine": engine, **readings.told(count)}
 
 
-def owner(engine: str) -> Callable[..., Any]:
+def owner(engine: str) -> Callable[..., Owner]:
     """What makes the owner of keys; UserError for an engine that there is not."""
     if engine == "sim":
         return SimOwner

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -15,6 +14,7 @@ from cgf.report.columns import NONE, grid
 from cgf.report.made_files import maker
 from cgf.report.settings_table import cell, code, table
 from cgf.softmax.load import TARGETS
+from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "methods"
@@ -22,7 +22,7 @@ WORDS = Path(__file__).with_name("methods.yaml")
 BENCH = ROOT / "results" / "bench"
 MADE = "<!-- made by scripts/repo/methods.py -->"
 
-Row = dict[str, Any]  # of a result file, or of the file of words
+Row = Json  # of a result file, or of the file of words
 COST = ("levels", "published", "CMult", "Rot", "Boot", "domain", "largest error")
 
 

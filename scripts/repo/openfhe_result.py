@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
+from cgf.types import Json
 
-Row = dict[str, Any]
+Row = Json
 
 
 def counts(report: ET.Element) -> Row:

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import cgf.help as shown
 from cgf.report.made_files import maker
@@ -105,11 +104,11 @@ class _Bare:
         return self.text
 
 
-def signature(name: str, thing: Any) -> str:
+def signature(name: str, thing: Callable[..., object]) -> str:
     """How a function or a class is called, a parameter a line where one line is too long."""
     found = inspect.signature(thing)
 
-    def bare(annotation: Any) -> Any:
+    def bare(annotation: object) -> object:
         return _Bare(annotation) if isinstance(annotation, str) else annotation
 
     parameters = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]

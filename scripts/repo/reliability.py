@@ -18,7 +18,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
@@ -27,6 +26,7 @@ from given import about, given  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 3, "faults_seed": 1, "hours": 3, "short": 0, "count": 0, "out": "results"}
 SHARES = {"bad_inputs": 0.5, "faults": 0.4}  # of the hours; payloads and long runs take minutes
@@ -46,7 +46,6 @@ FIELDS = {  # field: (file, key)
 }
 NONE = ("payloads_run", "tracebacks", "hangs", "fuzz_findings_open")
 ALIKE = (("bad_inputs_refused", "bad_inputs"), ("faults_survived", "faults_injected"))
-Json = dict[str, Any]
 Process = Callable[[list[str]], int]
 
 

@@ -16,9 +16,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cgf.config import built
+from cgf.types import Json, JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "same_numbers"
@@ -86,7 +86,7 @@ class Checkout:
         )
         return folder
 
-    def evaluate(self, folder: Path, out: str, *options: str) -> dict[str, Any]:
+    def evaluate(self, folder: Path, out: str, *options: str) -> Json:
         """An evaluation under ``he``; red ones (exit code 1) are results too."""
         path = self.outputs / f"{out}.json"
         self.run("eval_he.py", f"ckpt={folder}", f"out={path}", *options, codes=(0, 1))
@@ -113,7 +113,7 @@ def softmaxes(tree: Path) -> dict[str, bool]:
     }
 
 
-def numbers(checkout: Checkout) -> Iterator[tuple[str, Any]]:
+def numbers(checkout: Checkout) -> Iterator[tuple[str, JsonValue]]:
     """(name, numbers) of everything that is compared, as it comes."""
     for host in HOSTS:
         for name in TRAINED:
@@ -159,7 +159,7 @@ def record(commit: str, data: Path) -> Path:
     return path
 
 
-def differences(a: Any, b: Any, where: str = "") -> Iterator[str]:
+def differences(a: JsonValue, b: JsonValue, where: str = "") -> Iterator[str]:
     """A line for each place where two recordings differ; numbers are equal bit for bit or they differ."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in sorted({*a, *b}):

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cgf.bench.alternatives import choices
 from cgf.config import built
@@ -20,6 +19,7 @@ from cgf.report.training_plot import PLOT, plot, shown
 from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import DEFINITIONS
+from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -96,7 +96,7 @@ def draw_depths(results: Path, check: bool) -> None:
             write(path, partial(depth_plot.plot, figure), check)
 
 
-def data(path: Path, content: dict[str, Any], check: bool) -> None:
+def data(path: Path, content: Json, check: bool) -> None:
     """Writes a JSON file that is not as it should be; UserError instead where only ``check`` is asked for."""
     wanted = plain_json(content)
     if path.is_file() and read_json(path) == wanted:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Engine, Operand, Owner
+from cgf.he.engines.engine import Engine, Owner
 from cgf.he.engines.wrapper import Wrapper
+from cgf.types import Ciphertext, Operand
 
 
 @dataclass(frozen=True)

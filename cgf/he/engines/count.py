@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cgf.he.engines.engine import Ciphertext, Engine, Operand, is_public
+from cgf.he.engines.engine import Engine, is_public
 from cgf.he.engines.wrapper import Wrapper
 from cgf.operations import KINDS
+from cgf.types import Ciphertext, Operand
 
 # of the operations of one kind each; a product's is its operand's
 KIND = {

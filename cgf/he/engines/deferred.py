@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cgf.he.engines.engine import Ciphertext, Operand
 from cgf.he.engines.schedule import ScheduledTask
 from cgf.he.engines.sim import SimCiphertext
+from cgf.types import Ciphertext, Operand
 
 if TYPE_CHECKING:  # which imports this module
     from cgf.he.engines.lanes import LanesEngine

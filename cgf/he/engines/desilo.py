@@ -6,7 +6,6 @@ This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,12 @@ from cgf.he.engines.engine import BOOTSTRAPPABLE, is_public
 from cgf.he.engines.library import Library
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, need_size
 from cgf.memory import need_memory
+from cgf.types import Operand, VendorObject
 
 # desilofhe's own objects, which state no types
-Ct = Any  # desilofhe.Ciphertext
-Plaintext = Any  # desilofhe.Plaintext
-Key = Any  # desilofhe.SecretKey, PublicKey, RelinearizationKey, FixedRotationKey, ...
+Ct = VendorObject  # desilofhe.Ciphertext
+Plaintext = VendorObject  # desilofhe.Plaintext
+Key = VendorObject  # desilofhe.SecretKey, PublicKey, RelinearizationKey, FixedRotationKey, ...
 
 KEPT = 8  # vectors that stay encoded: the constants of a chain of 8 squarings, one a level
 
@@ -158,17 +158,17 @@ class DesiloEngine(CheckedEngine):
         """The count of polynomials that the library says a ciphertext has: 2, or 3 before relinearization."""
         return int(ct.polynomial_count)
 
-    def _add(self, a: Ct, b: Any) -> Ct:
+    def _add(self, a: Ct, b: Operand) -> Ct:
         if is_public(b):
             need_size(b, holds(self.level(a)), f"a sum at level {self.level(a)}")
         return self._engine.add(a, self._term(b, a))
 
-    def _sub(self, a: Ct, b: Any) -> Ct:
+    def _sub(self, a: Ct, b: Operand) -> Ct:
         if is_public(b):
             need_size(b, holds(self.level(a)), f"a difference at level {self.level(a)}")
         return self._engine.subtract(a, self._term(b, a))
 
-    def _term(self, b: Any, a: Ct) -> Any:
+    def _term(self, b: Operand, a: Ct) -> Ct | Plaintext:
         """What is added to a ciphertext: a public vector encoded at its level, anything else as it is.
 
         A circuit adds the same few vectors to every column, and to encode one takes 40 times as long as to add it.
@@ -185,7 +185,7 @@ class DesiloEngine(CheckedEngine):
         self._terms[key] = term  # the one used last comes last
         return term
 
-    def _mul(self, a: Ct, b: Any) -> Ct:
+    def _mul(self, a: Ct, b: Operand) -> Ct:
         if is_public(b):
             need_size(b, HOLDS_ABOVE, "a product")
             if isinstance(b, float | np.number):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from typing import Any
 
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ring_for
+from cgf.types import Options, VendorObject
 
 # desilofhe's own objects, which state no types
-Module = Any  # the package
-Vendor = Any  # desilofhe.Engine: parameters, no keys
+Module = VendorObject  # the package
+Vendor = VendorObject  # desilofhe.Engine: parameters, no keys
 
 VERSION = "2.0.0"  # rotation signs and engine arguments changed between versions
 # the largest size of a number that is encrypted, or added, at level 0 and above it: all slots alike, 2^18.75 and 2^59
@@ -72,7 +72,7 @@ def build_engine(
         raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
     if threads is not None:
         whole("he.owner.threads", threads, 1, MOST_THREADS)
-    options: dict[str, Any] = {"bootstrap": True} if bootstrap else {"max_level": max_level}
+    options: Options = {"bootstrap": True} if bootstrap else {"max_level": max_level}
     options["mode"] = mode
     if mode == "parallel":
         options["thread_count"] = threads or len(os.sched_getaffinity(0))

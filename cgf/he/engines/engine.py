@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, overload
+from typing import Literal, Protocol, overload
 
 import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.library import Library
+from cgf.types import Ciphertext, Operand
 
-Ciphertext = (
-    Any  # an engine's own object: SimCiphertext, desilofhe.Ciphertext, openfhe.Ciphertext, what a wrapper makes
-)
 Public = int | float | np.ndarray | np.number  # an operand in the clear
-Operand = Any  # a Ciphertext or a Public
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def rings_of(make_owner: Callable[..., Owner]) -> tuple[Ring, ...]:
     return getattr(make_owner, "rings", getattr(getattr(make_owner, "func", None), "rings", RINGS))
 
 
-def complex_slots(make_owner: Any) -> bool:
+def complex_slots(make_owner: Callable[..., Owner]) -> bool:
     """Whether the slots of an owner class are complex, also where a partial hands it out."""
     inner = getattr(make_owner, "func", make_owner)
     return bool(getattr(inner, "pairs", True))

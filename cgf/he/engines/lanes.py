@@ -19,11 +19,12 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
 from cgf.he.engines.deferred import DeferredOperation, in_order
-from cgf.he.engines.engine import RINGS, Ciphertext, Operand, Portable, PortableOwner, Ring, decrypt_all, rings_of
+from cgf.he.engines.engine import RINGS, Portable, PortableOwner, Ring, decrypt_all, rings_of
 from cgf.he.engines.rules import need_bootstrap
 from cgf.he.engines.schedule import list_schedule
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.engines.wrapper import Wrapper
+from cgf.types import Ciphertext, Operand
 
 # of one key switch at level 0; measured at 16,384 slots, one thread (results/bench/op_times.json has them all)
 SHARES = {"relinearize": 1.0, "rotate": 1.0, "square": 0.2, "mul": 0.25, "add": 0.02, "sub": 0.02, "times_i": 0.02}

@@ -8,21 +8,21 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Operand, Ring, is_public, ring_for
+from cgf.he.engines.engine import Ring, is_public, ring_for
 from cgf.he.engines.library import Library
 from cgf.he.engines.rules import CheckedEngine, CheckedOwner, check_fits, need_pairs
+from cgf.types import Operand, VendorObject
 
 # OpenFHE's own objects, which state no types
-Module = Any  # the package
-Context = Any  # CryptoContext: parameters, and process-wide maps of keys
-Ct = Any  # Ciphertext
-Plaintext = Any  # Plaintext
-Key = Any  # EvalKey, or the map from an automorphism to one
+Module = VendorObject  # the package
+Context = VendorObject  # CryptoContext: parameters, and process-wide maps of keys
+Ct = VendorObject  # Ciphertext
+Plaintext = VendorObject  # Plaintext
+Key = VendorObject  # EvalKey, or the map from an automorphism to one
 
 VERSION = "1.6.1.0.22.4"  # the wheel carries OpenFHE itself; what is measured below was measured with it
 

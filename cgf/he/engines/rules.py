@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.engines.engine import Ciphertext, Operand, Public, is_public
+from cgf.he.engines.engine import Public, is_public
+from cgf.types import Ciphertext, Operand
 
 
 class OutOfLevels(UserError):

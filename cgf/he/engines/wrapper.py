@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cgf.he.engines.engine import Ciphertext, Operand
+from cgf.types import Ciphertext, Operand
 
 
 class Wrapper:

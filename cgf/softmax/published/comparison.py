@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from cgf.approx import fit
-from cgf.approx.exponential import Arithmetic, Operand, square
+from cgf.approx.exponential import Arithmetic, square
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.softmax.published.base import REACH_BITS, Published
 from cgf.softmax.published.standard import scaled
 from cgf.softmax.value import V
+from cgf.types import Operand
 
 if TYPE_CHECKING:
     from typing import Self
