@@ -103,7 +103,7 @@ class OpenFHEOwner(CheckedOwner):
 
     def decrypt_pair(self, ct: Ct) -> tuple[np.ndarray, np.ndarray]:
         """Raises UserError: slots are real here."""
-        need_pairs(OpenFHEEngine.pairs)
+        need_pairs(OpenFHEEngine.pairs, "decryption of two numbers a slot")
         raise AssertionError("no imaginary parts")
 
     def decrypt(self, ct: Ct) -> np.ndarray:
@@ -120,7 +120,7 @@ class OpenFHEOwner(CheckedOwner):
     def evaluator(self, rotations: frozenset[int], conjugation: bool = False) -> OpenFHEEngine:
         """An engine with the relinearization key and the keys of these steps. UserError for one that conjugates."""
         if conjugation:
-            need_pairs(OpenFHEEngine.pairs)
+            need_pairs(OpenFHEEngine.pairs, "a conjugation")
         keys = {step: self._rotation_key(step) for step in sorted(rotations)}
         return OpenFHEEngine(self._context, self.max_level, self._relinearization, keys)
 

@@ -28,16 +28,10 @@ def need_polynomials(have: int, need: int, what: str) -> None:
         raise UserError(f"{what} needs a ciphertext of {need} polynomials, and this one has {have}")
 
 
-def need_pairs(pairs: bool) -> None:
-    """UserError where slots are real."""
+def need_pairs(pairs: bool, what: str) -> None:
+    """UserError where slots are real, for ``what`` takes complex ones."""
     if not pairs:
-        raise UserError("a product with the imaginary unit needs complex slots, and this engine has real ones")
-
-
-def need_complex(pairs: bool) -> None:
-    """UserError where slots are real."""
-    if not pairs:
-        raise UserError("encryption of complex numbers needs complex slots, and this engine has real ones")
+        raise UserError(f"{what} needs complex slots, and this engine has real ones")
 
 
 def need_conjugation(conjugates: bool) -> None:
@@ -137,12 +131,12 @@ class CheckedEngine:
 
     def times_i(self, a: Ciphertext) -> Ciphertext:
         """i a, slot by slot; no level. UserError where slots are real."""
-        need_pairs(self.pairs)
+        need_pairs(self.pairs, "a product with the imaginary unit")
         return self._times_i(a)
 
     def conjugate(self, a: Ciphertext) -> Ciphertext:
         """The conjugate of each slot; UserError without the key for it, and where slots are real."""
-        need_pairs(self.pairs)
+        need_pairs(self.pairs, "a conjugation")
         need_conjugation(self.conjugates)
         need_polynomials(self.polynomials(a), 2, "a conjugation")
         return self._conjugate(a)
@@ -239,7 +233,7 @@ class CheckedOwner:
         if not 0 <= level <= self.max_level:
             raise UserError(f"encryption needs a level of 0 to {self.max_level}, and {level} was asked")
         if np.iscomplexobj(values):
-            need_complex(self.pairs)
+            need_pairs(self.pairs, "encryption of complex numbers")
         check_fits(values, self.slots, self._holds(level))
         return self._encrypt(values, level)
 
