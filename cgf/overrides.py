@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.help import known, nearest
-from cgf.types import Built, Config
+from cgf.types import Config
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
@@ -37,7 +37,7 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         if not override.key_or_group:
             raise UserError(f"an override reads key=value, and {text!r} was given")
-        value: Built = override.value()
+        value: object = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
         if override.get_key_element() in NAMES and not swept:

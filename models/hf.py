@@ -11,13 +11,24 @@ from cgf.hub import fetching
 from cgf.models import bert, hf_image, llama, text
 from cgf.models.host import Host
 from cgf.models.pretrained import at, check_named, check_revision, locate
-from cgf.types import Built, HostModule, Tokenizer
+from cgf.types import HostModule, Json, Tokenizer
 
 
-def text_host(model: HostModule, tokenizer: Tokenizer, **about: Built) -> Host:
+def text_host(
+    model: HostModule,
+    tokenizer: Tokenizer,
+    *,
+    name: str,
+    num_classes: int,
+    trained: bool,
+    source: Json,
+    class_names: Sequence[str] | None = None,
+) -> Host:
     """A model with a linear head ``score`` as a decoder, any other as an encoder; each measures which it is."""
-    adapter = llama if isinstance(getattr(model, "score", None), nn.Linear) else bert
-    return adapter.host(model, tokenizer, **about)
+    host: text.Maker = llama.host if isinstance(getattr(model, "score", None), nn.Linear) else bert.host
+    return host(
+        model, tokenizer, name=name, num_classes=num_classes, trained=trained, source=source, class_names=class_names
+    )
 
 
 def load(

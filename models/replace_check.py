@@ -16,8 +16,9 @@ from cgf.errors import UserError
 from cgf.models import places
 from cgf.models.host import Host
 from cgf.models.install import installed
+from cgf.models.operation_watch import OperationWatch
 from cgf.models.replace import Parts, parts_of, probing, replace, restore, starting
-from cgf.models.self_check import LEAK, OperationWatch, Stand, distance, evaluating, probe_batch
+from cgf.models.self_check import LEAK, Stand, distance, evaluating, probe_batch
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
 

@@ -7,30 +7,28 @@ so that rounding does not add up over layers. The weights, the modes and the ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch._ops import OpOverload
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
+from cgf.models.operation_watch import OperationWatch
 from cgf.models.row_kind import RowKind, Seen, row_kind
 from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
-from cgf.types import Built, Options
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
 LENGTH, REAL, CHANGED = 8, 5, 4  # tokens of a text, those of them that are real in the padded ones, the one changed
 BEYOND, LONGEST = 3, 512  # tokens by which a text passes a window, and the most tokens that such a text has
 EXACT = ("softmax", "scaled_dot_product", "multi_head_attention", "transformer_encoder_layer")  # torch's operations
+Output = Tensor | tuple[Tensor, ...]  # of an attention: with its weights, or without
 
 
 def checked(host: Host, causal: bool | None = None) -> Host:
@@ -64,47 +62,6 @@ class Stand(Softmax):
         powers = (kept - kept.amax(-1, keepdim=True)).exp()
         powers = powers if valid is None else powers * valid
         return powers / powers.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
-
-
-Output = Tensor | tuple[Tensor, ...]  # of an attention: with its weights, or without
-
-
-class OperationWatch(TorchDispatchMode):
-    """Notes the module in which an operation runs whose name holds one of ``operations``; but: names left out."""
-
-    def __init__(self, model: nn.Module, operations: Sequence[str], but: Sequence[str] = ()) -> None:
-        super().__init__()
-        self.operations = operations
-        self.but = {f"{type(model.get_submodule(name)).__name__} at {name}" for name in but}
-        self.names = {id(m): f"{type(m).__name__} at {name}" for name, m in model.named_modules() if name}
-        self.within: list[str] = []
-        self.places: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: OpOverload, types: object, args: tuple[Built, ...] = (), kwargs: Options | None = None
-    ) -> Built:
-        where = self.within[-1] if self.within else "the model itself"
-        if self.but.isdisjoint(self.within) and any(part in func.name() for part in self.operations):
-            self.places.append(where)
-        return func(*args, **(kwargs or {}))
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Sees every operation of the model for the length of a with block."""
-
-        def enter(module: nn.Module, _: object) -> None:
-            self.within.append(self.names.get(id(module), type(module).__name__))
-
-        def leave(*_: object) -> None:
-            self.within.pop()
-
-        handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
-        try:
-            with self:
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
 
 def _check(host: Host, wanted: bool | None) -> None:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from cgf.models.host import Host, listed
 from cgf.models.pretrained import check_revision, classifier, locate, whence
-from cgf.types import Json
+from cgf.types import HostModule, Json, Tokenizer
 
-# an adapter's ``host``: (model, tokenizer, name=, num_classes=, trained=, source=, class_names=)
-Maker = Callable[..., Host]
+
+class Maker(Protocol):
+    """An adapter's ``host``."""
+
+    def __call__(
+        self,
+        model: HostModule,
+        tokenizer: Tokenizer,
+        *,
+        name: str,
+        num_classes: int,
+        trained: bool,
+        source: Json,
+        class_names: Sequence[str] | None = None,
+    ) -> Host:
+        """A host of the model; trained: whether its head was trained for these classes."""
 
 
 def load(
