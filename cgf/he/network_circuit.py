@@ -18,7 +18,8 @@ from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
-from cgf.network.program import INPUT, Attend, Form, Program, Squares
+from cgf.network.form import Form
+from cgf.network.program import INPUT, Attend, Program, Squares
 from cgf.network.twin import check_features
 from cgf.types import Ciphertext
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from cgf.he.engines.engine import Engine
 from cgf.he.network_layout import TokenLayout, rotated, sum_of_tokens
+from cgf.network.form import Form
 from cgf.network.layers import MEAN
-from cgf.network.program import Form
 from cgf.types import Ciphertext
 
 State = dict[str, list[Ciphertext]]  # source -> a ciphertext a feature

@@ -15,86 +15,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.network.layers import MEAN, Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
+from cgf.network.form import Form
+from cgf.network.layers import Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
 from cgf.network.layers import Square as SquareLayer
 
 INPUT = "x"
-ROUNDING = 1e-12  # of a form's largest constant: four digits above float64's own, four below the noise of CKKS
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A value (samples, tokens, width) as an affine form of sources: the sum of matrix @ source, and a constant.
-
-    terms     source -> (width, features of the source);  constant: (tokens, width), or (1, width) behind a pooling
-    pool      'mean': the value is the mean over tokens of that; 'first': its first token; None: each token's own
-    """
-
-    terms: dict[str, np.ndarray]
-    constant: np.ndarray
-    pool: str | None = None
-
-    @property
-    def width(self) -> int:
-        """Features of the value."""
-        return int(self.constant.shape[1])
-
-    @property
-    def features(self) -> int:
-        """Features of all sources together: the products of one of the value's features."""
-        return sum(matrix.shape[1] for matrix in self.terms.values())
-
-    @property
-    def same(self) -> np.ndarray:
-        """(width,) bool: whether all tokens have one constant, but for what products of matrices round.
-
-        They round the last rows of an odd number of tokens otherwise than the rest.
-        """
-        shared: np.ndarray = np.ptp(self.constant, axis=0) <= ROUNDING * np.abs(self.constant).max(initial=0.0)
-        return shared
-
-    def mapped(self, weight: np.ndarray, bias: np.ndarray) -> Form:
-        """weight @ value + bias."""
-        return replace(
-            self,
-            terms={name: weight @ matrix for name, matrix in self.terms.items()},
-            constant=self.constant @ weight.T + bias,
-        )
-
-    def scaled(self, scale: np.ndarray, shift: np.ndarray) -> Form:
-        """scale value + shift, feature by feature."""
-        return replace(
-            self,
-            terms={name: scale[:, None] * matrix for name, matrix in self.terms.items()},
-            constant=self.constant * scale + shift,
-        )
-
-    def times(self, factor: float) -> Form:
-        """factor value."""
-        return self.scaled(np.full(self.width, factor), np.zeros(self.width))
-
-    def rows(self, chosen: slice) -> Form:
-        """Some of the value's features."""
-        terms = {name: matrix[chosen] for name, matrix in self.terms.items()}
-        return replace(self, terms=terms, constant=self.constant[:, chosen])
-
-    def plus(self, other: Form) -> Form:
-        """The sum of two values of as many features."""
-        assert self.pool == other.pool
-        terms = dict(self.terms)
-        for name, matrix in other.terms.items():
-            terms[name] = terms[name] + matrix if name in terms else matrix
-        return replace(self, terms=terms, constant=self.constant + other.constant)
-
-    def pooled(self, kind: str) -> Form:
-        """One token of all; the constant is pooled at once."""
-        constant = self.constant.mean(0, keepdims=True) if kind == MEAN else self.constant[:1]
-        return replace(self, constant=constant, pool=kind)
-
-    @classmethod
-    def of(cls, source: str, width: int, tokens: int) -> Form:
-        """A source itself."""
-        return cls({source: np.eye(width)}, np.zeros((tokens, width)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cgf.errors import UserError
+from cgf.network.form import Form
 from cgf.network.layers import MEAN
-from cgf.network.program import INPUT, Attend, Form, Program
+from cgf.network.program import INPUT, Attend, Program
 
 
 @dataclass

@@ -16,8 +16,9 @@ from cgf.he.network_layout import TokenLayout  # noqa: E402
 from cgf.he.network_maps import Maps  # noqa: E402
 from cgf.models.network import network_of  # noqa: E402
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
+from cgf.network.form import Form  # noqa: E402
 from cgf.network.layers import Linear, Network, Pool, Residual, Square  # noqa: E402
-from cgf.network.program import Attend, Form, program_of  # noqa: E402
+from cgf.network.program import Attend, program_of  # noqa: E402
 from cgf.network.twin import Ranges, twin  # noqa: E402
 from cgf.norm.batch import BatchNorm  # noqa: E402
 from cgf.softmax.cgf import CGF  # noqa: E402
