@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -33,7 +34,6 @@ from cgf.network.layers import Network
 from cgf.network.program import program_of
 from cgf.softmax.base import Softmax
 
-Work = Callable[[KeyHolder, Engine], tuple[np.ndarray, LayerRecord]]
 NOISE = 1e-4  # of an owner that a function hands out: that of the libraries that encrypt
 TENFOLD = 10.0  # a value that is off by more than so many times the stated noise is a fault
 KEPT = 64  # dry runs that a party remembers
@@ -113,19 +113,25 @@ class Party:
         """Weights (R, N) of scores (R, N), one set of ciphertexts, and its levels, ops and seconds."""
         needs = self.needs(softmax, rows, matrix.shape[1])
         owner, evaluator = self._pair(softmax, needs)
-        return self._checked(softmax, needs, owner, evaluator, lambda o, e: _run(needs, o, e, matrix, rows))
+        with self._sides(softmax, needs, owner, evaluator) as (holder, engine):
+            return _run(needs, holder, engine, matrix, rows)
 
-    def _checked(
-        self, softmax: Softmax, needs: CircuitCost | AttentionCost, owner: Owner, evaluator: Engine, work: Work
-    ) -> tuple[np.ndarray, LayerRecord]:
-        """``work`` by the owner and its evaluator; with ``check`` beside the simulator, operation by operation."""
+    @contextmanager
+    def _sides(
+        self, softmax: Softmax, needs: CircuitCost | AttentionCost, owner: Owner, evaluator: Engine
+    ) -> Iterator[tuple[KeyHolder, Engine]]:
+        """Who encrypts and who evaluates: the two given; with ``check`` both, beside the simulator's.
+
+        Raises Divergence, with the softmax and its layer, where the two part.
+        """
         if not self.check:
-            return work(owner, evaluator)
+            yield owner, evaluator
+            return
         reference = SimOwner(needs.max_level, rings=self.rings)
         tolerance = TENFOLD * self.noise * softmax.amplification
         both = Checking((reference, reference.evaluator(needs.rotations, True)), (owner, evaluator), tolerance)
         try:
-            return work(both, both)
+            yield both, both
         except Divergence as where:
             raise Divergence(
                 f"he.check: the simulator and the engine {owner.library.name} part in softmax '{softmax.name}' of "
@@ -161,9 +167,8 @@ class Party:
         owner = self._owner(needs.max_level)
         self._rotations[needs.max_level] = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
         evaluator = owner.evaluator(self._rotations[needs.max_level], needs.pairs)
-        return self._checked(
-            softmax, needs, owner, evaluator, lambda o, e: attention_run.run(needs, o, e, softmax, task)
-        )
+        with self._sides(softmax, needs, owner, evaluator) as (holder, engine):
+            return attention_run.run(needs, holder, engine, softmax, task)
 
     def network_needs(self, network: Network, tokens: int) -> NetworkCost:
         """What a network needs for samples of so many tokens, from a dry run that is remembered."""

@@ -21,12 +21,15 @@ class Weighing(Protocol):
         """Weights (B, H, Q, K), zero where not valid."""
 
 
-def attend(
-    slot: Weighing, query: Tensor, key: Tensor, value: Tensor, *, scaling: float, valid: Tensor | None, drop: Dropout
-) -> tuple[Tensor, Tensor]:
-    """Outputs (B, H, Q, E) and weights (B, H, Q, K), by a slot's own scores and weights.
+class AttentionByWeights:
+    """What a softmax, and a slot around one, makes of its scores and weights."""
 
-    query (B, H, Q, D), key (B, H, K, D), value (B, H, K, E); valid bool, broadcasts to (B, H, Q, K).
-    """
-    weights = drop(slot.weights(slot.scores(query, key, scaling), valid).to(value.dtype))
-    return weights @ value, weights
+    def attention(
+        self: Weighing, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
+    ) -> tuple[Tensor, Tensor | None]:
+        """Outputs (B, H, Q, E) and weights (B, H, Q, K), by its own scores and weights, dropout included.
+
+        query (B, H, Q, D), key (B, H, K, D), value (B, H, K, E); valid bool, broadcasts to (B, H, Q, K).
+        """
+        weights = drop(self.weights(self.scores(query, key, scaling), valid).to(value.dtype))
+        return weights @ value, weights

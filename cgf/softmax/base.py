@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.errors import UserError
-from cgf.softmax.attend import attend
+from cgf.softmax.attend import AttentionByWeights
 from cgf.softmax.inheritance import DEFINING, refuse_half_a_definition
 from cgf.softmax.value import C, V
 from cgf.types import Json
@@ -17,14 +17,13 @@ if TYPE_CHECKING:  # the definitions themselves need no torch
     from torch.nn import Parameter
 
     from cgf.approx.exponential import Exponential, Interval
-    from cgf.softmax.attend import Dropout
 
 # receives (softmax, y, weights, valid): y (..., Q, K) is the argument of the exponential
 Observer = Callable[["Softmax", "Tensor", "Tensor", "Tensor | None"], None]
 
 
 @dataclass(eq=False)
-class Softmax:
+class Softmax(AttentionByWeights):
     """Base of every softmax; a subclass gives ``formula`` and becomes usable in all four readings.
 
     Where the circuit approximates something else than itself, the subclass gives that as ``definition`` beside it.
@@ -89,12 +88,6 @@ class Softmax:
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D): the scaled dot product."""
         return (query @ key.transpose(-2, -1)) * scaling
-
-    def attention(
-        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
-    ) -> tuple[Tensor, Tensor | None]:
-        """Outputs and weights, as a slot has it (``cgf.softmax.slot``)."""
-        return attend(self, query, key, value, scaling=scaling, valid=valid, drop=drop)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """Attention weights of scaled scores, in the clear.

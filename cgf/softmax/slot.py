@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from cgf.softmax.attend import Dropout, attend
+from cgf.softmax.attend import AttentionByWeights, Dropout
 
 if TYPE_CHECKING:  # formulas need no torch
     from torch import Tensor
@@ -41,13 +41,13 @@ class Slot(Protocol):
     def attention(
         self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
     ) -> tuple[Tensor, Tensor | None]:
-        """Outputs (B, H, Q, E) of value (B, H, K, E), and the weights where they are known; see cgf.softmax.attend."""
+        """Outputs (B, H, Q, E) of value (B, H, K, E), and the weights where they are known."""
 
 
-class Around:
+class Around(AttentionByWeights):
     """A slot around another one, ``inner``, to which it passes everything on; a subclass changes what it is for.
 
-    The layer and the training flag are the inner slot's, so that they reach the softmax through whatever is around it.
+    The attention follows from the slot's own scores and weights. The layer and the training flag are the inner slot's, so that they reach the softmax through whatever is around it.
     """
 
     def __init__(self, inner: Slot) -> None:
@@ -94,9 +94,3 @@ class Around:
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """The inner slot's weights (B, H, Q, K)."""
         return self.inner.weights(scores, valid)
-
-    def attention(
-        self, query: Tensor, key: Tensor, value: Tensor, scaling: float, valid: Tensor | None, drop: Dropout
-    ) -> tuple[Tensor, Tensor | None]:
-        """Outputs (B, H, Q, D) and weights (B, H, Q, K) by this slot's own scores and weights, dropout included."""
-        return attend(self, query, key, value, scaling=scaling, valid=valid, drop=drop)
