@@ -99,8 +99,8 @@ def keys(path: Path, prefix: str = "") -> list[Key]:
 def notes(path: Path) -> dict[str, str]:
     """What the header of a yaml file says of keys that stand in it many times: by a pattern of their names."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    found = (NOTE.match(line) for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
-    return {match["names"]: match["said"] for match in found if match}
+    matches = (NOTE.match(line) for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    return {match["names"]: match["said"] for match in matches if match}
 
 
 def explained(path: Path, prefix: str = "") -> list[Key]:

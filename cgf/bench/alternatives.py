@@ -59,7 +59,7 @@ def table(
     blank = dict.fromkeys(
         ("levels", "cmult", "rotate", "stand_in_for_exp", "order", "positive", "shift_invariant", "shift_change")
     )
-    return lines + [{"softmax": name, **blank, "accuracy": found} for name, found in sorted(accuracies.items())]
+    return lines + [{"softmax": name, **blank, "accuracy": each} for name, each in sorted(accuracies.items())]
 
 
 def choices(softmaxes: Mapping[str, Softmax]) -> str:

@@ -226,11 +226,11 @@ class HubTask(Task):
         return read[0] if len(read) == 1 else [joined(*pair) for pair in zip(*read, strict=True)]
 
 
-def _only(key: str, found: list[str], usual: Sequence[str], all_of: list[str], name: str) -> str:
+def _only(key: str, columns: list[str], usual: Sequence[str], all_of: list[str], name: str) -> str:
     """The one column that was found, or the first usual name among them; UserError where that leaves a choice."""
-    if len(found) == 1:
-        return found[0]
+    if len(columns) == 1:
+        return columns[0]
     for each in usual:
-        if each in (found or all_of):
+        if each in (columns or all_of):
             return each
-    raise UserError(f"{name} needs task.{key}=COLUMN, one of {', '.join(found or all_of) or 'none that would do'}")
+    raise UserError(f"{name} needs task.{key}=COLUMN, one of {', '.join(columns or all_of) or 'none that would do'}")

@@ -218,7 +218,7 @@ class EncryptedEvaluation:
         """(heads, 1, instances of one set of ciphertexts) for samples like this one, of the layer that takes fewest."""
         layers = probed(self.host, self.softmaxes, self.dataset, self.collate, index)
         capacities = [layer.capacity(self.session.party) for layer in layers]
-        return min(capacities, key=lambda found: found[2] // found[0])
+        return min(capacities, key=lambda capacity: capacity[2] // capacity[0])
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(heads, queries, slots of the ring) for samples like this one, by one pass in the clear.

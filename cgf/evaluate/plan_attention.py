@@ -73,7 +73,7 @@ def plan_attention(
 
     def probe(index: int) -> tuple[int, int, int]:
         probes[index] = probed(opened.host, opened.softmaxes, opened.dataset, opened.collate, index)
-        return min((p.capacity(party) for p in probes[index]), key=lambda found: found[2] // found[0])
+        return min((p.capacity(party) for p in probes[index]), key=lambda capacity: capacity[2] // capacity[0])
 
     masked = opened.rows() == "masked"
     batches = Batches(opened.dataset, probe, masked, pieces=False).of(indices)

@@ -36,8 +36,8 @@ class Pushed:
 
 def files_of(folder: Path) -> tuple[str, ...]:
     """The files of a checkpoint folder that are pushed, as paths in it, sorted."""
-    found = {path for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
-    return tuple(sorted(path.relative_to(folder).as_posix() for path in found))
+    paths = {path for pattern in FILES for path in folder.glob(pattern) if path.is_file()}
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in paths))
 
 
 def push_to_hub(checkpoint: str | Path, repository: str, *, public: bool = False) -> Pushed:

@@ -63,8 +63,8 @@ def print_alternatives(result: Json) -> None:
 
     def accuracy(where: str) -> Column:
         def cell(entry: Entry) -> str:
-            found = entry["accuracy"].get(where)
-            return NONE if found is None else f"{100 * found['accuracy']:.2f} %"
+            stated = entry["accuracy"].get(where)
+            return NONE if stated is None else f"{100 * stated['accuracy']:.2f} %"
 
         return Column(where, cell)
 

@@ -146,14 +146,14 @@ ELSEWHERE = ("operations", "versions", "command", "seconds")  # of the page: in 
 
 def rows(results: list[Json]) -> list[Card]:
     """A row an evaluation for the page: 'model: name' and so on, in words, without what has a table of its own."""
-    found: list[Card] = []
+    table: list[Card] = []
     for made in all_cards(results):
         row = {"evaluation": made["result"]}
         for name in CARDS:
             shown = {key: value for key, value in made[name].items() if key not in ELSEWHERE}
             row |= {f"{name}: {_words(key)}": _text(value) for key, value in shown.items()}
-        found.append(row)
-    return found
+        table.append(row)
+    return table
 
 
 def _words(key: str) -> str:

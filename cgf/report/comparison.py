@@ -96,11 +96,11 @@ def accuracy_interval(rows: list[Row]) -> tuple[float, float]:
     if len(rows) == 1:
         low, high = wilson(round(rows[0]["accuracy"] * n), n)
         return 100 * low, 100 * high
-    found = [over_seeds([100 * r["accuracy"] for r in rows], n)]
+    intervals = [over_seeds([100 * r["accuracy"] for r in rows], n)]
     right = [r[KEPT].right("this") for r in rows if r.get(KEPT) is not None]
     if len(right) == len(rows):
-        found.append(over_samples(np.stack(right).astype(np.int8)))
-    return max(0.0, min(e.low for e in found)), min(100.0, max(e.high for e in found))
+        intervals.append(over_samples(np.stack(right).astype(np.int8)))
+    return max(0.0, min(e.low for e in intervals)), min(100.0, max(e.high for e in intervals))
 
 
 def told(comparisons: list[Comparison | None]) -> list[str]:

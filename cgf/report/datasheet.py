@@ -45,5 +45,5 @@ def with_letters(table: str) -> str:
 
 def counts(folder: Path) -> str:
     """Samples that the rows of training were tested and chosen on, by host and task."""
-    found = {(r["host"], r["task"], samples_of(r), r["val_samples"]) for r in read_rows(folder)}
-    return grid(TITLES, [[host, task, f"{test:,}", f"{val:,}"] for host, task, test, val in sorted(found)])
+    sizes = {(r["host"], r["task"], samples_of(r), r["val_samples"]) for r in read_rows(folder)}
+    return grid(TITLES, [[host, task, f"{test:,}", f"{val:,}"] for host, task, test, val in sorted(sizes)])

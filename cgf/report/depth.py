@@ -51,8 +51,8 @@ def points(folder: Path) -> list[Point]:
 
     UserError where a file lacks a field or came from a changed tree.
     """
-    found = [*_trained(read_rows(folder)), *_approximated(folder / FOLDER)]
-    return sorted(found, key=lambda p: (p["host"], p["task"], p["levels"] or 0, p["kind"], p["softmax"]))
+    unordered = [*_trained(read_rows(folder)), *_approximated(folder / FOLDER)]
+    return sorted(unordered, key=lambda p: (p["host"], p["task"], p["levels"] or 0, p["kind"], p["softmax"]))
 
 
 def _trained(rows: list[Row]) -> list[Point]:
@@ -106,7 +106,7 @@ def supported(point: Point) -> bool:
 
 def _approximated(folder: Path) -> list[Point]:
     """A point for each file of a published way to compute exact softmax, in a model that was trained with that."""
-    found = []
+    approximations = []
     for path in sorted(folder.glob("*.json")):
         result = read_json(path)
         if missing := [key for key in NEEDED if not isinstance(result, dict) or key not in result]:
@@ -114,8 +114,8 @@ def _approximated(folder: Path) -> list[Point]:
         if result["run"]["git"]["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: make it anew")
         if result["softmax"] != REFERENCE:
-            found.append(_of_polynomials(result))
-    return found
+            approximations.append(_of_polynomials(result))
+    return approximations
 
 
 def _of_polynomials(result: Json) -> Point:
@@ -140,13 +140,13 @@ def _of_polynomials(result: Json) -> Point:
     }
 
 
-def of_family(found: list[Point], family: str) -> Json:
+def of_family(points: list[Point], family: str) -> Json:
     """What the figure of a family shows: panels in order, and the published depths that it marks.
 
     UserError where no row is of its hosts.
     """
     hosts = FAMILIES[family]
-    here = [p for p in found if p["host"] in hosts]
+    here = [p for p in points if p["host"] in hosts]
     places = sorted({(p["host"], p["task"]) for p in here}, key=lambda place: (hosts.index(place[0]), place[1]))
     if not places:
         raise UserError(f"the figure of {family} needs rows of {', '.join(hosts)}, and there are none")

@@ -22,11 +22,11 @@ TITLES = ["host", "task", "levels", "softmax", "its levels", "seeds", "accuracy 
 Row = Json
 
 
-def rows(found: list[Point]) -> list[Row]:
+def rows(points: list[Point]) -> list[Row]:
     """A row for each host, task and number of LEVELS for which a trained run needs no more."""
     table = []
-    for host, task in sorted({(p["host"], p["task"]) for p in found}):
-        runs = [p for p in found if (p["host"], p["task"], p["kind"]) == (host, task, TRAINED)]
+    for host, task in sorted({(p["host"], p["task"]) for p in points}):
+        runs = [p for p in points if (p["host"], p["task"], p["kind"]) == (host, task, TRAINED)]
         for levels in LEVELS:
             able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels]
             if able:

@@ -15,7 +15,7 @@ Point = tuple[int, float, float, float, str, str]  # levels, accuracy, its inter
 
 def points(results: list[Json]) -> list[Point]:
     """A point a result that states levels and accuracy; the interval is Wilson's of 95 % over its samples."""
-    found = []
+    drawn = []
     for row in results:
         figures = [row.get(key) for key in ("accuracy", "levels", "samples")]
         if row.get("kind") not in (PLAIN, CKKS) or not all(map(is_number, figures)):
@@ -29,8 +29,8 @@ def points(results: list[Json]) -> list[Point]:
             f"{row.get('softmax', '?')}, {row.get('approx', '?')}, {row.get('model', '?')} on {row.get('task', '?')}: "
             f"{percent(accuracy)} [{percent(low)}, {percent(high)}], {levels} levels, {samples(row)}"
         )
-        found.append((int(levels), accuracy, low, high, style, text))
-    return found
+        drawn.append((int(levels), accuracy, low, high, style, text))
+    return drawn
 
 
 def figure(results: list[Json]) -> str | None:

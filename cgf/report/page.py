@@ -25,32 +25,38 @@ POINTS = (
 LICENCE = "This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)"
 
 
-def write_page(found: ReportInputs, path: str | os.PathLike) -> Path:
+def write_page(inputs: ReportInputs, path: str | os.PathLike) -> Path:
     """Write the page of what `collect` found to `path`, and its data beside it (report.data.json for report.html).
 
     Each is written whole or not at all. Returns the path of the page.
     """
-    write_json(Path(path).with_suffix(".data.json"), plain_json(vars(found)))
-    write_text(path, page(found))
+    write_json(Path(path).with_suffix(".data.json"), plain_json(vars(inputs)))
+    write_text(path, page(inputs))
     return Path(path)
 
 
-def page(found: ReportInputs) -> str:
+def page(inputs: ReportInputs) -> str:
     """The HTML text. Every value that comes from a file is escaped."""
-    kinds = [row.get("kind") for row in found.results]
+    kinds = [row.get("kind") for row in inputs.results]
     lead = (
-        f"{_several(len(found.curves), 'training run')}, "
+        f"{_several(len(inputs.curves), 'training run')}, "
         f"{_several(kinds.count(tables.PLAIN), 'evaluation')} in the clear, "
         f"{_several(kinds.count(tables.CKKS), 'evaluation')} of the encrypted circuit."
     )
-    title = f"CGF-softmax results: {found.name}"
-    parts = [_summary(found), *_figures(found), *_friendliness(found), *_details(found), _provenance(found.results)]
+    title = f"CGF-softmax results: {inputs.name}"
+    parts = [
+        _summary(inputs),
+        *_figures(inputs),
+        *_friendliness(inputs),
+        *_details(inputs),
+        _provenance(inputs.results),
+    ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(title)}</h1>\n"
-        f'<p class="lead"><strong>{escape(scope(found.results))}</strong> {escape(lead)}</p>\n'
+        f'<p class="lead"><strong>{escape(scope(inputs.results))}</strong> {escape(lead)}</p>\n'
         + "\n".join(part for part in parts if part)
         + f"\n<footer>{escape(LICENCE)}</footer>\n</main>\n</body>\n</html>\n"
     )
@@ -74,8 +80,8 @@ def _several(count: int, noun: str) -> str:
 # ---------------------------------------------------------------- sections
 
 
-def _summary(found: ReportInputs) -> str:
-    rows = tables.rows(found.results)
+def _summary(inputs: ReportInputs) -> str:
+    rows = tables.rows(inputs.results)
     if not rows:
         return ""
     titles = [column.title for column in tables.COLUMNS]
@@ -87,50 +93,50 @@ def _summary(found: ReportInputs) -> str:
     )
     red = "".join(f"<li>{escape(reason)}</li>" for row in rows for reason in row.get("red") or [])
     return markup.section(
-        f"Results{_of(found.results)}",
+        f"Results{_of(inputs.results)}",
         table + (f'<ul class="red">{red}</ul>' if red else "") + f'<ul class="notes">{notes}</ul>',
     )
 
 
-def _figures(found: ReportInputs) -> list[str]:
-    encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
+def _figures(inputs: ReportInputs) -> list[str]:
+    encrypted = [row for row in inputs.results if row.get("kind") == tables.CKKS]
     drawn = (
         (
-            "Accuracy" + _of(found.results),
-            plots.accuracy_bars(found.results),
+            "Accuracy" + _of(inputs.results),
+            plots.accuracy_bars(inputs.results),
             "Bars of one group are of the same samples. Exact: the formula of that softmax without a polynomial.",
         ),
         (
             "Training",
-            plots.training_curves(found.curves),
+            plots.training_curves(inputs.curves),
             "Left: loss on training batches. Right: accuracy on the validation split.",
         ),
         (
             "Error by layer" + _of(encrypted),
-            plots.error_by_layer(found.results),
+            plots.error_by_layer(inputs.results),
             "Of the softmax weights, against the same polynomial in the clear. An error of 0 is not drawn.",
         ),
         (
             "Seconds by operation" + _of(encrypted),
-            plots.seconds_by_operation(found.results),
+            plots.seconds_by_operation(inputs.results),
             "Stages of the encrypted softmax, and the operations that its circuit is made of.",
         ),
     )
-    levels = levels_figure.figure(found.results)
+    levels = levels_figure.figure(inputs.results)
     first = (
         []
         if levels is None
-        else [markup.section("Accuracy against levels" + _of(found.results), markup.inline(levels, POINTS))]
+        else [markup.section("Accuracy against levels" + _of(inputs.results), markup.inline(levels, POINTS))]
     )
     return first + [
         markup.section(title, markup.image(image, title, caption)) for title, image, caption in drawn if image
     ]
 
 
-def _friendliness(found: ReportInputs) -> list[str]:
+def _friendliness(inputs: ReportInputs) -> list[str]:
     """Is the model CGF-friendly, by layer: the sentences, the table and the plots of scripts/friendly.py."""
     sections = []
-    for name, result in found.friendly.items():
+    for name, result in inputs.friendly.items():
         title = f"Is {result['name']} CGF-friendly? ({name})"
         said = "".join(f"<li>{escape(line)}</li>" for line in friendly.sentences(result))
         lines = [[line[0], *line[2:]] for line in friendly.rows(result, heads=False)]
@@ -157,15 +163,15 @@ def _of(results: list[dict]) -> str:
     return text
 
 
-def _details(found: ReportInputs) -> list[str]:
-    encrypted = [row for row in found.results if row.get("kind") == tables.CKKS]
+def _details(inputs: ReportInputs) -> list[str]:
+    encrypted = [row for row in inputs.results if row.get("kind") == tables.CKKS]
     listed = (
-        ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(found.results), markup.side_by_side),
-        ("Layers" + _of(encrypted), tables.layer_rows(found.results), markup.dict_table),
-        ("Plans, from training or validation data", tables.plan_rows(found.plans), markup.dict_table),
-        ("How much stays encrypted", scopes.rows(found.results), markup.dict_table),
-        ("Cards of model, cryptography, system and application", cards.rows(found.results), markup.side_by_side),
-        ("Other results", tables.other_rows(found.results), markup.dict_table),
+        ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(inputs.results), markup.side_by_side),
+        ("Layers" + _of(encrypted), tables.layer_rows(inputs.results), markup.dict_table),
+        ("Plans, from training or validation data", tables.plan_rows(inputs.plans), markup.dict_table),
+        ("How much stays encrypted", scopes.rows(inputs.results), markup.dict_table),
+        ("Cards of model, cryptography, system and application", cards.rows(inputs.results), markup.side_by_side),
+        ("Other results", tables.other_rows(inputs.results), markup.dict_table),
     )
     return [markup.section(title, draw(rows)) for title, rows, draw in listed if rows]
 

@@ -16,8 +16,8 @@ def judged(result: Json, whose: str) -> Json:
 
     whose: plan or polynomial, for the words.
     """
-    found = complaints(result, whose)
-    return {**result, "green": not found, "red": found}
+    red = complaints(result, whose)
+    return {**result, "green": not red, "red": red}
 
 
 def reasons(result: Json) -> list[str]:
@@ -36,40 +36,40 @@ def tell_red(result: Json) -> None:
 
 def complaints(result: Json, whose: str) -> list[str]:
     """A sentence for each reason not to believe the result; of what a file does not count there is none."""
-    layers, found = result.get("layers") or [], []
+    layers, red = result.get("layers") or [], []
     if result.get("beyond_guard"):
         where = places(layers, "beyond") if layers else _beyond(result)
-        found.append(
+        red.append(
             f"{result['beyond_guard']} entries lay beyond the {whose}'s guard, so their ciphertexts "
             f"{'may be' if layers else 'would be'} ruined: {where}; {CURE}"
         )
     if result.get("overflow"):
-        found.append(
+        red.append(
             f"{result['overflow']} slots of the simulator, summed over operations, held more than a "
             f"ciphertext can; {CURE}"
         )
     if result.get("ruined"):
-        found.append(
+        red.append(
             f"{result['ruined']} of {result['samples']} samples are ruined, counted as wrong: their "
             f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}"
         )
     if result.get("wrong"):
         what = "outputs" if "layout" in result else "weights"  # of whole attentions, or of softmaxes
         what = "logits" if result.get("kind") == "eval_network" else what
-        found.append(
+        red.append(
             f"{result['wrong']} {what} came back further from the same polynomials in the clear than ten "
             f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
             f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
             f"{result['max_error']:.2e}"
         )
     if result.get("inexact"):
-        found.append(
+        red.append(
             f"{result['inexact']} weights of the polynomials in the clear are further from what softmax "
             f"'{result['softmax']}' defines than ten times its stated error, though their scores lie in its "
             f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
             "model has"
         )
-    return found + _disagreement(result)
+    return red + _disagreement(result)
 
 
 def _disagreement(result: Json) -> list[str]:
@@ -123,8 +123,8 @@ def places(layers: list[Json], key: str) -> str:
     )
 
 
-def named(found: list[tuple[int, int, int]]) -> str:
+def named(heads: list[tuple[int, int, int]]) -> str:
     """(count, layer, head) in words, the most first."""
-    ordered = sorted(found, key=lambda x: (-x[0], x[1:]))
+    ordered = sorted(heads, key=lambda x: (-x[0], x[1:]))
     shown = ", ".join(f"layer {layer} head {head} ({count})" for count, layer, head in ordered[:5])
     return shown + (f" and {len(ordered) - 5} more heads" if len(ordered) > 5 else "")

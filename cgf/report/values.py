@@ -58,19 +58,19 @@ def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
 def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float]]:
     name = "-".join(row)
     paths = sorted(path for path in (folder / "train").glob(f"{name}-*.json") if path.stem[len(name) + 1 :].isdigit())
-    found = [read_json(path) for path in paths]
-    if not found:
+    rows = [read_json(path) for path in paths]
+    if not rows:
         raise UserError(f"a value needs rows of training of {name}, and {folder / 'train'} has none")
-    return {int(one["seed"]): one for one in found}
+    return {int(one["seed"]): one for one in rows}
 
 
 def of_file(path: Path, key: str, form: str, factor: float) -> str:
     """What a JSON file says at a dotted key, times a factor, in a format such as ``,.0f``."""
-    found = read_json(path)
+    value = read_json(path)
     for part in key.split("."):
-        if not isinstance(found, dict) or part not in found:
+        if not isinstance(value, dict) or part not in value:
             raise UserError(f"{path} has no {key}, which a document asks for")
-        found = found[part]
-    if not isinstance(found, int | float) or isinstance(found, bool):
-        raise UserError(f"{path} must have a number at {key}, and has {found!r}")
-    return format(found * factor, form)
+        value = value[part]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise UserError(f"{path} must have a number at {key}, and has {value!r}")
+    return format(value * factor, form)

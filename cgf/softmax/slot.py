@@ -47,7 +47,8 @@ class Slot(Protocol):
 class Around(AttentionByWeights):
     """A slot around another one, ``inner``, to which it passes everything on; a subclass changes what it is for.
 
-    The attention follows from the slot's own scores and weights. The layer and the training flag are the inner slot's, so that they reach the softmax through whatever is around it.
+    The attention follows from the slot's own scores and weights. The layer and the training flag are the inner slot's,
+    so that they reach the softmax through whatever is around it.
     """
 
     def __init__(self, inner: Slot) -> None:

@@ -102,16 +102,16 @@ def trials(seed: Seed) -> list[Json]:
     return tried
 
 
-def means(found: list[Json], seeds: Iterable[int]) -> list[Json]:
+def means(rows: list[Json], seeds: Iterable[int]) -> list[Json]:
     """One row a run and exponential, over the seeds that are there; complete where all of ``seeds`` are.
 
     points is the mean of 100 (accuracy - that of the run compared with) over the seeds that have both;
     points_of_exponential the same against the run's own exponential, for one that was put in its place.
     """
     groups: dict[tuple[str, str], list[Json]] = {}
-    for row in found:
+    for row in rows:
         groups.setdefault((row["run"], row["approx"]), []).append(row)
-    of_run = {(row["run"], row["seed"]): row for row in reversed(found)}  # the first of a run is as trained
+    of_run = {(row["run"], row["seed"]): row for row in reversed(rows)}  # the first of a run is as trained
     wanted = set(seeds)
 
     def points(group: list[Json], other: str | None) -> float | None:

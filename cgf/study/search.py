@@ -189,9 +189,9 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
     runs = dict(config["runs"])
     for name, facts in runs.items():
         path = folder / f"{host}-{task}-{name}.jsonl"
-        found = finished(path) if path.is_file() else None
-        if found is not None:
-            best, trials = found
+        search = finished(path) if path.is_file() else None
+        if search is not None:
+            best, trials = search
             kept = {key: value for key, value in facts.items() if key not in ("choices", "like")}
             # what a study's schedule says stands before its choices, so that the settings found hold against it
             which = [option for option in best["options"] if option.startswith("softmax=")]

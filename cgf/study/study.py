@@ -152,9 +152,9 @@ def with_every_softmax(config: Mapping[str, JsonValue], softmaxes: Mapping[str, 
 
 def _ordered(runs: list[Run]) -> list[Run]:
     """As given, except that each stands after the runs it refers to."""
-    left, found = list(runs), list[Run]()
+    left, ordered = list(runs), list[Run]()
     while left:
-        done = {run.name for run in found}
+        done = {run.name for run in ordered}
         ready = next((r for r in left if {r.after, r.teacher, r.like} <= done | {None}), None)
         if ready is None:
             missing = sorted(
@@ -165,5 +165,5 @@ def _ordered(runs: list[Run]) -> list[Run]:
                 f"{', '.join(sorted(done)) or 'none'} can be"
             )
         left.remove(ready)
-        found.append(ready)
-    return found
+        ordered.append(ready)
+    return ordered

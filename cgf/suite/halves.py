@@ -107,12 +107,12 @@ class _Items:
 
     def next(self, level: int | None) -> tuple[Item, bytes]:
         """level: that it must have; None: any."""
-        found = next(self.rest, None)
-        if found is None:
+        item = next(self.rest, None)
+        if item is None:
             raise UserError(f"{self.path} must hold a ciphertext for each step of the run, and ends early")
-        if found[0].level is None or level not in (None, found[0].level):
-            raise UserError(f"{self.path} must hold ciphertexts of level {level}, and holds one of {found[0].level}")
-        return found
+        if item[0].level is None or level not in (None, item[0].level):
+            raise UserError(f"{self.path} must hold ciphertexts of level {level}, and holds one of {item[0].level}")
+        return item
 
     def done(self) -> None:
         """UserError where the run took fewer than there are."""

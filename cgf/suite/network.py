@@ -108,7 +108,7 @@ def network_verdict(told: Path, wanted: np.ndarray) -> Verdict:
     what = "largest error of a logit, of the largest logit, all answers alike"
     if len(got) != len(wanted) or any(logits is None for logits in got):
         return Verdict(float("inf"), LOGITS_BOUND, what)
-    found = np.array(got)
-    alike = bool((found.argmax(1) == wanted.argmax(1)).all())
-    error = float(np.abs(found - wanted).max() / np.abs(wanted).max())
+    decrypted = np.array(got)
+    alike = bool((decrypted.argmax(1) == wanted.argmax(1)).all())
+    error = float(np.abs(decrypted - wanted).max() / np.abs(wanted).max())
     return Verdict(error if alike else float("inf"), LOGITS_BOUND, what)

@@ -101,14 +101,14 @@ class Sweep:
             self.jobs += 2
         names = ",".join(str(part.with_name(f"part-shard{i}of2.json")) for i in (1, 2))
         self.well("scripts/merge_shards.py", f"shards=[{names}]", f"out={merged}")
-        found = [logits(self.folder, pattern) for pattern in ("part-shard*.jsonl", "whole.jsonl")]
+        logits_of = [logits(self.folder, pattern) for pattern in ("part-shard*.jsonl", "whole.jsonl")]
         return {
             "samples": read_json(merged)["samples"],
             "samples_done_when_killed": kept,
             "exit_code_of_the_killed_sweep": code,
             "samples_of_the_killed_shard": len(logits(self.folder, "part-shard1of2.jsonl")),
             "same_result_as_one_process": essence(merged) == essence(whole),
-            "same_logits_as_one_process": found[0] == found[1] != {},
+            "same_logits_as_one_process": logits_of[0] == logits_of[1] != {},
         }
 
     def killed(self, process: subprocess.Popen[str], lines: Path) -> tuple[int, int]:
@@ -196,13 +196,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cgf_sweep_", dir=os.environ.get("SWEEP_FOLDER")) as folder:
         sweep = Sweep(given.launcher, Path(folder))
         alike = sweep.trained()
-        found = sweep.evaluated()
+        checks = sweep.evaluated()
     jobs = {f"{given.launcher}_jobs": sweep.jobs, "jobs_killed": 1, "same_weights_as_one_process": alike}
     about = {"seconds": round(time.perf_counter() - start), "versions": versions, "date": info["time_utc"][:10]}
-    result = {"launcher": given.launcher, **jobs, **found, **about, **info["git"]}
+    result = {"launcher": given.launcher, **jobs, **checks, **about, **info["git"]}
     write_json(out, result)
     say(f"{out}: {json.dumps(result)}")
-    return 0 if alike and found["same_result_as_one_process"] and found["same_logits_as_one_process"] else 1
+    return 0 if alike and checks["same_result_as_one_process"] and checks["same_logits_as_one_process"] else 1
 
 
 if __name__ == "__main__":

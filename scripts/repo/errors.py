@@ -67,8 +67,8 @@ def template(node: ast.expr) -> str:
 
 def files() -> list[Path]:
     """The source files that messages come from, without links."""
-    found = [ROOT / name for name in SOURCES]
-    paths = [path for start in found for path in ([start] if start.is_file() else sorted(start.rglob("*.py")))]
+    starts = [ROOT / name for name in SOURCES]
+    paths = [path for start in starts for path in ([start] if start.is_file() else sorted(start.rglob("*.py")))]
     return [path for path in paths if not any(p.is_symlink() for p in (path, *path.parents))]
 
 

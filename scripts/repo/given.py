@@ -18,7 +18,7 @@ def given(arguments: list[str], defaults: dict[str, int | str], least: dict[str,
 
     least: the smallest value of a number, 1 where it names none. UserError for whatever else is given.
     """
-    found: Given = dict(defaults)
+    settings: Given = dict(defaults)
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals or key not in defaults:
@@ -26,10 +26,10 @@ def given(arguments: list[str], defaults: dict[str, int | str], least: dict[str,
             raise UserError(f"settings are {told}, and {text!r} was given")
         if isinstance(defaults[key], int):
             number = int(value) if value.isdecimal() and len(value) < 12 else value
-            found[key] = whole(key, number, (least or {}).get(key, 1), 10**9)
+            settings[key] = whole(key, number, (least or {}).get(key, 1), 10**9)
         else:
-            found[key] = value
-    return found | {"out": Path(found["out"])}
+            settings[key] = value
+    return settings | {"out": Path(settings["out"])}
 
 
 def about(seed: int | None = None) -> Given:

@@ -207,18 +207,18 @@ def tried(case: Case, run: Run = process) -> Json:
 
 def figures(folder: Path) -> Json:
     """Agreement, levels planned and used, and the largest error, of what was reached."""
-    found: Json = {}
+    reached: Json = {}
     outputs = folder / "outputs" / "host"
     for path in sorted(outputs.glob("ckpt-*/plan.json")):
         plan = read_json(path)
-        found |= {"levels_planned": plan["levels"], "rows": plan["rows"], "calibrated": plan["calibrated"]}
+        reached |= {"levels_planned": plan["levels"], "rows": plan["rows"], "calibrated": plan["calibrated"]}
     for result in map(read_json, sorted(outputs.glob("ckpt-*/eval/*.json"))):
         if result["kind"] == "eval_plain":
-            found["accuracy"] = result["accuracy"]
+            reached["accuracy"] = result["accuracy"]
         else:
             kept = {key: result[key] for key in ("agreement", "max_error", "samples", "red")}
-            found |= {"levels_used": result["levels"], **kept}
-    return found
+            reached |= {"levels_used": result["levels"], **kept}
+    return reached
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -171,29 +171,29 @@ def measured() -> dict[tuple[str, str, str], Json]:
     return {(each["library"], each["name"], each["remark"]): each for each in rows}
 
 
-def row(case: tuple[str, str, str], make: Callable[[], nn.Module], found: Json | None) -> str:
+def row(case: tuple[str, str, str], make: Callable[[], nn.Module], tried: Json | None) -> str:
     """The line of the table for a model; found: what the commands made of it."""
     library, name, remark = case
     refused = rounded(outcome(make))
-    done = {key: "not tried" if found is None else found["commands"][key]["outcome"] for key in COMMANDS}
+    done = {key: "not tried" if tried is None else tried["commands"][key]["outcome"] for key in COMMANDS}
     said = [each.partition(": ")[2] for each in done.values()]
     why = "; ".join(dict.fromkeys(each for each in (refused, *said) if each))
     model = f"{name}{f' ({remark})' if remark else ''}"
     words = [library, model, "refused" if refused else "works", *(each.partition(": ")[0] for each in done.values())]
-    return f"| {' | '.join([*words, *figures(found or {}), why])} |"
+    return f"| {' | '.join([*words, *figures(tried or {}), why])} |"
 
 
-def figures(found: Json) -> list[str]:
+def figures(tried: Json) -> list[str]:
     """Agreement, and levels planned and used, as the table has them."""
-    if "agreement" not in found:
+    if "agreement" not in tried:
         return [""] * 2
-    return [f"{found['agreement']:.2f} of {found['samples']}", f"{found['levels_planned']}, {found['levels_used']}"]
+    return [f"{tried['agreement']:.2f} of {tried['samples']}", f"{tried['levels_planned']}, {tried['levels_used']}"]
 
 
 def page() -> str:
     """docs/hosts.md as it should be."""
-    found = measured()
-    rows = [row(case, make, found.get(case)) for case, make in cases().items()]
+    tried = measured()
+    rows = [row(case, make, tried.get(case)) for case, make in cases().items()]
     return "\n".join(
         [
             "# Hosts",

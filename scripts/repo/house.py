@@ -80,13 +80,13 @@ def long_functions(trees: dict[str, ast.Module]) -> list[str]:
 
 def many_parameters(trees: dict[str, ast.Module]) -> list[str]:
     """Functions of POSITIONAL or more parameters that may be given by place; self and cls do not count."""
-    found = []
+    long_lists = []
     for path, function in _functions(trees):
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         count = len(names) - (names[:1] in (["self"], ["cls"]))
         if count >= POSITIONAL:
-            found.append(f"{path}: {function.name} {count}")
-    return found
+            long_lists.append(f"{path}: {function.name} {count}")
+    return long_lists
 
 
 def any_names(trees: dict[str, ast.Module]) -> list[str]:
@@ -123,7 +123,7 @@ def undocumented(trees: dict[str, ast.Module]) -> list[str]:
                 if isinstance(child, ast.ClassDef):
                     yield from below(path, child)
 
-    return [found for path, tree in trees.items() for found in below(path, tree)]
+    return [each for path, tree in trees.items() for each in below(path, tree)]
 
 
 def measured(commit: str | None) -> dict[str, list[str] | int]:

@@ -136,13 +136,13 @@ def module_of(path: str) -> str:
 
 def within_functions(tree: ast.Module) -> list[tuple[str, ast.Import | ast.ImportFrom]]:
     """(name of the function, statement) of each import within one, by line; of the outer one, where they are nested."""
-    found: dict[int, tuple[str, ast.Import | ast.ImportFrom]] = {}
+    imports: dict[int, tuple[str, ast.Import | ast.ImportFrom]] = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):
                 if isinstance(node, ast.Import | ast.ImportFrom):
-                    found.setdefault(id(node), (function.name, node))
-    return sorted(found.values(), key=lambda pair: pair[1].lineno)
+                    imports.setdefault(id(node), (function.name, node))
+    return sorted(imports.values(), key=lambda pair: pair[1].lineno)
 
 
 def at_top(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -202,21 +202,21 @@ def main(run: Callable[[str, list[str]], int] = process) -> int:
 def alone(part: str, asked: Json, path: Path) -> int:
     """Runs a part in this process and adds its growth to the file."""
     told = about()  # of the code that ran, whatever is written meanwhile
-    found = {"evaluations": evaluations, "training": training}[part](asked[PARTS[part]], asked["engine"])
-    write_json(path, {**(read_json(path) if path.exists() else {}), part: {**found, **told}})
+    measured = {"evaluations": evaluations, "training": training}[part](asked[PARTS[part]], asked["engine"])
+    write_json(path, {**(read_json(path) if path.exists() else {}), part: {**measured, **told}})
     return 0
 
 
 def told_by(results: Json) -> int:
     """Prints a line a part; 1 where the interval of a part's memory lies above 0, or a softmax was wrong."""
     code = 0
-    for part, found in results.items():
-        low, high = found["mib_per_hour_95"]
+    for part, result in results.items():
+        low, high = result["mib_per_hour_95"]
         print(
-            f"{part}: {found[PARTS[part]]} in {found['seconds']} s, memory {found['mib_per_hour']} MiB an hour "
-            f"[{low}, {high}], files {found['files_per_hour']}, threads {found['threads_per_hour']} an hour"
+            f"{part}: {result[PARTS[part]]} in {result['seconds']} s, memory {result['mib_per_hour']} MiB an hour "
+            f"[{low}, {high}], files {result['files_per_hour']}, threads {result['threads_per_hour']} an hour"
         )
-        code |= low > 0 or bool(found.get("wrong"))
+        code |= low > 0 or bool(result.get("wrong"))
     return int(code)
 
 

@@ -28,14 +28,14 @@ def counts(report: ET.Element) -> Row:
 
 def noted(report: ET.Element) -> Row:
     """What tests noted under dotted names beside passing: errors, levels, slots, seconds with keys."""
-    found: Row = {}
+    figures: Row = {}
     for each in report.iter("property"):
         *above, last = str(each.get("name")).split(".")
-        place = found
+        place = figures
         for part in above:
             place = place.setdefault(part, {})
         place[last] = _number(str(each.get("value")))
-    return found
+    return figures
 
 
 def _number(text: str) -> int | float | str:

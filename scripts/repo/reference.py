@@ -106,14 +106,14 @@ class _Bare:
 
 def signature(name: str, thing: Callable[..., object]) -> str:
     """How a function or a class is called, a parameter a line where one line is too long."""
-    found = inspect.signature(thing)
+    declared = inspect.signature(thing)
 
     def bare(annotation: object) -> object:
         return _Bare(annotation) if isinstance(annotation, str) else annotation
 
-    parameters = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]
-    returns = inspect.Signature.empty if inspect.isclass(thing) else bare(found.return_annotation)
-    one = f"{name}{found.replace(parameters=parameters, return_annotation=returns)}"
+    parameters = [p.replace(annotation=bare(p.annotation)) for p in declared.parameters.values()]
+    returns = inspect.Signature.empty if inspect.isclass(thing) else bare(declared.return_annotation)
+    one = f"{name}{declared.replace(parameters=parameters, return_annotation=returns)}"
     if len(one) <= LONGEST:
         return one
     starred = next((i for i, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), None)

@@ -109,15 +109,15 @@ def payloads_of(page: str) -> dict[str, int]:
 def counted(folder: Path) -> Json:
     """The counts of all parts that have a file in the folder; None for those of a part that has none."""
     files = {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
-    found: Json = {field: files[name][key] if name in files else None for field, (name, key) in FIELDS.items()}
+    figures: Json = {field: files[name][key] if name in files else None for field, (name, key) in FIELDS.items()}
     for field, verdict in (("tracebacks", "traceback"), ("hangs", "hang")):
         both = [files[name] for name in ("bad_inputs", "faults") if name in files]
         counts = [part[field] if field in part else part["verdicts"].get(verdict, 0) for part in both]
-        found[field] = sum(counts) if len(both) == 2 else None
+        figures[field] = sum(counts) if len(both) == 2 else None
     parts = files.get("long_runs", {})
     slopes = [part["mib_per_hour"] for part in parts.values()]
-    found["growth_mib_per_hour"] = max(slopes) if len(slopes) == 2 else None
-    return {field: found[field] for field in ORDER}
+    figures["growth_mib_per_hour"] = max(slopes) if len(slopes) == 2 else None
+    return {field: figures[field] for field in ORDER}
 
 
 ORDER = (

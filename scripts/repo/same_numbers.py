@@ -151,11 +151,11 @@ def record(commit: str, data: Path) -> Path:
         tree = Path(folder) / "tree"
         subprocess.run(["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, check=True)
         try:
-            found = dict(numbers(Checkout(tree, Path(folder) / "outputs", data.resolve())))
+            by_name = dict(numbers(Checkout(tree, Path(folder) / "outputs", data.resolve())))
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1))
+    path.write_text(json.dumps(by_name, indent=1))
     return path
 
 
