@@ -17,7 +17,7 @@ from cgf.he.circuits import Circuit, abreast, circuit_for
 from cgf.he.dryrun import depth, dry_run
 from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import BOOTSTRAPPABLE
-from cgf.he.rows import Rows
+from cgf.he.score_rows import Rows
 from cgf.memory import need_memory
 from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
-from cgf.he.rows import Rows as Rows
-from cgf.he.rows import Shape as Shape
+from cgf.he.score_rows import Rows as Rows
+from cgf.he.score_rows import Shape as Shape
 from cgf.types import Ciphertext, Operand
 
 T = TypeVar("T")

@@ -104,13 +104,13 @@ MUTATIONS = {
         HE + "test_circuits.py",
     ),
     "first row's count for all": (
-        "cgf/he/rows.py",
+        "cgf/he/score_rows.py",
         "return n if bool((self.counts == n).all()) else None",
         "return n",
         HE + "test_circuits.py -k second_order",
     ),
     "rows of a part out of place": (
-        "cgf/he/rows.py",
+        "cgf/he/score_rows.py",
         "= full[self.index]",
         "= full[: len(self.index)]",
         HE + "test_circuits.py -k own_denominator",
