@@ -51,7 +51,7 @@ class Host:
         return self.forward(self.model, {k: v.to(device) for k, v in batch.items()})
 
     @property
-    def rows(self) -> str:
+    def row_kind(self) -> str:
         """'full' where every token sees all others, of which texts of one length are evaluated together; else 'masked'.
 
         A layer with a window masks rows in texts longer than it, so that all layers get the plan of masked rows.

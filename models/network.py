@@ -35,7 +35,7 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
     """
     from cgf.models import network_bert, network_vit
 
-    if host.rows != "full":
+    if host.row_kind != "full":
         kind = "is causal" if host.causal else f"has a window of {host.window} tokens"
         raise UserError(f"he.scope=network needs attentions over all tokens, and model '{host.name}' {kind}")
     adapters: dict[str, Callable[[Host], tuple[Network, Inputs]]] = {

@@ -44,7 +44,7 @@ def main(cfg: DictConfig) -> None:
         config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)
     samples, heads = observed.run(*options), observed.calibrator.heads
-    report = judge(heads, Budget(observed.host.rows, **judged, softmax=observed.softmax), cfg.heads)
+    report = judge(heads, Budget(observed.host.row_kind, **judged, softmax=observed.softmax), cfg.heads)
     seen = {observed.name: heads.values()}
     if other is not None:
         other.run(*options)
@@ -53,7 +53,7 @@ def main(cfg: DictConfig) -> None:
         **described(observed, cfg.split),
         "samples": samples,
         "padding": cfg.padding,
-        "rows": observed.host.rows,
+        "rows": observed.host.row_kind,
         **judged,
         **report,
         "kappa": kappas(seen),

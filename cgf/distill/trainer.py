@@ -222,7 +222,7 @@ class Trainer:
         """Validation outcome with the model as it is, batched as evaluations are; a part of it a process."""
         model = self.accelerator.unwrap_model(self.classifier).model
         batches = batches_of_rows(
-            self.val_set, self.settings.eval_batch_size, range(len(self.val_set)), self.host.rows == "masked"
+            self.val_set, self.settings.eval_batch_size, range(len(self.val_set)), self.host.row_kind == "masked"
         )
         own = batches[self.processes.rank :: self.processes.count]
         outcome = evaluate(model, self.host.logits, self.val_set, self.collate, own) if own or not batches else None

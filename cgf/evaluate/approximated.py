@@ -65,7 +65,7 @@ class Approximated:
             softmax.name,
             {
                 "kind": "approximated",
-                "levels": levels_of(softmax, self.opened.rows(), seen.columns),
+                "levels": levels_of(softmax, self.opened.host.row_kind, seen.columns),
                 "settings": softmax.params(),
                 "error_bound": _finite(softmax.error_bound()),
                 "seen": asdict(seen),
@@ -79,7 +79,7 @@ class Approximated:
     def _evaluated(self, softmax: str, facts: Json) -> Json:
         """Runs the test set with what is in place; leaves in ``_right`` which samples are right."""
         self.opening(f"approximated/{self.name(softmax)}", self.opened.checkpoint.digest)
-        dataset, masked = self.opened.dataset, self.opened.rows() == "masked"
+        dataset, masked = self.opened.dataset, self.opened.host.row_kind == "masked"
         with Bar(softmax, len(dataset)) as bar:
             outcome = evaluate(
                 self.opened.host.model,
@@ -99,7 +99,7 @@ class Approximated:
             "softmax": softmax,
             "seed": self.opened.checkpoint.run["config"]["seed"],
             "checkpoint_sha256": self.opened.checkpoint.digest,
-            "rows": self.opened.rows(),
+            "rows": self.opened.host.row_kind,
             "split": "test",
             "samples": len(dataset),
             "correct": correct,

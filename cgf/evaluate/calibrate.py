@@ -39,7 +39,7 @@ def run(
         longest = max(lengths[i] for i in indices)
         batches = batches_by_length(dataset, batch_size, indices)
         collate = padded_to(collate, lambda _: longest, host.inputs.tokenizer.pad_token_id)
-    elif lengths is not None and padding == "auto" and host.rows == "masked":
+    elif lengths is not None and padding == "auto" and host.row_kind == "masked":
         least, most = ALIKE
         collate = padded_to(collate, lambda own: own * most // least, host.inputs.tokenizer.pad_token_id)
     with Bar("calibrating", len(indices)) as bar:

@@ -64,7 +64,7 @@ class LayerRun(EncryptedRun):
             lines=self.lines,
             as_trained=opened.as_trained,
             batch=he.batch,
-            masked=opened.rows() == "masked",
+            masked=opened.host.row_kind == "masked",
             rows_at_once=he.rows_at_once,
             shard=parse_shard(he.shard),
             scope=he.scope,

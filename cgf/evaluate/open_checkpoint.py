@@ -81,7 +81,7 @@ class OpenCheckpoint:
         first = self.softmaxes[0]
         if not isinstance(first, ExponentialSoftmax):
             raise UserError(f"softmax '{first.name}' has no exponential to replace: use approx=exact")
-        plan = select(approx, self.checkpoint.path, self.rows(), self.checkpoint.digest, softmax=first)
+        plan = select(approx, self.checkpoint.path, self.host.row_kind, self.checkpoint.digest, softmax=first)
         if plan is not None and len(plan.layers) not in (0, len(self.softmaxes)):
             raise UserError(
                 f"the plan has {len(plan.layers)} layers, and the model has {len(self.softmaxes)}: plan it anew"
@@ -91,7 +91,7 @@ class OpenCheckpoint:
         return plan
 
     def _plan(self) -> Plan | None:
-        return read_plan(self.checkpoint.path, self.checkpoint.digest, self.rows())
+        return read_plan(self.checkpoint.path, self.checkpoint.digest, self.host.row_kind)
 
     @contextmanager
     def as_trained(self) -> Iterator[None]:
@@ -132,11 +132,7 @@ class OpenCheckpoint:
         first, own = self.softmaxes[0], [e for e in self.trained if e is not None]
         if not isinstance(first, ExponentialSoftmax):
             return None
-        return max((levels_of(e, self.rows(), first) for e in own), default=None)
-
-    def rows(self) -> str:
-        """'masked' or 'full', see cgf.models.host.Host.rows."""
-        return self.host.rows
+        return max((levels_of(e, self.host.row_kind, first) for e in own), default=None)
 
     def samples(self, count: int | None, seed: int) -> list[int]:
         """Indices of so many samples of the split, chosen by ``seed``; None: all. UserError for another count."""

@@ -39,7 +39,7 @@ def measure(opened: OpenCheckpoint, watch: ExponentMonitor, indices: list[int], 
             opened.host.logits,
             opened.dataset,
             opened.collate,
-            batches_of_rows(opened.dataset, batch_size, indices, opened.rows() == "masked"),
+            batches_of_rows(opened.dataset, batch_size, indices, opened.host.row_kind == "masked"),
             lambda chosen, *_: bar.advance(len(chosen)),
         )
     if not math.isfinite(outcome.loss):
@@ -58,7 +58,7 @@ def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, o
         "by_class": by_class(opened.task.class_names, pairs),
         **watch.summary(),
         "watched": watch.domain,
-        "rows": opened.rows(),
+        "rows": opened.host.row_kind,
         "levels": opened.levels(plan),
         **opened.facts(plan),
     }

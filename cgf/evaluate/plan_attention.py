@@ -75,7 +75,7 @@ def plan_attention(
         probes[index] = probed(opened.host, opened.softmaxes, opened.dataset, opened.collate, index)
         return min((p.capacity(party) for p in probes[index]), key=lambda capacity: capacity[2] // capacity[0])
 
-    masked = opened.rows() == "masked"
+    masked = opened.host.row_kind == "masked"
     batches = Batches(opened.dataset, probe, masked, pieces=False).of(indices)
     sums: dict[tuple[int, str, int], Counter[str]] = {}
     for batch in batches:

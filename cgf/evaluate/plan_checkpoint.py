@@ -78,7 +78,7 @@ class PlannedCheckpoint:
         plan, fit, (low, high) = self.plan, fit_of(self.plan), self.data["calibrated"]
         return (
             f"exponent in [{low:.2f}, {high:.2f}] on {self.data['samples']} {self.data['split']} samples, "
-            f"{plan.rows} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
+            f"{plan.row_kind} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
             f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {levels_told(plan, self.data)}, {plan.ct_mults} "
             f"multiplications, error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
             f"{' in the deepest layer' if plan.layers else ''}"

@@ -80,7 +80,7 @@ def evaluate_model(
     softmaxes, make_owner = own_softmaxes(model), owner(engine)
     chosen = plan.plan if isinstance(plan, ModelPlan) else plan
     host = measured(model)
-    _check(softmaxes, chosen, host.rows)
+    _check(softmaxes, chosen, host.row_kind)
     data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0), labelled=True)
     library = named(engine, make_owner)
     trained = [softmax.exponential for softmax in softmaxes]
@@ -98,7 +98,7 @@ def evaluate_model(
                 indices=list(range(len(data))),
                 lines=SampleLog(Path(folder, "samples.jsonl")),
                 as_trained=lambda: _with(softmaxes, trained, planned),
-                masked=host.rows == "masked",
+                masked=host.row_kind == "masked",
                 say=lambda _: None,
                 terminal=False,
             ).run()
@@ -138,7 +138,7 @@ def _judged(finished: FinishedSamples, library: Library, method: str) -> ModelEv
     )
 
 
-def _check(softmaxes: list[Softmax], plan: Plan | None, rows: str) -> None:
+def _check(softmaxes: list[Softmax], plan: Plan | None, row_kind: str) -> None:
     first = softmaxes[0]
     if isinstance(first, ExponentialSoftmax) and plan is None and first.exponential is None:
         raise UserError("evaluate_model needs a plan for this softmax: cgf.make_plan(model, loader)")
@@ -148,5 +148,5 @@ def _check(softmaxes: list[Softmax], plan: Plan | None, rows: str) -> None:
         raise UserError(f"softmax '{first.name}' has no exponential to put a plan's in the place of")
     if len(plan.layers) not in (0, len(softmaxes)):
         raise UserError(f"the plan has {len(plan.layers)} layers, and the model has {len(softmaxes)}: plan it anew")
-    if rows == "masked" and plan.rows != rows:
-        raise UserError(f"the plan is for {plan.rows} rows, and the model has {rows} ones: plan it anew")
+    if row_kind == "masked" and plan.row_kind != row_kind:
+        raise UserError(f"the plan is for {plan.row_kind} rows, and the model has {row_kind} ones: plan it anew")

@@ -64,7 +64,7 @@ def friendly_report(
         softmax = before[0] if before and isinstance(before[0], ExponentialSoftmax) else CGF()
     if not isinstance(softmax, ExponentialSoftmax):
         raise UserError("softmax must be one with an exponential, such as cgf.CGF()")
-    budget = Budget(host.rows, tolerance, levels, softmax=softmax)
+    budget = Budget(host.row_kind, tolerance, levels, softmax=softmax)
     data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0))
     calibrator, subject = Calibrator(), softmax
 

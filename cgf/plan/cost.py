@@ -89,14 +89,14 @@ def with_exponential(softmax: ExponentialSoftmax, exponential: Exponential) -> E
     return other
 
 
-def levels_of(exponential: Exponential, rows: str, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
+def levels_of(exponential: Exponential, row_kind: str, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
     """Levels of the softmax's circuit with the exponential on full or masked rows, counted in a dry run of it.
 
     Of rows in a layout without padding columns: beside those, full rows take the circuit of masked ones. Chains of
     one layer's heads are of one scale and one count of squarings, so that the first stands for all.
     """
     exponential = exponential.chains[0] if isinstance(exponential, HeadChain) else exponential
-    return depth(with_exponential(softmax, exponential), mask_rows(MASK_OF[rows], FEW, FEW), FEW).levels
+    return depth(with_exponential(softmax, exponential), mask_rows(MASK_OF[row_kind], FEW, FEW), FEW).levels
 
 
 def needs_of(

@@ -22,7 +22,7 @@ from cgf.types import Json
 class Budget:
     """What a layer is judged by.
 
-    rows       'full' or 'masked', of the circuit;  tolerance: largest error of the exponential on the domain
+    row_kind   'full' or 'masked', of the circuit;  tolerance: largest error of the exponential on the domain
     levels     most levels of a softmax that is called friendly
     outside    share of the entries that may lie below the accuracy domain
     margin     the guard must hold the range of all slots, stretched by this
@@ -30,7 +30,7 @@ class Budget:
     softmax    whose circuit takes the levels
     """
 
-    rows: str
+    row_kind: str
     tolerance: float = 1e-4
     levels: int = 9
     outside: float = 0.0
@@ -39,7 +39,7 @@ class Budget:
     softmax: ExponentialSoftmax = SECOND_ORDER
 
     def __post_init__(self) -> None:
-        one_of_rows(self.rows)
+        one_of_rows(self.row_kind)
         positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
         if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
@@ -50,7 +50,7 @@ class Budget:
 
     def request(self, range_: Interval, domain: Interval) -> Request:
         """What is planned for a layer: its rows are as full as the model's, its interval its own."""
-        return Request(range_, domain, self.tolerance, mask=MASK_OF[self.rows], softmax=self.softmax)
+        return Request(range_, domain, self.tolerance, mask=MASK_OF[self.row_kind], softmax=self.softmax)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from cgf.types import Json
 FILE = "plan.json"
 
 
-def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = None) -> Plan | None:
+def read_plan(folder: Path, checkpoint: str | None = None, row_kind: str | None = None) -> Plan | None:
     """The plan beside a checkpoint, its numbers computed again from its coefficients, or None.
 
     checkpoint  digest of the checkpoint: a plan that names another is refused; one that names none is of before
-    rows        of the host, where they are known. A plan for masked rows costs full ones a level and is right there;
+    row_kind    of the host, where it is known. A plan for masked rows costs full ones a level and is right there;
                 a plan for full rows is refused on masked ones, whose circuit takes more levels than it states
     """
     path = folder / FILE
@@ -38,23 +38,28 @@ def read_plan(folder: Path, checkpoint: str | None = None, rows: str | None = No
             f"{path} was made for the checkpoint {str(plan.checkpoint)[:12]}, and beside it lies "
             f"{checkpoint[:12]}: {anew}"
         )
-    if rows == "masked" and plan.rows != rows:
-        raise UserError(f"{path} is for {plan.rows} rows, and the model has {rows} ones: {anew}")
+    if row_kind == "masked" and plan.row_kind != row_kind:
+        raise UserError(f"{path} is for {plan.row_kind} rows, and the model has {row_kind} ones: {anew}")
     return plan
 
 
 def select(
-    approx: Json, folder: Path, rows: str, checkpoint: str | None = None, *, softmax: ExponentialSoftmax = SECOND_ORDER
+    approx: Json,
+    folder: Path,
+    row_kind: str,
+    checkpoint: str | None = None,
+    *,
+    softmax: ExponentialSoftmax = SECOND_ORDER,
 ) -> Plan | None:
     """The plan that the ``approx`` node of a configuration asks for; None: the true exponential.
 
     method 'exact': None. 'plan': plan.json of the checkpoint folder. Any other method is fitted here for
     approx.range, or the calibrated range of plan.json, or the paper's fixed interval [-8 2^k, 0]; such a fit
     is a function of the configuration alone, so the clear and the encrypted evaluation get the same one.
-    rows and checkpoint as in ``read_plan``; the plan's levels are those of this softmax. Raises UserError for an
+    row_kind and checkpoint as in ``read_plan``; the plan's levels are those of this softmax. Raises UserError for an
     unknown method, where a plan is needed and there is none, and for one that is not to be believed.
     """
-    method, plan = str(approx["method"]), read_plan(folder, checkpoint, rows)
+    method, plan = str(approx["method"]), read_plan(folder, checkpoint, row_kind)
     if method == "exact":
         return None
     if method == "plan":
@@ -72,5 +77,5 @@ def select(
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")
         range_ = (-8.0 * 2**k, 0.0)
     range_ = interval("approx.range", range_)
-    request = Request(range_, range_, mask=MASK_OF[rows], softmax=softmax)
+    request = Request(range_, range_, mask=MASK_OF[row_kind], softmax=softmax)
     return choose(request, method=method, degree=approx.get("degree"), k=k)

@@ -39,7 +39,7 @@ class Plan:
     """
 
     exponential: Exponential
-    rows: str
+    row_kind: str
     statistics_levels: int
     levels: int
     ct_mults: int
@@ -63,10 +63,10 @@ class Plan:
         """The same exponentials at the levels that they take in this softmax's circuit."""
         if not isinstance(softmax, ExponentialSoftmax):
             return self
-        described = other_than_second_order(self.rows, self.exponential, softmax)
+        described = other_than_second_order(self.row_kind, self.exponential, softmax)
         if described == self.softmax:
             return self
-        statistics = statistics_levels(self.rows, self.exponential, softmax)
+        statistics = statistics_levels(self.row_kind, self.exponential, softmax)
         levels, layers = statistics + self.exponential.levels, tuple(plan.on(softmax) for plan in self.layers)
         return replace(self, statistics_levels=statistics, levels=levels, layers=layers, softmax=described)
 
@@ -75,7 +75,7 @@ class Plan:
         layers = {"plans": [plan.to_json() for plan in self.layers]} if self.layers else {}
         return {
             "exponential": self.exponential.to_json(),
-            "rows": self.rows,
+            "rows": self.row_kind,
             "statistics_levels": self.statistics_levels,
             "levels": self.levels,
             "ct_mults": self.ct_mults,
@@ -138,7 +138,7 @@ class Plan:
                         f"{file} states {key} {where[key]}, and its exponential has {value}: it was "
                         "changed after it was made, and has to be made anew"
                     )
-        wrong = [i for i, plan in enumerate(self.layers) if plan.rows != self.rows or cost(plan) > cost(self)]
+        wrong = [i for i, plan in enumerate(self.layers) if plan.row_kind != self.row_kind or cost(plan) > cost(self)]
         if wrong:
             raise UserError(
                 f"{file} is the plan of its deepest layer, and that of layer {wrong[0]} costs more or is "
@@ -186,26 +186,26 @@ def by_layer(plans: list[Plan]) -> Plan:
     return replace(deepest, range=range_, layers=tuple(plans))
 
 
-def statistics_levels(rows: str, exponential: Exponential, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
+def statistics_levels(row_kind: str, exponential: Exponential, softmax: ExponentialSoftmax = SECOND_ORDER) -> int:
     """Levels of the softmax's circuit that are not the core's, counted in a dry run of it.
 
     CGF-softmax of two cumulants: variance and scaling, 2 on masked rows, and 1 on full ones, where a common public
     factor moves through the core into its constants (cgf.he.circuits.folded). A softmax without statistics: 0.
     """
-    one_of_rows(rows)
-    return levels_of(exponential, rows, softmax) - exponential.levels
+    one_of_rows(row_kind)
+    return levels_of(exponential, row_kind, softmax) - exponential.levels
 
 
-def other_than_second_order(rows: str, exponential: Exponential, softmax: ExponentialSoftmax) -> Json | None:
+def other_than_second_order(row_kind: str, exponential: Exponential, softmax: ExponentialSoftmax) -> Json | None:
     """The softmax as JSON, where its circuit takes other levels than CGF-softmax of two cumulants; else None."""
-    alike = levels_of(exponential, rows, softmax) == levels_of(exponential, rows)
+    alike = levels_of(exponential, row_kind, softmax) == levels_of(exponential, row_kind)
     return None if alike else softmax.to_json()
 
 
-def one_of_rows(rows: object) -> None:
+def one_of_rows(row_kind: object) -> None:
     """UserError for what is no kind of rows."""
-    if rows not in ROWS:
-        raise UserError(f"rows must be full or masked, and is {rows!r}")
+    if row_kind not in ROWS:
+        raise UserError(f"rows must be full or masked, and is {row_kind!r}")
 
 
 def _statistics(exponential: Exponential, data: Json) -> tuple[str, int]:

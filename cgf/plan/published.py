@@ -72,9 +72,9 @@ class ScoreRange:
         return 1 << (self.entries - 1).bit_length()
 
 
-def levels_of(softmax: Published, rows: str, columns: int) -> int:
+def levels_of(softmax: Published, row_kind: str, columns: int) -> int:
     """Levels of its circuit on 'full' or 'masked' rows of so many columns, counted as if no ring ended."""
-    return depth(softmax, mask_rows(MASK_OF[rows], columns, columns), columns).levels
+    return depth(softmax, mask_rows(MASK_OF[row_kind], columns, columns), columns).levels
 
 
 def cho(seen: ScoreRange) -> Published:
@@ -147,7 +147,7 @@ class Settings:
     left_out: dict[str, str]
 
 
-def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> Settings:
+def settings(names: Iterable[str], seen: ScoreRange, row_kind: str) -> Settings:
     """The published softmaxes of these names for scores as ``seen`` with its margin; rows 'full' or 'masked'.
 
     One whose division or series cannot be had on such an interval is left out. UserError for a name without a rule.
@@ -158,7 +158,7 @@ def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> Settings:
         "cho": cho,
         "hetal": hetal,
         "standard": standard,
-        "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, rows, s.columns)),
+        "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, row_kind, s.columns)),
     }
     wanted = list(names)
     if unknown := [name for name in wanted if name not in made]:
@@ -166,7 +166,7 @@ def settings(names: Iterable[str], seen: ScoreRange, rows: str) -> Settings:
     for name in wanted:
         try:
             softmax = made[name](wide)
-            levels_of(softmax, rows, wide.columns)  # its series are fitted now
+            levels_of(softmax, row_kind, wide.columns)  # its series are fitted now
             softmaxes.append(softmax)
         except UserError as error:
             left_out[name] = str(error)

@@ -33,7 +33,7 @@ def main(cfg: DictConfig) -> None:
     run = run_info(resolved(cfg), cfg.seed, train.task.revision(), train.checkpoint.run["source"])
     opened = open_checkpoint(cfg.ckpt, "test", make_task)
     test = Approximated(opened, cfg.host_name, cfg.batch_size, lambda row, of: register.open(row, TRAINED, of))
-    made = settings(cfg.softmaxes, seen, opened.rows())
+    made = settings(cfg.softmaxes, seen, opened.host.row_kind)
     test.exact(out, run)
     for name, reason in made.left_out.items():
         print(f"{name} is left out: {reason}")

@@ -61,8 +61,8 @@ def test_decoders_and_encoders_are_told_apart_by_what_they_have(tmp_path):
     encoder = hf.load(
         "hf", 3, path=saved(tmp_path / "b", DistilBertForSequenceClassification(DistilBertConfig(**DISTIL)))
     )
-    assert decoder.causal and decoder.rows == "masked" and decoder.head_trained
-    assert not encoder.causal and encoder.rows == "full" and encoder.head_trained
+    assert decoder.causal and decoder.row_kind == "masked" and decoder.head_trained
+    assert not encoder.causal and encoder.row_kind == "full" and encoder.head_trained
 
 
 def test_an_image_classifier_is_read_with_its_scaling_and_comes_back_from_a_checkpoint(tmp_path):

@@ -136,7 +136,7 @@ def test_soft_capped_scores_are_refused_when_the_host_is_made(adapter):
 def test_any_decoder_is_causal_with_masked_rows_and_its_own_logits(kind):
     host = host_of(kind)
     host.model.eval()
-    assert host.causal and host.rows == "masked"
+    assert host.causal and host.row_kind == "masked"
     batch = batch_for(host, padded=False)
     before = host.model(**batch).logits
     softmaxes, masks = install_copies(host.model, Exact()), []
@@ -150,7 +150,7 @@ def test_any_decoder_is_causal_with_masked_rows_and_its_own_logits(kind):
 
 
 def test_rows_of_encoders_are_full():
-    assert [host_of(kind, bert).rows for kind in ("Roberta", "DistilBert")] == ["full"] * 2
+    assert [host_of(kind, bert).row_kind for kind in ("Roberta", "DistilBert")] == ["full"] * 2
 
 
 def test_an_adapter_refuses_what_the_other_reads():

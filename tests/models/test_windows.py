@@ -48,9 +48,9 @@ def test_an_exact_softmax_put_in_gives_the_untouched_logits(window):
 
 def test_the_window_is_measured_and_makes_the_rows_masked():
     host = measured(modern(6))
-    assert (host.causal, host.window, host.rows, host.mask) == (False, 4, "masked", "padding")
+    assert (host.causal, host.window, host.row_kind, host.mask) == (False, 4, "masked", "padding")
     full = measured(hosts.transformer("ModernBert", "Sequence", {**LOCAL, "global_attn_every_n_layers": 1}))
-    assert (full.window, full.rows, full.mask) == (None, "full", "full")
+    assert (full.window, full.row_kind, full.mask) == (None, "full", "full")
 
 
 def test_a_window_longer_than_the_checks_texts_is_compared_on_one_that_passes_it(monkeypatch):
@@ -81,7 +81,7 @@ def test_levels_counted_are_those_planned(scope, monkeypatch):
     items = [{**{k: v[0] for k, v in texts([n], n).items()}, "labels": torch.tensor(0)} for n in (5, 7, 8, 8)]
     loader = DataLoader(items, batch_size=1)
     plan = make_plan(model, loader, tolerance=1e-2)
-    assert plan.plan.rows == "masked"
+    assert plan.plan.row_kind == "masked"
     if scope == "attention":
         made = EncryptedEvaluation.__init__
         monkeypatch.setattr(EncryptedEvaluation, "__init__", lambda self, **k: made(self, **k, scope=scope))

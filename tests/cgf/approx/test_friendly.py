@@ -124,9 +124,9 @@ def test_kappa_histograms_share_an_interval_and_lose_no_row():
         ({"levels": 0}, "levels must be at least 1"),
         ({"domain": 5}, "two numbers"),
         ({"domain": [0, -3]}, "finite lo < hi"),
-        ({"rows": "half"}, "full or masked"),
+        ({"row_kind": "half"}, "full or masked"),
     ],
 )
 def test_bad_budgets(options, says):
     with pytest.raises(UserError, match=says):
-        Budget(**{"rows": "full", **options})
+        Budget(**{"row_kind": "full", **options})

@@ -37,7 +37,7 @@ def collate(samples):
 class Host:
     model: nn.Module
     seen: list = field(default_factory=list)
-    rows: str = "full"
+    row_kind: str = "full"
 
     def forward(self, model, batch):
         self.seen.append((model.training, batch["x"].numpy().copy()))
@@ -114,11 +114,11 @@ def test_two_epochs_are_adamw_on_the_distillation_loss(tmp_path):
     assert [training for training, _ in student.seen].count(True) == 6
 
 
-@pytest.mark.parametrize("rows, batches", [("full", [2, 1, 3]), ("masked", [4, 2])])
-def test_validation_is_batched_as_evaluations_are(tmp_path, rows, batches):
+@pytest.mark.parametrize("row_kind, batches", [("full", [2, 1, 3]), ("masked", [4, 2])])
+def test_validation_is_batched_as_evaluations_are(tmp_path, row_kind, batches):
     """Full rows are never padded: their texts are validated with those of the same length."""
     student = host()
-    student.rows = rows
+    student.row_kind = row_kind
     made, _, _ = trainer(tmp_path, student, eval_batch_size=4)
     made.val_set.lengths = [5, 9, 9, 5, 9, 7]
     outcome = made.validate()
