@@ -12,9 +12,8 @@ from cgf.data.task import Inputs
 from cgf.data.tokens import TYPES
 from cgf.errors import UserError
 from cgf.models import text
-from cgf.models.host import Host, listed
+from cgf.models.host import Host, HostFacts
 from cgf.models.self_check import checked
-from cgf.types import Json
 
 if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,16 +40,12 @@ def reads_types(model: PreTrainedModel) -> bool:
 def host(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
+    about: HostFacts,
     *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: Json,
-    class_names: Sequence[str] | None = None,
     token_types: bool | None = None,
     family: str = "bert",
 ) -> Host:
-    """A host of an encoder; trained: whether its head was trained for these classes.
+    """A host of an encoder.
 
     family: 'bert', or 'bert_tiny' for a ``cgf.models.bert_tiny.MeanPooledBert``.
     token_types: whether the second text of a pair is told from the first by token types; None: where the model has
@@ -60,25 +55,20 @@ def host(
     trained with relative positions.
     """
     if model.config.is_encoder_decoder:
-        raise UserError(f"model={name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
+        raise UserError(f"model={about.name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
     positions = getattr(model.config, "position_embedding_type", None)
     if str(positions).startswith("relative_key"):  # of older models: transformers now adds positions, without a word
         raise UserError(
-            f"model={name} has position_embedding_type={positions!r}, and transformers computes no relative positions "
-            f"of {type(model).__name__}: take a model with absolute ones"
+            f"model={about.name} has position_embedding_type={positions!r}, and transformers computes no relative "
+            f"positions of {type(model).__name__}: take a model with absolute ones"
         )
     types = reads_types(model) if token_types is None else token_types
-    made = Host(
-        model=model,
-        name=name,
+    made = about.host(
+        model,
+        Inputs(tokenizer=tokenizer, token_types=types),
+        forward_with_types if types else forward,
         family=family,
-        forward=forward_with_types if types else forward,
-        inputs=Inputs(tokenizer=tokenizer, token_types=types),
-        num_classes=num_classes,
-        head_trained=trained,
-        source=source,
         lora_targets=("query", "key", "value", "attention.output.dense"),
-        class_names=listed(class_names),
     )
     return checked(made, causal=False)
 

@@ -18,7 +18,7 @@ from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert
-from cgf.models.host import Host
+from cgf.models.host import Host, HostFacts
 from cgf.models.pretrained import check_named, locate
 
 MOST_TOKENS = 512  # that a text may be filled up to
@@ -122,16 +122,9 @@ def load(
         config.pad_to_multiple_of = pad_to_multiple_of
     model = MeanPooledBert(config)
     take_embeddings(model, larger.embeddings.state_dict())
-    return bert.host(
-        model,
-        tokenizer,
-        name=name,
-        num_classes=num_classes,
-        trained=False,
-        source={"embeddings": path or package or subfolder},
-        class_names=class_names,
-        family="bert_tiny",
-    )
+    source = {"embeddings": path or package or subfolder}
+    about = HostFacts(name=name, num_classes=num_classes, trained=False, source=source, class_names=class_names)
+    return bert.host(model, tokenizer, about, family="bert_tiny")
 
 
 def _check_sizes(layers: int, width: int, heads: int, dropout: float) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cgf.errors import UserError
 from cgf.models import vit
-from cgf.models.host import Host
+from cgf.models.host import Host, HostFacts
 from cgf.models.pretrained import locate
 from cgf.types import Options
 
@@ -71,15 +71,8 @@ def load(
     fresh = {"head.weight", "head.bias"} | ({"norm.weight", "norm.bias"} if depth < 12 else set())
     assert set(missing) <= fresh and not unknown, (missing, unknown)
     source = {"timm": TIMM, "pretrained": False, "options": options}
-    return vit.host(
-        model,
-        vit.image_input(model, options),
-        name=name,
-        num_classes=num_classes,
-        trained=False,
-        source=source,
-        class_names=class_names,
-    )
+    about = HostFacts(name=name, num_classes=num_classes, trained=False, source=source, class_names=class_names)
+    return vit.host(model, vit.image_input(model, options), about)
 
 
 def tensors(path: Path) -> dict[str, np.ndarray]:

@@ -9,26 +9,15 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert, hf_image, llama, text
-from cgf.models.host import Host
+from cgf.models.host import Host, HostFacts
 from cgf.models.pretrained import at, check_named, check_revision, locate
-from cgf.types import HostModule, Json, Tokenizer
+from cgf.types import HostModule, Tokenizer
 
 
-def text_host(
-    model: HostModule,
-    tokenizer: Tokenizer,
-    *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: Json,
-    class_names: Sequence[str] | None = None,
-) -> Host:
+def text_host(model: HostModule, tokenizer: Tokenizer, about: HostFacts) -> Host:
     """A model with a linear head ``score`` as a decoder, any other as an encoder; each measures which it is."""
-    host: text.Maker = llama.host if isinstance(getattr(model, "score", None), nn.Linear) else bert.host
-    return host(
-        model, tokenizer, name=name, num_classes=num_classes, trained=trained, source=source, class_names=class_names
-    )
+    adapter = llama if isinstance(getattr(model, "score", None), nn.Linear) else bert
+    return adapter.host(model, tokenizer, about)
 
 
 def load(

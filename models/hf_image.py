@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
-from cgf.models.host import Host, listed
+from cgf.models.host import Host, HostFacts, listed
 from cgf.models.pretrained import at, check_named, fit_head, whence, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
@@ -29,31 +29,17 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     return model(pixel_values=batch["pixel_values"]).logits
 
 
-def host(
-    model: nn.Module,
-    image: ImageInput,
-    *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: Json,
-    class_names: Sequence[str] | None = None,
-) -> Host:
-    """A host of a transformers image classifier; trained: whether its head was trained for these classes.
+def host(model: nn.Module, image: ImageInput, about: HostFacts) -> Host:
+    """A host of a transformers image classifier.
 
     Raises UserError where a softmax of the model cannot be replaced, see cgf.models.self_check.
     """
-    made = Host(
-        model=model,
-        name=name,
+    made = about.host(
+        model,
+        Inputs(image=image),
+        forward,
         family="hf_image",
-        forward=forward,
-        inputs=Inputs(image=image),
-        num_classes=num_classes,
-        head_trained=trained,
-        source=source,
         lora_targets=("query", "key", "value", "q_proj", "k_proj", "v_proj", "o_proj"),
-        class_names=listed(class_names),
         extras=partial(_write, model),
     )
     return checked(made)
@@ -82,15 +68,10 @@ def load(
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     names = listed(class_names)
     trained = not fresh and (names is None or fit_head(model, names, where))
-    return host(
-        model,
-        image,
-        name=name,
-        num_classes=num_classes,
-        trained=trained,
-        source=whence(where, commit),
-        class_names=class_names,
+    about = HostFacts(
+        name=name, num_classes=num_classes, trained=trained, source=whence(where, commit), class_names=class_names
     )
+    return host(model, image, about)
 
 
 def image_input(config: HostConfig, where: str, commit: str | None = None) -> ImageInput:

@@ -15,6 +15,48 @@ from cgf.types import HostModule, Json
 Forward = Callable[[nn.Module, dict[str, Tensor]], Tensor]  # a model and a batch, to logits (B, classes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class HostFacts:
+    """What is known of a host before its adapter has read the model.
+
+    name         of the model, for run.json and messages
+    trained      whether the model's head was trained for these classes
+    source       where the weights come from, for run.json
+    class_names  what the logits stand for, in their order; None: not told
+    """
+
+    name: str
+    num_classes: int
+    trained: bool
+    source: Json
+    class_names: Sequence[str] | None = None
+
+    def host(
+        self,
+        model: nn.Module,
+        inputs: Inputs,
+        forward: Forward,
+        *,
+        family: str,
+        lora_targets: tuple[str, ...],
+        extras: Callable[[Path], None] | None = None,
+    ) -> Host:
+        """The host that an adapter makes of the model; the rest as in Host."""
+        return Host(
+            model=model,
+            name=self.name,
+            family=family,
+            forward=forward,
+            inputs=inputs,
+            num_classes=self.num_classes,
+            head_trained=self.trained,
+            source=self.source,
+            lora_targets=lora_targets,
+            extras=extras,
+            class_names=listed(self.class_names),
+        )
+
+
 @dataclass(kw_only=True)
 class Host:
     """A classifier and its surroundings.

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from cgf.data.task import Inputs
 from cgf.errors import UserError
 from cgf.models import text
-from cgf.models.host import Host, listed
+from cgf.models.host import Host, HostFacts
 from cgf.models.self_check import checked
-from cgf.types import Json
 
 if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -50,38 +49,23 @@ def set_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     model.config.pad_token_id = tokenizer.pad_token_id
 
 
-def host(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: Json,
-    class_names: Sequence[str] | None = None,
-) -> Host:
+def host(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, about: HostFacts) -> Host:
     """A host of any decoder with a linear head ``score``, as LLaMA, Mistral, Qwen and GPT-2 of transformers have it.
 
-    trained: whether that head was trained for these classes. Raises UserError for a model that is none: without that
-    head, with an encoder, or not causal.
+    Raises UserError for a model that is none: without that head, with an encoder, or not causal.
     """
     if not isinstance(getattr(model, "score", None), nn.Linear) or model.config.is_encoder_decoder:
         raise UserError(
-            f"model={name} needs a LLaMA or another decoder with a linear head 'score', and "
+            f"model={about.name} needs a LLaMA or another decoder with a linear head 'score', and "
             f"{type(model).__name__} is none: encoders are read by cgf.models.bert.load"
         )
     set_padding(model, tokenizer)
-    made = Host(
-        model=model,
-        name=name,
+    made = about.host(
+        model,
+        Inputs(tokenizer=tokenizer),
+        forward,
         family="llama",
-        forward=forward,
-        inputs=Inputs(tokenizer=tokenizer),
-        num_classes=num_classes,
-        head_trained=trained,
-        source=source,
         lora_targets=("q_proj", "k_proj", "v_proj", "o_proj"),
-        class_names=listed(class_names),
     )
     return checked(made, causal=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +13,14 @@ from cgf.checkpoint import Checkpoint
 from cgf.errors import UserError
 from cgf.models import bert, hf_image, llama
 from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
-from cgf.models.host import Host
+from cgf.models.host import Host, HostFacts
 from cgf.models.install import install_copies
 from cgf.models.replace import replace
+from cgf.models.text import Maker
 from cgf.softmax.base import Softmax
 from cgf.types import AutoClass, HostConfig, Json, Tokenizer
 
-TEXT = {"llama": llama, "bert": bert}
+TEXT = ("bert", "llama")  # families whose model transformers makes
 # how a host is made: its model with fresh weights, and what stands around the model
 Parts = tuple[Callable[[], nn.Module], Callable[[nn.Module], Host]]
 
@@ -83,13 +85,13 @@ def _parts(checkpoint: Checkpoint) -> Parts:
     """How the host of a checkpoint is made; all that the checkpoint says of it is checked here."""
     run, where = checkpoint.run, f"run.json of checkpoint {checkpoint.path}"
     family = run["family"]
-    about = {
-        "name": run["model"],
-        "num_classes": run["num_classes"],
-        "trained": True,
-        "source": run["source"],
-        "class_names": run.get("class_names"),
-    }
+    about = HostFacts(
+        name=run["model"],
+        num_classes=run["num_classes"],
+        trained=True,
+        source=run["source"],
+        class_names=run.get("class_names"),
+    )
     if family == "vit":
         return _vit(run, about, where)
     if family == "hf_image":
@@ -99,12 +101,10 @@ def _parts(checkpoint: Checkpoint) -> Parts:
             f"checkpoint {checkpoint.path} is of the family '{family}', and there are bert, bert_tiny, hf_image, "
             "llama, vit"
         )
-    if family != "llama":  # pairs are read as in training: by token types only where the run says so
-        about["token_types"] = run.get("token_types") is True
     return _bert_tiny(checkpoint, about) if family == "bert_tiny" else _text(checkpoint, about)
 
 
-def _vit(run: Json, about: Json, where: str) -> Parts:
+def _vit(run: Json, about: HostFacts, where: str) -> Parts:
     import timm
 
     from cgf.models import vit
@@ -118,20 +118,18 @@ def _vit(run: Json, about: Json, where: str) -> Parts:
         except (TypeError, ValueError, AssertionError, RuntimeError) as error:
             raise UserError(f"{where} describes no model that timm can build: {_first_line(error)}") from None
 
-    return make, lambda model: vit.host(model, image, **about)
+    return make, lambda model: vit.host(model, image, about)
 
 
-def _hf_image(checkpoint: Checkpoint, about: Json, where: str) -> Parts:
+def _hf_image(checkpoint: Checkpoint, about: HostFacts, where: str) -> Parts:
     from transformers import AutoConfig, AutoModelForImageClassification
 
     image = image_facts(checkpoint.run.get("image"), f"'image' of {where}")
     config = _config(checkpoint, AutoConfig)
-    return _maker(checkpoint, AutoModelForImageClassification, config), lambda model: hf_image.host(
-        model, image, **about
-    )
+    return _maker(checkpoint, AutoModelForImageClassification, config), lambda model: hf_image.host(model, image, about)
 
 
-def _bert_tiny(checkpoint: Checkpoint, about: Json) -> Parts:
+def _bert_tiny(checkpoint: Checkpoint, about: HostFacts) -> Parts:
     from transformers import BertConfig
 
     from cgf.models import bert_tiny
@@ -145,7 +143,18 @@ def _bert_tiny(checkpoint: Checkpoint, about: Json) -> Parts:
         except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
             raise UserError(f"{checkpoint.path / 'host'} does not describe the model: {_first_line(error)}") from None
 
-    return make, lambda model: bert.host(model, tokenizer, family="bert_tiny", **about)  # type: ignore[arg-type]
+    return make, lambda model: _reader(checkpoint.run)(model, tokenizer, about)
+
+
+def _reader(run: Json) -> Maker:
+    """What makes a host of a model of texts; pairs are read by token types only where training read them so."""
+    types = run.get("token_types") is True
+    readers: dict[str, Maker] = {
+        "llama": llama.host,
+        "bert": partial(bert.host, token_types=types),
+        "bert_tiny": partial(bert.host, token_types=types, family="bert_tiny"),
+    }
+    return readers[run["family"]]
 
 
 def _tokenizer(checkpoint: Checkpoint, embeds: object) -> Tokenizer:
@@ -163,14 +172,13 @@ def _tokenizer(checkpoint: Checkpoint, embeds: object) -> Tokenizer:
     return tokenizer
 
 
-def _text(checkpoint: Checkpoint, about: Json) -> Parts:
+def _text(checkpoint: Checkpoint, about: HostFacts) -> Parts:
     from transformers import AutoConfig, AutoModelForSequenceClassification  # seconds: not for a ViT
 
     config = _config(checkpoint, AutoConfig)
     tokenizer = _tokenizer(checkpoint, getattr(config, "vocab_size", None))
-    return _maker(checkpoint, AutoModelForSequenceClassification, config), lambda model: TEXT[
-        checkpoint.run["family"]
-    ].host(model, tokenizer, **about)
+    make = _maker(checkpoint, AutoModelForSequenceClassification, config)
+    return make, lambda model: _reader(checkpoint.run)(model, tokenizer, about)
 
 
 def _config(checkpoint: Checkpoint, kind: AutoClass) -> HostConfig:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from cgf.models.host import Host, listed
+from cgf.models.host import Host, HostFacts, listed
 from cgf.models.pretrained import check_revision, classifier, locate, whence
 from cgf.types import HostModule, Json, Tokenizer
 
-
-class Maker(Protocol):
-    """An adapter's ``host``."""
-
-    def __call__(
-        self,
-        model: HostModule,
-        tokenizer: Tokenizer,
-        *,
-        name: str,
-        num_classes: int,
-        trained: bool,
-        source: Json,
-        class_names: Sequence[str] | None = None,
-    ) -> Host:
-        """A host of the model; trained: whether its head was trained for these classes."""
+Maker = Callable[[HostModule, Tokenizer, HostFacts], Host]  # an adapter's ``host``
 
 
 def load(
@@ -55,12 +39,11 @@ def load(
     model, tokenizer, trained, commit = classifier(
         where, num_classes, gguf_file, "model.path=FOLDER with its files", listed(class_names), hub_revision
     )
-    return host(
-        model,
-        tokenizer,
+    about = HostFacts(
         name=name,
         num_classes=num_classes,
         trained=trained,
         source={**whence(path or package or subfolder, commit), **(source or {})},
         class_names=class_names,
     )
+    return host(model, tokenizer, about)

@@ -13,7 +13,7 @@ from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import timm_folder
 from cgf.models.described import check_options
-from cgf.models.host import Host, listed
+from cgf.models.host import Host, HostFacts, listed
 from cgf.models.self_check import checked
 from cgf.types import HostConfig, Json, JsonValue, Options
 
@@ -58,15 +58,8 @@ def load(
     pretrained_cfg: HostConfig = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
     source: Json = {"timm": timm_name, "pretrained": pretrained, "options": options}
-    return host(
-        model,
-        image_input(model, source["options"]),
-        name=name,
-        num_classes=num_classes,
-        trained=own_head,
-        source=source,
-        class_names=class_names,
-    )
+    about = HostFacts(name=name, num_classes=num_classes, trained=own_head, source=source, class_names=class_names)
+    return host(model, image_input(model, source["options"]), about)
 
 
 def _of_folder(
@@ -89,9 +82,8 @@ def _of_folder(
     more = dropping(drop_path)
     model, trained = folder.model(num_classes, listed(classes), **more)
     source = {"timm": folder.name, "pretrained": False, "options": {**folder.options, **more}, "weights": path}
-    return host(
-        model, folder.image, name=name, num_classes=num_classes, trained=trained, source=source, class_names=classes
-    )
+    about = HostFacts(name=name, num_classes=num_classes, trained=trained, source=source, class_names=classes)
+    return host(model, folder.image, about)
 
 
 def _check_pool(name: str, options: Mapping[str, JsonValue]) -> None:
@@ -144,30 +136,10 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     return model(batch["pixel_values"])
 
 
-def host(
-    model: nn.Module,
-    image: ImageInput,
-    *,
-    name: str,
-    num_classes: int,
-    trained: bool,
-    source: Json,
-    class_names: Sequence[str] | None = None,
-) -> Host:
-    """A host of a timm model; trained: whether its head was trained for these classes.
+def host(model: nn.Module, image: ImageInput, about: HostFacts) -> Host:
+    """A host of a timm model.
 
     Raises UserError where a softmax of the model cannot be replaced, see cgf.models.self_check.
     """
-    made = Host(
-        model=model,
-        name=name,
-        family="vit",
-        forward=forward,
-        inputs=Inputs(image=image),
-        num_classes=num_classes,
-        head_trained=trained,
-        source=source,
-        lora_targets=("attn.qkv", "attn.proj"),
-        class_names=listed(class_names),
-    )
-    return checked(made)
+    targets = ("attn.qkv", "attn.proj")
+    return checked(about.host(model, Inputs(image=image), forward, family="vit", lora_targets=targets))

@@ -20,6 +20,7 @@ from cgf.approx.fit import chain
 from cgf.checkpoint import TrainingState, read, save
 from cgf.data.own_text import FileTask
 from cgf.models import bert, vit
+from cgf.models.host import HostFacts
 from cgf.models.install import install_copies
 from cgf.plan.plan import Plan
 from cgf.results import plain_json, write_json
@@ -126,7 +127,7 @@ def make(base: Path) -> Path:
         }
         model = BertForSequenceClassification(BertConfig(**BERT))
         words = tokenizer("pad", pad_token="pad")
-        host = bert.host(model, words, name="small", num_classes=2, trained=False, source={})
+        host = bert.host(model, words, HostFacts(name="small", num_classes=2, trained=False, source={}))
         saved(base / "bert" / "ckpt-1", host, node)
         _results(base)
     finally:

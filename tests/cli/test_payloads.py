@@ -25,6 +25,7 @@ from cgf.config import task_maker
 from cgf.errors import UserError
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
+from cgf.models.host import HostFacts
 from cgf.softmax.cgf import CGF
 
 DIGITS = {"_target_": "cgf.data.vision.DigitsTask", "name": "digits", "augment": False, "seed": 42, "limit": None}
@@ -65,7 +66,7 @@ def whole(tmp_path_factory):
     config = BertConfig(**BERT)
     words = tokenizer("pad", pad_token="pad")
     texts = bert.host(
-        BertForSequenceClassification(config), words, name="small", num_classes=2, trained=False, source={}
+        BertForSequenceClassification(config), words, HostFacts(name="small", num_classes=2, trained=False, source={})
     )
     write(base / "bert" / "ckpt-1", texts, TABLE)
     (base / "data" / "table").mkdir(parents=True)

@@ -16,10 +16,14 @@ from transformers import (
 )
 
 from cgf.models import bert, llama, vit
-from cgf.models.host import Host
+from cgf.models.host import Host, HostFacts
 
 CLASSES = 7
-UNTRAINED = {"num_classes": CLASSES, "trained": False, "source": {}}
+
+
+def untrained(name: str) -> HostFacts:
+    """Facts of a host whose head was never trained."""
+    return HostFacts(name=name, num_classes=CLASSES, trained=False, source={})
 
 
 def tokenizer(*words: str, **special: str) -> PreTrainedTokenizerFast:
@@ -53,7 +57,7 @@ def small_llama() -> Host:
         initializer_range=0.4,
     )
     model = LlamaForSequenceClassification(config)  # has no biases
-    return llama.host(model, tokenizer("pad", pad_token="pad"), name="small_llama", **UNTRAINED)
+    return llama.host(model, tokenizer("pad", pad_token="pad"), untrained("small_llama"))
 
 
 def small_bert() -> Host:
@@ -70,7 +74,7 @@ def small_bert() -> Host:
     )
     model = BertForSequenceClassification(config)
     with_biases(model)
-    return bert.host(model, tokenizer("pad", pad_token="pad"), name="small_bert", **UNTRAINED)
+    return bert.host(model, tokenizer("pad", pad_token="pad"), untrained("small_bert"))
 
 
 def small_vit() -> Host:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest_models import CLASSES, UNTRAINED, batch_for, small_bert, small_llama, tokenizer
+from conftest_models import CLASSES, batch_for, small_bert, small_llama, tokenizer, untrained
 from torch import nn
 
 from cgf.distill import tune
@@ -63,7 +63,7 @@ def model(kind):
 
 
 def host_of(kind, adapter=llama):
-    return adapter.host(model(kind), tokenizer("pad", pad_token="pad"), name=kind, **UNTRAINED)
+    return adapter.host(model(kind), tokenizer("pad", pad_token="pad"), untrained(kind))
 
 
 def refused(says, make, *arguments, **options):

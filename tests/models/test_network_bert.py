@@ -9,6 +9,7 @@ from transformers.models.bert.modeling_bert import BertAttention, BertLayer
 
 from cgf.errors import UserError
 from cgf.models import bert
+from cgf.models.host import HostFacts
 from cgf.models.network import network_of
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
@@ -56,6 +57,6 @@ def test_a_bert_of_other_layers_is_refused_by_name(change, message):
 def test_relative_positions_are_refused_when_a_host_is_made():
     """transformers keeps the setting of older models and computes absolute positions, without a word."""
     config = BertConfig(**SIZES, num_labels=2, pad_token_id=0, position_embedding_type="relative_key_query")
-    about = {"name": "old", "num_classes": 2, "trained": True, "source": {}}
+    about = HostFacts(name="old", num_classes=2, trained=True, source={})
     with pytest.raises(UserError, match="model=old has position_embedding_type='relative_key_query'"):
-        bert.host(BertForSequenceClassification(config), tokenizer("pad", pad_token="pad"), **about)
+        bert.host(BertForSequenceClassification(config), tokenizer("pad", pad_token="pad"), about)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest_models import UNTRAINED, small_bert, small_llama, tokenizer
+from conftest_models import small_bert, small_llama, tokenizer, untrained
 from test_load import write
 from tokenizers.processors import BertProcessing
 from transformers import (
@@ -61,7 +61,7 @@ def test_a_bert_is_told_and_one_without_types_is_not():
     assert torch.allclose(told, own.logits, atol=1e-6) and not torch.allclose(told, untold, atol=1e-3)
     sizes = {"vocab_size": 50, "dim": 32, "hidden_dim": 32, "n_layers": 1, "n_heads": 2, "num_labels": 7}
     other = DistilBertForSequenceClassification(DistilBertConfig(**sizes))
-    without = bert.host(other.eval(), tokenizer("pad", pad_token="pad"), name="d", **UNTRAINED)
+    without = bert.host(other.eval(), tokenizer("pad", pad_token="pad"), untrained("d"))
     assert not without.inputs.token_types and "token_types" not in without.describe()
     with torch.no_grad():  # a teacher of another kind is given the student's batches
         assert torch.equal(without.logits(batch), without.logits(batch_of(types=False)))
@@ -75,7 +75,7 @@ def test_a_checkpoint_is_read_as_it_was_trained(said, tmp_path):
     host = small_bert()
     host.model.eval()
     if not said:  # one of before
-        host = bert.host(host.model, host.inputs.tokenizer, name="small_bert", token_types=False, **UNTRAINED)
+        host = bert.host(host.model, host.inputs.tokenizer, untrained("small_bert"), token_types=False)
     batch = batch_of(types=True)
     with torch.no_grad():
         softmaxes = install_copies(host.model, CGF())

@@ -25,6 +25,7 @@ from cgf.data.pairs import MARK
 from cgf.data.tasks import task_from_node
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
+from cgf.models.host import HostFacts
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.models.replace import parts_of, replace
@@ -114,7 +115,7 @@ def texts(tmp_path_factory):
                         max_position_embeddings=16, num_labels=2)  # fmt: skip
     words = tokenizer("pad", pad_token="pad")
     host = bert.host(
-        BertForSequenceClassification(config), words, name="small", num_classes=2, trained=False, source={}
+        BertForSequenceClassification(config), words, HostFacts(name="small", num_classes=2, trained=False, source={})
     )
     write(folder / "run" / "ckpt-1", host, TABLE, BERT)
     (folder / "data" / "table").mkdir(parents=True)
