@@ -115,6 +115,15 @@ def checked_share(share: object) -> float:
 
 
 def shard_of(batches: list[list[int]], shard: tuple[int, int]) -> list[list[int]]:
-    """Every n-th batch from the i-th on: of longest-first batches each shard gets about the same work."""
+    """Every n-th batch from the i-th on: of longest-first batches each shard gets about the same work.
+
+    UserError for a shard that gets none.
+    """
     first, every = shard
-    return batches[first - 1 :: every]
+    own = batches[first - 1 :: every]
+    if not own:
+        raise UserError(
+            f"he.shard={first}/{every} has no samples: there are fewer batches than shards, and a smaller he.batch "
+            "makes more"
+        )
+    return own

@@ -40,6 +40,10 @@ class FinishedSamples:
                 record.join(LayerRecord.from_json(row))
         return records
 
+    def left(self, batches: list[list[int]]) -> list[list[int]]:
+        """The batches' samples that are not among these, in the batches that still have one."""
+        return [rest for batch in batches if (rest := [i for i in batch if i not in self.samples])]
+
     def predictions(self) -> list[tuple[int, int | None]]:
         """(label, prediction) of every sample."""
         return [(row["label"], row["prediction"]) for row in self.samples.values()]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cgf.data.task import Collate, Items
-from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_forecast import batch_rows, forecast
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
@@ -84,12 +83,7 @@ class EncryptedEvaluation:
         finished = self.lines.read()
         plan = self.plan
         batches = shard_of(plan.of(self.indices), self.shard)
-        if not batches:
-            raise UserError(
-                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches "
-                "than shards, and a smaller he.batch makes more"
-            )
-        left = [rest for b in batches if (rest := [i for i in b if i not in finished.samples])]
+        left = finished.left(batches)
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
         if left:

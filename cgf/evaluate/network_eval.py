@@ -78,12 +78,7 @@ class NetworkEvaluation:
         self.lines.check_own()
         finished = self.lines.read()
         batches = shard_of(self.plan.of(self.indices), self.shard)
-        if not batches:
-            raise UserError(
-                f"he.shard={self.shard[0]}/{self.shard[1]} has no samples: there are fewer batches "
-                "than shards, and a smaller he.batch makes more"
-            )
-        left = [rest for batch in batches if (rest := [i for i in batch if i not in finished.samples])]
+        left = finished.left(batches)
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
         if left:

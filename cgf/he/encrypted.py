@@ -89,16 +89,7 @@ class Encrypted(Around):
         wrong = (~(error.isfinite() & given.isfinite()) & keep).amax((2, 3)) & ~lost[:, None]  # (B, H)
         ruined = wrong.amax(1) | lost
         error = error.masked_fill(ruined[:, None, None, None], 0.0)
-        heads = HeadErrors.of(error.shape[1])
-        seen = LayerRecord(
-            entries=int(keep.sum()),
-            sum_error=float(error.sum()),
-            heads=heads,
-            lost=int(keep[ruined].sum()),
-            ruined=set(ruined.nonzero().flatten().tolist()),
-        )
-        heads.ruined = wrong.sum(0).cpu().numpy()
-        heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
+        seen, heads = record_of(error, keep, wrong, ruined)
         counted = keep & ~ruined[:, None, None, None]
         heads.wrong = by_head(error > self._allowed(clear.masked_fill(~counted, 0.0)))
         self._locate(double, valid, keep, clear, seen)
@@ -140,6 +131,24 @@ class Encrypted(Around):
         """As the softmax says; finite, whatever a polynomial in it overflows to."""
         y = self.softmax.argument(TensorRows.of(double, valid)).data
         return y.nan_to_num(nan=MOST, posinf=MOST, neginf=-MOST)
+
+
+def record_of(error: Tensor, keep: Tensor, wrong: Tensor, ruined: Tensor) -> tuple[LayerRecord, HeadErrors]:
+    """A record of the errors (B, H, Q, ...) of entries ``keep`` (B, H, Q, K), and its part by head.
+
+    wrong (B, H): whose results are no finite numbers;  ruined (B,): samples, whose errors are zero
+    """
+    heads = HeadErrors.of(error.shape[1])
+    heads.ruined = wrong.sum(0).cpu().numpy()
+    heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
+    seen = LayerRecord(
+        entries=int(keep.sum()),
+        sum_error=float(error.sum()),
+        heads=heads,
+        lost=int(keep[ruined].sum()),
+        ruined=set(ruined.nonzero().flatten().tolist()),
+    )
+    return seen, heads
 
 
 def by_head(entries: Tensor) -> np.ndarray:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from cgf.errors import UserError
-from cgf.he.encrypted import Encrypted, by_head, hopeless
-from cgf.he.layer_record import HeadErrors, LayerRecord
+from cgf.he.encrypted import Encrypted, by_head, hopeless, record_of
 from cgf.network.attention import Heads
 
 if TYPE_CHECKING:
@@ -67,17 +66,8 @@ class EncryptedAttention(Encrypted):
         ruined = wrong.amax(1) | lost
         gone = ruined[:, None, None, None]
         error = error.masked_fill(gone, 0.0)
-        heads = HeadErrors.of(error.shape[1])
-        seen = LayerRecord(
-            entries=int(keep.sum()),
-            sum_error=float(error.sum()),
-            heads=heads,
-            lost=int(keep[ruined].sum()),
-            outputs=int((seen_rows & ~gone).sum()) * error.shape[-1],
-            ruined=set(ruined.nonzero().flatten().tolist()),
-        )
-        heads.ruined = wrong.sum(0).cpu().numpy()
-        heads.max_error = error.amax((0, 2, 3)).cpu().numpy()
+        seen, heads = record_of(error, keep, wrong, ruined)
+        seen.outputs = int((seen_rows & ~gone).sum()) * error.shape[-1]
         counted = keep & ~gone
         # weights that are off by so much are off in an output by at most the sum of the values' sizes
         reach = v.abs().masked_fill(gone, 0.0).sum(2).amax((0, 2)).clamp(min=1.0)[:, None, None]
