@@ -1,4 +1,4 @@
-"""How a command ends that its user stops (Ctrl-C) or no longer reads (`| head`): quietly, with a shell's exit code."""
+"""How a command ends that refuses, that its user stops (Ctrl-C) or no longer reads (`| head`): in a line at most."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+
+from cgf.errors import UserError, sentence
 
 STOPPED, UNREAD = 130, 141  # as a shell reports a process that SIGINT or SIGPIPE ended
 GOES_ON = "stopped: what was finished before is whole, and the same command goes on from there or starts anew"
@@ -31,6 +33,16 @@ def quiet() -> Iterator[None]:
     except BrokenPipeError:
         _no_more_output()
         sys.exit(UNREAD)
+
+
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """Turns a UserError into its sentence on stderr and exit code 2. Raises SystemExit."""
+    try:
+        yield
+    except UserError as error:
+        print(sentence(error), file=sys.stderr)
+        sys.exit(2)
 
 
 def _no_more_output() -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from cgf.bench.noise import measure
+from cgf.ending import refusals
 from cgf.errors import UserError
 from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.desilo1 import Desilo1Owner
@@ -37,8 +38,5 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         main(sys.argv[1:])
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cgf.errors import UserError, sentence
+from cgf.ending import refusals
+from cgf.errors import UserError
 from cgf.results import read_json, read_lines, run_info, write_json
 from cgf.types import Json
 
@@ -206,8 +207,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         sys.exit(main())
-    except UserError as error:
-        print(sentence(error), file=sys.stderr)
-        sys.exit(2)

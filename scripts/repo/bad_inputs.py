@@ -27,6 +27,7 @@ SUPPORT = ("", "tests/cli", "tests/models", "tests/cgf/bundle")
 sys.path[:0] = [str(ROOT / part) for part in SUPPORT]  # what makes, spoils and reads stands beside the tests
 
 from cgf.checks import whole  # noqa: E402
+from cgf.ending import refusals  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import append_line, read_json, read_lines, run_info, write_json  # noqa: E402
 from cgf.types import Json, JsonValue  # noqa: E402
@@ -142,9 +143,6 @@ def counted(rows: list[Json]) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         sys.exit(main())
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and
 import forked  # noqa: E402
 from given import about, given  # noqa: E402
 
-from cgf.errors import UserError  # noqa: E402
+from cgf.ending import refusals  # noqa: E402
 from cgf.results import append_line, read_lines, write_json  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
@@ -119,10 +119,8 @@ def counted(rows: list[Json], most: int) -> Json:
 
 if __name__ == "__main__":
     try:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        sys.exit(main())
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        with refusals():
+            os.environ.setdefault("OMP_NUM_THREADS", "1")
+            sys.exit(main())
     finally:
         forked.stop()

@@ -11,7 +11,6 @@ import ast
 import io
 import re
 import subprocess
-import sys
 import tarfile
 import tokenize
 from collections import Counter
@@ -20,7 +19,8 @@ from pathlib import Path
 
 from inner_imports import KINDS, Sources
 
-from cgf.errors import UserError, sentence
+from cgf.ending import refusals
+from cgf.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES, LONGEST, POSITIONAL = 250, 50, 7  # of a file, of a function; and as many parameters are too many
@@ -170,8 +170,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         main()
-    except UserError as error:
-        print(sentence(error), file=sys.stderr)
-        sys.exit(2)

@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from cgf.approx.fit import chain
+from cgf.ending import refusals
 from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import Owner
 from cgf.he.engines.sim import SimOwner
@@ -221,9 +222,6 @@ def told_by(results: Json) -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         sys.exit(main())
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -10,6 +10,7 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from cgf.ending import refusals
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
 from cgf.types import Json
@@ -71,8 +72,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         sys.exit(main(sys.argv[1:]))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -6,9 +6,9 @@ Rows of before the register, and results of commands that do not write it (whole
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from cgf.ending import refusals
 from cgf.errors import UserError
 from cgf.report.opened import FILE, missing
 from cgf.results import append_lines
@@ -30,8 +30,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         main()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

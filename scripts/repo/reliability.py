@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 
 from given import about, given  # noqa: E402
 
-from cgf.errors import UserError  # noqa: E402
+from cgf.ending import refusals  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
@@ -136,8 +136,5 @@ def faults_of(counts: Json) -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         sys.exit(main())
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from cgf.bench.alternatives import choices
 from cgf.config import built
+from cgf.ending import refusals
 from cgf.errors import UserError
 from cgf.report import depth, depth_plot, frontier, opened, whole
 from cgf.report.blocks import filled
@@ -108,8 +108,5 @@ def data(path: Path, content: Json, check: bool) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with refusals():
         main()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
