@@ -35,7 +35,7 @@ def main(cfg: DictConfig) -> None:
 
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
-    from cgf.distill.parts import Replacing
+    from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
     from cgf.distill.run_folder import RunFolder
     from cgf.distill.start import seed_everything, start
@@ -45,7 +45,7 @@ def train(cfg: DictConfig, name: str) -> None:
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     aims = Aims.of(cfg, config := resolved(cfg))
     task, softmax = build(cfg.task), build(cfg.softmax)
-    replacing = Replacing(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
+    replacing = PartsRequest(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
     check_listed(softmax)
     config["task"] |= task.kept()
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cgf.interface.make_plan import make_plan as make_plan
     from cgf.interface.matrix import AppliedSoftmax as AppliedSoftmax
     from cgf.interface.matrix import apply_softmax as apply_softmax
-    from cgf.interface.publish import Pushed as Pushed
+    from cgf.interface.publish import Publication as Publication
     from cgf.interface.publish import push_to_hub as push_to_hub
     from cgf.interface.saved import load as load
     from cgf.interface.saved import save as save
@@ -38,7 +38,7 @@ _OF = {
     "cgf.interface.installing": ("install", "uninstall"),
     "cgf.interface.make_plan": ("ModelPlan", "make_plan"),
     "cgf.interface.matrix": ("AppliedSoftmax", "apply_softmax"),
-    "cgf.interface.publish": ("Pushed", "push_to_hub"),
+    "cgf.interface.publish": ("Publication", "push_to_hub"),
     "cgf.interface.saved": ("load", "save"),
     "cgf.softmax.base": ("Softmax",),
     "cgf.softmax.bpmax": ("BPMax", "CalibratedBPMax"),

@@ -18,7 +18,7 @@ from cgf.models.host import Host
 from cgf.models.install import installed
 from cgf.models.operation_watch import OperationWatch
 from cgf.models.replace import Parts, parts_of, probing, replace, restore, starting
-from cgf.models.self_check import LEAK, Stand, distance, evaluating, probe_batch
+from cgf.models.self_check import LEAK, IndependentExact, distance, evaluating, probe_batch
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
 
@@ -78,7 +78,8 @@ def replaced(host: Host, norm: NormVariant, activation: ActivationVariant) -> Pa
     """
     restore(host.model)
     try:
-        stands = installed(host.model, lambda _: Stand())  # exact: whatever else stands there may compute anything
+        # exact: whatever else stands there may compute anything
+        stands = installed(host.model, lambda _: IndependentExact())
         with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad(), stands:
             return _replaced(host, norm, activation)
     except UserError as error:

@@ -12,7 +12,7 @@ from cgf.errors import UserError
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttentionInput:
     """What an attention was given in one pass.
 
     batch   samples, 0 where it was not used;  mask (H, Q, K) bool of the first sample, None: every key counts
@@ -32,7 +32,7 @@ class RowKind:
     window: int | None
 
 
-def row_kind(names: Sequence[str], seen: Sequence[Seen], batch: int) -> RowKind:
+def row_kind(names: Sequence[str], seen: Sequence[AttentionInput], batch: int) -> RowKind:
     """The kind of rows of all attentions, from what each was given for ``batch`` samples, the first without padding.
 
     UserError, with the attention, where one was not used, attends in parts of a sample, looks ahead where another does
@@ -58,7 +58,7 @@ def row_kind(names: Sequence[str], seen: Sequence[Seen], batch: int) -> RowKind:
     return RowKind(causal, min(windows, default=None))
 
 
-def _check(name: str, one: Seen, causal: bool) -> None:
+def _check(name: str, one: AttentionInput, causal: bool) -> None:
     """UserError where a mask is not what its attention says of it."""
     if one.window is not None:
         if one.mask is None or not bool(

@@ -19,7 +19,7 @@ from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
 from cgf.models.operation_watch import OperationWatch
-from cgf.models.row_kind import RowKind, Seen, row_kind
+from cgf.models.row_kind import AttentionInput, RowKind, row_kind
 from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
 
@@ -45,7 +45,7 @@ def checked(host: Host, causal: bool | None = None) -> Host:
 
 
 @dataclass(eq=False)
-class Stand(Softmax):
+class IndependentExact(Softmax):
     """An exact softmax without torch's: what else computes one shows.
 
     valid  the mask that it was given, None before a batch came
@@ -85,7 +85,7 @@ def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, di
     given: dict[str, Output] = {}
     with _hooked(host.model, names, lambda name, output: given.update({name: output})):
         logits = host.forward(host.model, batch)
-    with installed(host.model, lambda _: Stand()) as stands:
+    with installed(host.model, lambda _: IndependentExact()) as stands:
         unreplaced = OperationWatch(host.model, EXACT)
         mask = batch.get("attention_mask")
         same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
@@ -93,7 +93,7 @@ def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, di
             after = host.forward(host.model, batch)
         windows = [window(host.model.get_submodule(name)) for name in names]
     seen = [
-        Seen(stand.batch, None if stand.valid is None else stand.valid[0], width)
+        AttentionInput(stand.batch, None if stand.valid is None else stand.valid[0], width)
         for stand, width in zip(stands, windows, strict=True)
     ]
     kind = row_kind(names, seen, len(logits))

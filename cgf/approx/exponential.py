@@ -62,14 +62,14 @@ class Fit:
     max_error: float
 
 
-class Guarded(Protocol):
+class WithIntermediates(Protocol):
     """Whatever a guard interval can be measured of."""
 
     def intermediates(self, y: np.ndarray) -> list[np.ndarray]:
         """Every value that a circuit would hold on the way from y (n,), each (n,); overflow gives inf or nan."""
 
 
-class Exponential(Guarded, Protocol):
+class Exponential(WithIntermediates, Protocol):
     """exp, or a stand-in for it, as arithmetic on whatever it is given.
 
     Implementations: ``Polynomial`` (polynomial.py), ``SquareChain`` (chain.py) and ``HeadChain`` (head_chain.py).

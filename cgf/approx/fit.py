@@ -13,7 +13,7 @@ import numpy as np
 
 from cgf.approx import chain_search as search
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential, Fit, Guarded, Interval
+from cgf.approx.exponential import Exponential, Fit, Interval, WithIntermediates
 from cgf.approx.minimax import Model, exchange, largest, least_squares
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
@@ -167,7 +167,7 @@ def with_fit(exponential: E, domain: Interval, bound: float = GUARD_BOUND) -> E:
 
 
 def guard_interval(
-    circuit: Guarded, bound: float = GUARD_BOUND, reach: float = 4096.0, *, domain: Interval
+    circuit: WithIntermediates, bound: float = GUARD_BOUND, reach: float = 4096.0, *, domain: Interval
 ) -> Interval:
     """The largest interval around domain on which every intermediate stays at most bound in absolute value.
 
@@ -187,14 +187,14 @@ def guard_interval(
     return (_grow(circuit, bound, left, lo - reach), _grow(circuit, bound, right, hi + reach))
 
 
-def _peaks(circuit: Guarded, y: np.ndarray) -> np.ndarray:
+def _peaks(circuit: WithIntermediates, y: np.ndarray) -> np.ndarray:
     """The largest absolute value that the circuit holds, at each of y (n,); inf where it is no number."""
     with np.errstate(all="ignore"):
         peaks: np.ndarray = np.nan_to_num(np.max(np.abs(circuit.intermediates(y)), axis=0), nan=np.inf)
     return peaks
 
 
-def _grow(circuit: Guarded, bound: float, safe: float, end: float) -> float:
+def _grow(circuit: WithIntermediates, bound: float, safe: float, end: float) -> float:
     """The last safe point on the way from safe to end: a scan whose steps grow, then bisection."""
     # 1. Shares of the way: even near the safe point, geometric beyond, where an end is found more coarsely.
     way = np.concatenate([np.linspace(0, 0.05, 2000), np.geomspace(0.05, 1.0, 4000)[1:]])

@@ -13,14 +13,14 @@ from cgf.parcel import Parcel
 
 
 @dataclass(frozen=True)
-class Sent:
+class SampleSet:
     """tokens: of each sample;  rows: which of the client's samples they are, in the order of the slots."""
 
     tokens: int
     rows: tuple[int, ...]
 
 
-def read_upload(parcel: Parcel, agreement: Agreement, key: str) -> Sent:
+def read_upload(parcel: Parcel, agreement: Agreement, key: str) -> SampleSet:
     """UserError for an upload that does not fit the agreement and the keys."""
     sent = _sent(parcel, agreement, key, _upload_facts)
     level = agreement.terms.max_level
@@ -28,7 +28,7 @@ def read_upload(parcel: Parcel, agreement: Agreement, key: str) -> Sent:
     return sent
 
 
-def read_result(parcel: Parcel, agreement: Agreement, key: str) -> Sent:
+def read_result(parcel: Parcel, agreement: Agreement, key: str) -> SampleSet:
     """UserError for a result that does not fit the agreement and the keys."""
     sent = _sent(parcel, agreement, key, _result_facts)
     level = parcel.header.items[0].level if parcel.header.items else None
@@ -45,7 +45,7 @@ def check_evaluation_keys(parcel: Parcel, agreement: Agreement) -> None:
     parcel.check_items(evaluation_names(frozenset(agreement.rotations)), None, most_bytes(agreement.terms.max_level))
 
 
-def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., None]) -> Sent:
+def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., None]) -> SampleSet:
     parcel.check(agreement.terms, key)
     facts = arguments(types, parcel.header.facts, str(parcel.path))
     if facts["network"] != agreement.network:
@@ -56,7 +56,7 @@ def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., N
     rows, length = facts["rows"], agreement.of_tokens(facts["tokens"])
     if not 1 <= len(rows) <= length.samples or min(rows) < 0 or len(set(rows)) != len(rows):
         raise UserError(f"{parcel.path} must hold 1 to {length.samples} samples, each once, and has {len(rows)} rows")
-    return Sent(length.tokens, tuple(rows))
+    return SampleSet(length.tokens, tuple(rows))
 
 
 def _upload_facts(network: str, tokens: int, rows: list[int]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cgf.bundle.report import Report
 from cgf.bundle.sides import ClientBundle
-from cgf.bundle.traffic import Sent, read_result
+from cgf.bundle.traffic import SampleSet, read_result
 from cgf.client.keys import secret_key
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Decryptor
@@ -59,7 +59,7 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
     return report, lights
 
 
-def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel) -> tuple[Sent, np.ndarray]:
+def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel) -> tuple[SampleSet, np.ndarray]:
     """(samples, classes) complex."""
     sent = read_result(parcel, bundle.agreement, key)
     columns = []
@@ -69,7 +69,7 @@ def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel
     return sent, np.stack(columns, axis=1)
 
 
-def _rows(bundle: ClientBundle, sent: Sent, logits: np.ndarray) -> dict[int, Row]:
+def _rows(bundle: ClientBundle, sent: SampleSet, logits: np.ndarray) -> dict[int, Row]:
     made: dict[int, Row] = {}
     for row, values, light in zip(sent.rows, logits, bundle.limit.lights(logits), strict=True):
         label = None if light else bundle.agreement.classes[int(values.real.argmax())]

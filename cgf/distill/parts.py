@@ -21,7 +21,7 @@ from cgf.replacement import Replacement
 
 
 @dataclass
-class Replacing:
+class PartsRequest:
     """The norms and activations that a run asks for; samples: of the training set, which they start from, by seed."""
 
     norm: NormVariant = field(default_factory=ExactNorms)

@@ -17,13 +17,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Repeated(Protocol):
+class MarksRecomputation(Protocol):
     """What is told that it is computed once more."""
 
     again: bool
 
 
-def save_memory(host: Host, softmaxes: Sequence[Repeated]) -> None:
+def save_memory(host: Host, softmaxes: Sequence[MarksRecomputation]) -> None:
     """Has the host keep only each layer's input for the backward pass: less memory for about a third more time.
 
     softmaxes are those installed in it, and the norms and activations replaced: in the second computation they are
@@ -57,7 +57,7 @@ def _twice(block: nn.Module, forward: Callable[P, R], again: Callable[..., R]) -
 class Recomputation:
     """A second computation of a layer: while it lasts the softmaxes know it."""
 
-    def __init__(self, softmaxes: Sequence[Repeated]) -> None:
+    def __init__(self, softmaxes: Sequence[MarksRecomputation]) -> None:
         self.softmaxes = softmaxes
 
     def __enter__(self) -> None:

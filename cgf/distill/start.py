@@ -10,7 +10,7 @@ import torch
 
 from cgf.checkpoint import Checkpoint, TrainingState, read
 from cgf.data.task import Task
-from cgf.distill.parts import Replacing
+from cgf.distill.parts import PartsRequest
 from cgf.distill.run_folder import RunFolder
 from cgf.distill.tune import tune
 from cgf.errors import UserError
@@ -37,7 +37,7 @@ def start(
     tuning: Json,
     run: RunFolder,
     prepare: Callable[[Host], object] | None = None,
-    replacing: Replacing | None = None,
+    replacing: PartsRequest | None = None,
 ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 
@@ -55,7 +55,7 @@ def start(
             take_over_constants(softmaxes, read(ckpt))
         if prepare is not None:
             prepare(host)
-        (replacing or Replacing()).put(host, task)
+        (replacing or PartsRequest()).put(host, task)
     tune(host, **tuning)
     if run.newest is None:
         return host, softmaxes, None

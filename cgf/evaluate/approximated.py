@@ -21,7 +21,7 @@ from cgf.types import Json
 
 
 @dataclass
-class Approximated:
+class EvaluationBySoftmax:
     """The test set of a checkpoint, evaluated once with each of several softmaxes.
 
     host  name of the host in names of files; opening: told the row and the digest before an evaluation

@@ -20,7 +20,7 @@ from cgf.softmax.tensor import TensorRows
 
 
 @dataclass
-class Reach:
+class Extremes:
     """The least and the greatest of numbers that come in parts."""
 
     low: float = math.inf
@@ -41,7 +41,7 @@ class ScoreWatch:
     """Collects a ScoreRange from the scores of every layer; rows without a valid entry are left out."""
 
     def __init__(self) -> None:
-        self.scores, self.maxima, self.log_sums, self.shifted, self.sums = (Reach() for _ in range(5))
+        self.scores, self.maxima, self.log_sums, self.shifted, self.sums = (Extremes() for _ in range(5))
         self.entries = 0
         self.estimate = Arion()
 
@@ -67,7 +67,7 @@ class ScoreWatch:
         )
 
 
-class Watched(Around):
+class ScoreTap(Around):
     """A slot whose scores go to a watch, and nothing else is changed."""
 
     def __init__(self, inner: Slot, watch: ScoreWatch) -> None:
@@ -88,6 +88,6 @@ def score_range(opened: OpenCheckpoint, indices: Sequence[int], batch_size: int)
         raise UserError(f"what approximates exact softmax goes into a model trained with it, and this one has '{name}'")
     watch = ScoreWatch()
     padding = "longest" if opened.host.row_kind == "masked" else "none"
-    with installed(opened.host.model, lambda layer: Watched(opened.softmaxes[layer], watch)):
+    with installed(opened.host.model, lambda layer: ScoreTap(opened.softmaxes[layer], watch)):
         run(opened.host, opened.dataset, opened.collate, indices, batch_size, padding)
     return watch.seen()

@@ -58,7 +58,7 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class BlockQueries:
     """A block's queries and the keys that they meet, as ciphertexts (see cgf.network.attention.Queries).
 
     query  prepared, one a feature or pair of features;  keys: of each column the same
@@ -124,7 +124,7 @@ def weighted(weights: Packed, values: Sequence[Sequence[Ciphertext]], tile: Tile
 
 
 def outputs_of(
-    meeting: Meeting, softmax: Softmax, circuit: Circuit, values: Sequence[Sequence[Ciphertext]]
+    meeting: BlockQueries, softmax: Softmax, circuit: Circuit, values: Sequence[Sequence[Ciphertext]]
 ) -> Iterator[Ciphertext]:
     """The encrypted outputs of one block, without the circuit's output scale."""
     score = score_of(softmax)

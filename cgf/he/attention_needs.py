@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.attention import Meeting, circuit_of, weigh, weighted, width_of
+from cgf.he.attention import BlockQueries, circuit_of, weigh, weighted, width_of
 from cgf.he.attention_blocks import AttentionTask, Block, Kind
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Ring, ring_for
@@ -169,7 +169,7 @@ class _DryRun:
         self._prepared(self.width, self.top)
         keys = [[ct] * self.width] * columns
         norms = [engine.relinearize(engine.dot(keys[0], keys[0]))] * columns if score == DISTANCE else ()
-        meeting = Meeting(engine, block, self.task.tile, keys[0], keys, self.task.pairs, norms)
+        meeting = BlockQueries(engine, block, self.task.tile, keys[0], keys, self.task.pairs, norms)
         weights = weigh(circuit, meeting.distances() if score == DISTANCE else meeting.products())
         self.weight_level = min(self.weight_level, weights.level)
         value = SimCiphertext(np.zeros(1), max(weights.level, 1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cgf.he.attention import Meeting, Scales, circuit_of, complex_pairs, outputs_of
+from cgf.he.attention import BlockQueries, Scales, circuit_of, complex_pairs, outputs_of
 from cgf.he.attention_blocks import AttentionTask, Block
 from cgf.he.attention_needs import AttentionCost
 from cgf.he.circuits import Circuit
@@ -106,7 +106,7 @@ class _Run:
         query = complex_pairs(query, -1.0) if task.pairs else query
         packed = [task.tile.pack_queries(query[..., x]) for x in range(query.shape[-1])]
         columns = [self._column(*which) for which in zip(block.columns, block.masks, strict=True)]
-        meeting = Meeting(
+        meeting = BlockQueries(
             self.engine,
             block,
             task.tile,

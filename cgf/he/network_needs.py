@@ -120,7 +120,7 @@ def _cost(program: Program, ring: Ring, level: int) -> NetworkCost:
 
 def dry_run(circuit: NetworkCircuit | AloneCircuit, max_level: int, ring: Ring) -> NetworkCost:
     """Every stage on one slot of zeros; what it uses is counted, and the memory of what it holds."""
-    held = Held(OneSlot(max_level, rings=(ring,)), ring.slots)
+    held = CountingMemory(OneSlot(max_level, rings=(ring,)), ring.slots)
     features = circuit.program.features["x"]
     state = {name: [held.new(max_level) for _ in range(features)] for name, _ in circuit.sent}
     stages: list[StageCost] = []
@@ -153,7 +153,7 @@ def size_of(slots: int, level: int) -> float:
     return slots * (BYTES + BYTES_PER_LEVEL * level)
 
 
-class Held(Wrapper):
+class CountingMemory(Wrapper):
     """An engine of the simulator whose ciphertexts are counted as long as anything refers to them.
 
     now, most   bytes that real ones of so many slots would take; level: as if all were at it, None: each at its own

@@ -112,7 +112,7 @@ RING_FACTORS = {4096: 0.4, 8192: 1.0, 16384: 3.5, 32768: 13.0}
 RING_GROWTH = 1.9  # of rings that are not listed, as a power of their slots: that of those listed
 
 
-class Met(NamedTuple):
+class BlockColumns(NamedTuple):
     """Blocks and columns of a tile.
 
     pairs    of a block and a column, whose scores are computed;  masked: those of them with a mask of their own
@@ -125,7 +125,7 @@ class Met(NamedTuple):
     most_masked: int
 
     @classmethod
-    def of(cls, tile: Tile, queries: int, keys: int, pattern: Pattern | None) -> Met:
+    def of(cls, tile: Tile, queries: int, keys: int, pattern: Pattern | None) -> BlockColumns:
         """What a tile of so many queries and keys computes; pattern None: every pair counts, and nothing is masked."""
         if pattern is not None:
             return pattern.met(tile)
@@ -149,12 +149,12 @@ class Pattern:
             return None
         return cls(np.any(mask, (0, 1)), np.all(mask | ~np.any(mask, 2, keepdims=True), (0, 1)))
 
-    def met(self, tile: Tile) -> Met:
+    def met(self, tile: Tile) -> BlockColumns:
         """What a tile computes of it."""
         some, every = (self._blocked(array, tile, fill) for array, fill in ((self.any, False), (self.all, True)))
         met, whole = some.any((1, 3)), every.all((1, 3))
         own = (met & ~whole).sum(1)
-        return Met(int(met.sum()), int(own.sum()), int((met & whole).any(0).sum()), int(own.max()))
+        return BlockColumns(int(met.sum()), int(own.sum()), int((met & whole).any(0).sum()), int(own.max()))
 
     @staticmethod
     def _blocked(array: np.ndarray, tile: Tile, fill: bool) -> np.ndarray:
@@ -172,7 +172,7 @@ def price(tile: Tile, queries: int, keys: int, features: int, pairs: bool, patte
     """
     blocks, columns = tile.blocks(queries), tile.columns(keys)
     width = -(-features // 2) if pairs else features
-    met, masked, shared, _ = Met.of(tile, queries, keys, pattern)
+    met, masked, shared, _ = BlockColumns.of(tile, queries, keys, pattern)
     doublings = int(math.log2(tile.b))
     uneven = masked > 0 or columns * tile.b > keys  # rows of the masked circuit: public vectors in its statistics
     p = PRICES
@@ -218,7 +218,7 @@ def tiles(
         for a in range(1, min(queries, slots // b) + 1):
             one = min(instances, slots // (a * b))
             tile = Tile(one, slots, a, b)
-            met = Met.of(tile, queries, keys, pattern)
+            met = BlockColumns.of(tile, queries, keys, pattern)
             if memory_mib(tile, keys, features, pairs, met.shared + met.most_masked) <= most_mib:
                 options.append((price(tile, queries, keys, features, pairs, pattern) * -(-instances // one), tile))
         cheapest = [min(options, key=lambda option: option[0])] if options else []

@@ -27,7 +27,7 @@ FILES = (
 
 
 @dataclass(frozen=True)
-class Pushed:
+class Publication:
     """Where a checkpoint went: address of the repository, and the files, as paths in it."""
 
     address: str
@@ -40,7 +40,7 @@ def files_of(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(path.relative_to(folder).as_posix() for path in paths))
 
 
-def push_to_hub(checkpoint: str | Path, repository: str, *, public: bool = False) -> Pushed:
+def push_to_hub(checkpoint: str | Path, repository: str, *, public: bool = False) -> Publication:
     """Pushes a checkpoint, or the best one of a run, to a model repository of the hub, which is made where it is not.
 
     checkpoint: folder of a checkpoint or a run. repository: OWNER/NAME. public: whether a repository that is made here
@@ -62,4 +62,4 @@ def push_to_hub(checkpoint: str | Path, repository: str, *, public: bool = False
         made = hub.create_repo(repository, private=not public, exist_ok=True)
         message = f"Checkpoint {folder.name} with its card"
         hub.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files), commit_message=message)
-    return Pushed(str(made), files)
+    return Publication(str(made), files)

@@ -24,7 +24,7 @@ MASKS = 3  # products with a vector a causal diagonal: two around the row's mean
 
 
 @dataclass
-class Counted:
+class CircuitCounts:
     """What a set of samples takes.
 
     by_level       operations by (detail, level of the lowest operand);  most_mib: of all ciphertexts at once
@@ -47,7 +47,7 @@ class Counted:
         return self.top - self.left
 
 
-def counted(sizes: Sizes, ring: Ring, held_level: int | None = None) -> Counted:
+def counted(sizes: Sizes, ring: Ring, held_level: int | None = None) -> CircuitCounts:
     """A network's operations in a ring, from its levels down.
 
     held_level: memory as if every ciphertext had this level (of a network that is refreshed on its way, whose own
@@ -61,7 +61,7 @@ class _Count:
 
     def __init__(self, sizes: Sizes, ring: Ring, held_level: int | None) -> None:
         self.s, self.ring, self.held_level = sizes, ring, held_level
-        self.result = Counted(sizes, sizes.layout(ring.slots), sizes.levels)
+        self.result = CircuitCounts(sizes, sizes.layout(ring.slots), sizes.levels)
         self.steps = Steps.of(sizes.tokens)
         self.sources: dict[str, int] = {"x": sizes.features}  # features of each
         self.level = sizes.levels
@@ -69,7 +69,7 @@ class _Count:
         self.varies = True  # whether constants of the state differ from token to token
         self.inputs = 1  # turns of the features that are there
 
-    def run(self) -> Counted:
+    def run(self) -> CircuitCounts:
         """Block by block, then the logits."""
         s, result = self.s, self.result
         turns = {*self.steps.key_turns, *self.steps.query_turns}

@@ -13,7 +13,7 @@ from cgf.he.engines.engine import Ring
 from cgf.he.engines.sim import OneSlot
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import TokenLayout, rotated
-from cgf.he.network_needs import Held
+from cgf.he.network_needs import CountingMemory
 from cgf.network.layers import Linear, SelfAttention
 from cgf.network.shapes import DOMAIN
 from cgf.plan.sizes import MASK_LEVELS, Sizes
@@ -34,7 +34,7 @@ class OneHead:
         self, level: int, weights: int, turned: bool, features: int
     ) -> tuple[Counter[tuple[str, int]], set[int], float]:
         """Operations by level, steps of rotation and MiB beside its queries, keys and values."""
-        held = Held(OneSlot(level, rings=(self.ring,)), self.ring.slots, self.held_level)
+        held = CountingMemory(OneSlot(level, rings=(self.ring,)), self.ring.slots, self.held_level)
         engine = Counting(held)
         d = self.s.head_width
         masks = MASK_LEVELS * self.s.causal

@@ -10,7 +10,7 @@ from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, ring_for
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, top_of
 from cgf.plan.op_times import OpTimes
-from cgf.plan.shape_cost import Counted, counted
+from cgf.plan.shape_cost import CircuitCounts, counted
 from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
 from cgf.types import Json
 
@@ -85,7 +85,7 @@ def would_fit(sizes: Sizes) -> str:
     return " or ".join(f"{blocks} block{'s' * (blocks > 1)} of k = {k}" for blocks, k in ways) or "smaller blocks"
 
 
-def _seconds(got: Counted, times: OpTimes, top: int, fits: bool) -> Counter[str]:
+def _seconds(got: CircuitCounts, times: OpTimes, top: int, fits: bool) -> Counter[str]:
     """By kind. Levels of a network that is refreshed go round: 16 of the ring that bootstraps, used again and again."""
     usable = BOOTSTRAPPABLE.max_level - 1
     total: Counter[str] = Counter()
@@ -95,7 +95,7 @@ def _seconds(got: Counted, times: OpTimes, top: int, fits: bool) -> Counter[str]
     return total
 
 
-def _ops(got: Counted) -> dict[str, int]:
+def _ops(got: CircuitCounts) -> dict[str, int]:
     total: Counter[str] = Counter()
     for (kind, _), count in got.by_level.items():
         total[kind] += count

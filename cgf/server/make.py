@@ -33,7 +33,7 @@ CLIENT, SERVER = "client", "server"  # names of the folders
 
 
 @dataclass(frozen=True)
-class Made:
+class Bundles:
     """Where the bundles are, and what they say."""
 
     folder: Path
@@ -43,7 +43,7 @@ class Made:
 
 def make_bundles(
     checkpoint: str, out: Path, tokens: Sequence[int], samples: int, root: str | None, seed: int = 0
-) -> Made:
+) -> Bundles:
     """Writes <out>/client and <out>/server. UserError for a checkpoint that cannot stay encrypted.
 
     tokens   counts of tokens that texts may have, each with keys of its own; images have one, and none is given
@@ -59,7 +59,7 @@ def make_bundles(
     limit = Limit.of(_training_logits(network, inputs, opened, opened.samples(samples, seed)))
     agreement = write_server(folders[1], network, counts)
     write_client(folders[0], agreement, inputs, prepare, limit, tokenizer)
-    return Made(out, agreement, limit)
+    return Bundles(out, agreement, limit)
 
 
 def _tokens(network: Network, inputs: Inputs, given: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from cgf.bundle.agreement import circuit_of
 from cgf.bundle.report import Report
 from cgf.bundle.sides import ServerBundle
-from cgf.bundle.traffic import Sent, check_evaluation_keys, read_upload
+from cgf.bundle.traffic import SampleSet, check_evaluation_keys, read_upload
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Evaluator
@@ -25,7 +25,7 @@ from cgf.server.state import KeptState
 from cgf.types import Json
 
 Told = Callable[[str], None]
-Waiting = tuple[Path, Path, Sent]  # upload, result, what the upload holds
+Waiting = tuple[Path, Path, SampleSet]  # upload, result, what the upload holds
 
 
 def say(line: str) -> None:
@@ -99,7 +99,7 @@ class Server:
             self.told(f"{target}: there already")
         return waiting
 
-    def _need_memory(self, waiting: Sequence[Sent]) -> None:
+    def _need_memory(self, waiting: Sequence[SampleSet]) -> None:
         """UserError where the machine has less to give than the keys and the plan's largest stage take."""
         most = max(self.bundle.plan(sent.tokens).most_mib for sent in waiting)
         need_memory(
@@ -127,7 +127,7 @@ class Server:
                 result.add(f"{LOGITS}.{i}", evaluator.export(ct), evaluator.level(ct))
         kept.forget()
 
-    def _stages(self, evaluator: Evaluator, sent: Sent, kept: KeptState, state: State, report: Report) -> State:
+    def _stages(self, evaluator: Evaluator, sent: SampleSet, kept: KeptState, state: State, report: Report) -> State:
         """Runs the stages that are left."""
         agreement, plan = self.bundle.agreement, self.bundle.plan(sent.tokens)
         stages = circuit_of(self.bundle.network, agreement.of_tokens(sent.tokens), agreement.terms).stages()

@@ -14,7 +14,7 @@ from cgf.he.engines.library import Library
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.header import Item, Terms
 from cgf.parcel import Parcel, ParcelWriter
-from cgf.suite.sides import Decrypts, Encrypts, Evaluates
+from cgf.suite.sides import DecryptingSide, EncryptingSide, EvaluatingSide
 from cgf.types import Ciphertext
 
 
@@ -52,7 +52,7 @@ def nothing(terms: Terms) -> OneSlot:
 class Sender(_Half):
     """The client encrypts: each ciphertext goes into the upload."""
 
-    def __init__(self, terms: Terms, encrypts: Encrypts, upload: ParcelWriter) -> None:
+    def __init__(self, terms: Terms, encrypts: EncryptingSide, upload: ParcelWriter) -> None:
         super().__init__(terms)
         self.encrypts, self.upload, self.count = encrypts, upload, 0
 
@@ -66,7 +66,7 @@ class Sender(_Half):
 class Receiver(_Half):
     """The server computes: ciphertexts come from the upload, and results go into the download."""
 
-    def __init__(self, terms: Terms, engine: Evaluates, upload: Parcel, download: ParcelWriter) -> None:
+    def __init__(self, terms: Terms, engine: EvaluatingSide, upload: Parcel, download: ParcelWriter) -> None:
         super().__init__(terms)
         self.engine, self.items, self.download, self.count = engine, _Items(upload), download, 0
         self.lowest = terms.max_level
@@ -87,7 +87,7 @@ class Receiver(_Half):
 class Opener(_Half):
     """The client decrypts: results come from the download."""
 
-    def __init__(self, terms: Terms, decrypts: Decrypts, download: Parcel) -> None:
+    def __init__(self, terms: Terms, decrypts: DecryptingSide, download: Parcel) -> None:
         super().__init__(terms)
         self.decrypts, self.items = decrypts, _Items(download)
 

@@ -22,21 +22,21 @@ from cgf.types import Ciphertext
 ENGINES = ("desilo", "sim")
 
 
-class Encrypts(Protocol):
+class EncryptingSide(Protocol):
     """Numbers in, bytes out."""
 
     def encrypt(self, values: np.ndarray, level: int) -> bytes:
         """At most as many numbers as there are slots, at a level, as the bytes of a ciphertext."""
 
 
-class Decrypts(Protocol):
+class DecryptingSide(Protocol):
     """Bytes in, complex slots out."""
 
     def decrypt(self, data: bytes, level: int) -> np.ndarray:
         """The slots (slots,) of a ciphertext of this level, complex."""
 
 
-class Evaluates(Engine, Protocol):
+class EvaluatingSide(Engine, Protocol):
     """An engine that reads ciphertexts and writes them."""
 
     def read(self, data: bytes, level: int) -> Ciphertext:
@@ -80,24 +80,24 @@ def _only(path: Path, kind: str, terms: Terms) -> tuple[bytes, str]:
         return next(data for _, data in parcel.items()), parcel.header.key
 
 
-def encryptor(terms: Terms, own: Path) -> tuple[Encrypts, str]:
+def encryptor(terms: Terms, own: Path) -> tuple[EncryptingSide, str]:
     """What encrypts with the client's public key, and the id of the keys."""
     public, key = _only(own / "public.key", PUBLIC, terms)
     return (Encryptor(terms.max_level, public) if terms.engine == "desilo" else SimEncryptor(terms.max_level)), key
 
 
-def decryptor(terms: Terms, own: Path) -> tuple[Decrypts, str]:
+def decryptor(terms: Terms, own: Path) -> tuple[DecryptingSide, str]:
     """What decrypts with the client's secret key, and the id of the keys."""
     secret, key = _only(own / "secret.key", SECRET, terms)
     return (Decryptor(terms.max_level, secret) if terms.engine == "desilo" else SimDecryptor()), key
 
 
-def evaluator(terms: Terms, keys: Keys, shared: Path) -> tuple[Evaluates, str]:
+def evaluator(terms: Terms, keys: Keys, shared: Path) -> tuple[EvaluatingSide, str]:
     """The engine with the keys that the client sent, and their id. UserError where they are not those needed."""
     with Parcel(shared / "evaluation.keys", EVALUATION) as parcel:
         parcel.check(terms)
         if terms.engine == "sim":
-            made: Evaluates = SimEvaluator(terms.max_level, rotations=keys.rotations, conjugation=keys.conjugation)
+            made: EvaluatingSide = SimEvaluator(terms.max_level, rotations=keys.rotations, conjugation=keys.conjugation)
             return made, parcel.header.key
         parcel.check_items(evaluation_names(keys.rotations, keys.conjugation), None, most_bytes(terms.max_level))
         items = ((item.name, data) for item, data in parcel.items())

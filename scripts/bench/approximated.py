@@ -19,7 +19,7 @@ from cgf.results import run_info, write_json
 @entry("approximated")
 def main(cfg: DictConfig) -> None:
     """Sees the scores, settles the settings, evaluates what has no file yet."""
-    from cgf.evaluate.approximated import Approximated
+    from cgf.evaluate.approximated import EvaluationBySoftmax
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.score_range import score_range
     from cgf.plan.published import settings
@@ -32,7 +32,7 @@ def main(cfg: DictConfig) -> None:
     print(seen)
     run = run_info(resolved(cfg), cfg.seed, train.task.revision(), train.checkpoint.run["source"])
     opened = open_checkpoint(cfg.ckpt, "test", make_task)
-    test = Approximated(opened, cfg.host_name, cfg.batch_size, lambda row, of: register.open(row, TRAINED, of))
+    test = EvaluationBySoftmax(opened, cfg.host_name, cfg.batch_size, lambda row, of: register.open(row, TRAINED, of))
     made = settings(cfg.softmaxes, seen, opened.host.row_kind)
     test.exact(out, run)
     for name, reason in made.left_out.items():

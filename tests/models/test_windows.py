@@ -11,7 +11,7 @@ from cgf.interface.installing import install
 from cgf.interface.make_plan import make_plan
 from cgf.interface.own_model import measured
 from cgf.models import self_check
-from cgf.models.row_kind import RowKind, Seen, band, row_kind
+from cgf.models.row_kind import AttentionInput, RowKind, band, row_kind
 from scripts.repo import hosts
 
 LOCAL = {**hosts.TEXT, "num_hidden_layers": 3, "max_position_embeddings": 128}
@@ -65,13 +65,13 @@ def test_a_window_longer_than_the_checks_texts_is_compared_on_one_that_passes_it
 
 def test_a_mask_that_is_not_that_of_the_window_is_refused():
     whole, near = torch.ones(1, 8, 8, dtype=torch.bool), band(8, 3, causal=False)[None]
-    assert row_kind(["a", "b"], [Seen(2, whole, None), Seen(2, near, 3)], 2) == RowKind(False, 3)
-    assert row_kind(["a"], [Seen(2, band(8, 3, causal=True)[None], 3)], 2) == RowKind(True, 3)
+    assert row_kind(["a", "b"], [AttentionInput(2, whole, None), AttentionInput(2, near, 3)], 2) == RowKind(False, 3)
+    assert row_kind(["a"], [AttentionInput(2, band(8, 3, causal=True)[None], 3)], 2) == RowKind(True, 3)
     for mask, window in ((near, 4), (whole, 3), (None, 3)):
         with pytest.raises(UserError, match=r"b states a window of . tokens, and its mask is that of another"):
-            row_kind(["a", "b"], [Seen(2, whole, None), Seen(2, mask, window)], 2)
+            row_kind(["a", "b"], [AttentionInput(2, whole, None), AttentionInput(2, mask, window)], 2)
     with pytest.raises(UserError, match="a looks ahead, and is masked in a text without padding"):
-        row_kind(["a"], [Seen(2, near, None)], 2)
+        row_kind(["a"], [AttentionInput(2, near, None)], 2)
 
 
 @pytest.mark.parametrize("scope", ["softmax", "attention"])

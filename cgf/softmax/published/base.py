@@ -116,7 +116,7 @@ class Replacement(Published):
 
 
 @dataclass(eq=False)
-class Rectified(Replacement):
+class ReLUQuotient(Replacement):
     """Something over the row sum of a ReLU: a minimax polynomial on [-bound, bound], divided by Goldschmidt.
 
     least, most: the interval of the denominators. ``polynomial`` carries the divider's public scale.

@@ -9,12 +9,12 @@ from typing import ClassVar
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.published.base import Rectified
+from cgf.softmax.published.base import ReLUQuotient
 from cgf.softmax.value import C, V
 
 
 @dataclass(eq=False)
-class TheX(Rectified):
+class TheX(ReLUQuotient):
     """x / (eps + sum relu(x / 2 + 1)^3).
 
     THE-X computes the reciprocal with a small network T trained for it; here it is the division, by Goldschmidt

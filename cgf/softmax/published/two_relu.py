@@ -9,12 +9,12 @@ from typing import ClassVar
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.published.base import Rectified
+from cgf.softmax.published.base import ReLUQuotient
 from cgf.softmax.value import C, V
 
 
 @dataclass(eq=False)
-class TwoReLU(Rectified):
+class TwoReLU(ReLUQuotient):
     """(relu(x) + eps / n) / (sum relu(x) + eps): rows sum to 1, and one without a positive score is uniform.
 
     Under CKKS relu is a minimax polynomial of ``degree`` on [-bound, bound], and the division is Goldschmidt's on

@@ -14,7 +14,7 @@ from cgf.checkpoint import read
 from cgf.config import task_maker
 from cgf.distill.curriculum import Curriculum
 from cgf.distill.inputs import InputPenalty
-from cgf.distill.parts import Replacing, pool
+from cgf.distill.parts import PartsRequest, pool
 from cgf.distill.range_control import RangeControl
 from cgf.distill.trainer import Trainer
 from cgf.ending import STOPPED
@@ -257,4 +257,4 @@ def test_running_statistics_of_processes_are_averaged_by_their_shares():
 
 def test_too_few_samples_to_start_from_are_refused():
     with pytest.raises(UserError, match=r"calibrate.samples must be a whole number of at least 2"):
-        Replacing(samples=1)
+        PartsRequest(samples=1)
