@@ -23,8 +23,9 @@ from cgf.he.network_heads import Head
 from cgf.he.network_layout import TokenLayout
 from cgf.he.network_maps import State
 from cgf.he.packed import Packed, Rows
+from cgf.network.form import Form
 from cgf.network.layers import MEAN
-from cgf.network.program import INPUT, Attend, Form, Program, Squares
+from cgf.network.program import INPUT, Attend, Program, Squares
 from cgf.network.twin import check_features
 from cgf.types import Ciphertext
 
