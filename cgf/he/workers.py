@@ -29,6 +29,7 @@ from cgf.types import Unpickled
 
 TRIES = 3  # of work whose process ended
 LESS = "he.workers must be fewer, or he.rows_at_once (whole attentions: he.memory_mib) smaller"
+KEYBOARD = frozenset({signal.SIGINT, signal.SIGHUP})  # what a terminal sends to a whole group
 KEPT = 64  # softmaxes that a worker remembers: one a layer
 T = TypeVar("T")
 Weights = tuple[np.ndarray, LayerRecord]  # (R, N), or outputs (I, Q, E), and what was seen while they were computed
@@ -55,10 +56,11 @@ class Workers:
         # huge pages are asked for when a process starts: the pool starts one a call while none is idle. A signal from
         # the keyboard, or of a terminal that closes, reaches the whole group: blocked here, it is the parent's alone,
         # and is not lost to it
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, KEYBOARD)
         try:
             with _quiet_tracker():
                 pool = ProcessPoolExecutor(self.count, get_context("spawn"), _start, (self._party,))
+            signal.pthread_sigmask(signal.SIG_BLOCK, KEYBOARD)  # CPython lets SIGINT through as it starts its tracker
             with huge_pages():
                 for _ in range(self.count):
                     pool.submit(os.getpid)

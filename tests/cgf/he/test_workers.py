@@ -177,26 +177,27 @@ def test_engines_and_keys_are_made_ahead(tmp_path, workers):
 
 STOPPED = """
 import functools, os, signal, sys
-sys.path[:0] = sys.argv[1:]
+sys.path[:0] = sys.argv[2:]
 from cgf.stopping import ends_at_once
 if __name__ == "__main__":
     from test_workers import SHAPE, LayerRecord, Session, SimOwner, scores, softmax
+    number = getattr(signal, sys.argv[1])
+    signal.signal(number, signal.SIG_DFL)  # whoever runs the tests may ignore it
     with ends_at_once():
         Session(SimOwner, workers=2).evaluate(softmax(), *scores(False), SHAPE, LayerRecord())
         assert "PYTHONWARNINGS" not in os.environ
-        os.killpg(0, signal.SIGHUP)  # as a terminal that closes
+        os.killpg(0, number)  # as a terminal does
         signal.pause()
 """
 
 
-def test_a_stop_is_one_line_with_workers_too(tmp_path):
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT"])
+def test_a_stop_is_one_line_with_workers_too(name, tmp_path):
     """None of CPython's own about semaphores, none of a worker, and no process is left."""
     (tmp_path / "stopped.py").write_text(STOPPED)
     folders = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        pytest.skip("whoever runs the tests ignores SIGHUP")
-    line = ["env", "-u", "PYTHONWARNINGS", sys.executable, str(tmp_path / "stopped.py"), *folders]
+    line = ["env", "-u", "PYTHONWARNINGS", sys.executable, str(tmp_path / "stopped.py"), name, *folders]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         told = process.stderr.read()  # to its end, which is when the last process that has it is gone
-    assert process.returncode == 128 + signal.SIGHUP, told
-    assert told.startswith("stopped by SIGHUP: ") and told.count("\n") == 1
+    assert process.returncode == 128 + getattr(signal, name), told
+    assert told.startswith(f"stopped by {name}: ") and told.count("\n") == 1
