@@ -74,7 +74,9 @@ def _enter(line, cwd, environment, out, err):
     """In the fork: what a shell would have made of it, then the script."""
     os.setsid()
     set_start_method(None, force=True)  # processes that it starts itself are started as by any other,
-    resource_tracker._resource_tracker = resource_tracker.ResourceTracker()  # and tracked by one of its own
+    tracker = resource_tracker._resource_tracker  # and tracked by one of its own, not by that of whoever forked it
+    os.close(tracker._fd)
+    tracker._fd = None
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
