@@ -3,7 +3,7 @@
 Half of the cases are settings of the commands with values of every kind, half are files of checkpoints, data sets,
 shards and bundles with one change. Each runs in a fork with limits of time and memory; what is a finding is said in
 tests/cli/bad_cases.py. <out>/bad_inputs.jsonl has a line a case, and the command goes on with those
-that have none; seconds=N ends it, with the counts of what is done.
+that have none, or a finding of another commit; seconds=N or Ctrl-C ends it, with the counts of what is done.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import os
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 
@@ -26,13 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ("", "tests/cli", "tests/models", "tests/cgf/bundle")
 sys.path[:0] = [str(ROOT / part) for part in SUPPORT]  # what makes, spoils and reads stands beside the tests
 
-from cgf.checks import whole  # noqa: E402
-from cgf.ending import refusals  # noqa: E402
-from cgf.errors import UserError  # noqa: E402
-from cgf.results import append_line, read_json, read_lines, run_info, write_json  # noqa: E402
+from given import about, commits, done, ends, given, kept  # noqa: E402
+
+from cgf.results import append_line, read_json, write_json  # noqa: E402
 from cgf.types import Json, JsonValue  # noqa: E402
 
-DEFAULTS = {"seed": "1", "cases": "2000", "out": "results/reliability", "seconds": "86400"}
+DEFAULTS: dict[str, int | str] = {"seed": 1, "cases": 2000, "out": "results/reliability", "seconds": 86400}
 FILES = {
     "bad_inputs.json": ("bad_inputs", "bad_inputs_refused", "tracebacks", "hangs"),
     "fuzz.json": ("fuzz_cases", "fuzz_findings_open"),
@@ -42,21 +40,23 @@ FINDINGS = ("accepted", "traceback", "hang", "memory", "litter", "unclear")
 
 def main() -> int:
     """Draws, runs and counts; exit code 1 where there is a finding."""
-    seed, count, out, seconds = asked(sys.argv[1:])
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0})
+    seed, count, out = asked["seed"], asked["cases"], asked["out"]
     lines = out / "bad_inputs.jsonl"
     lines.parent.mkdir(parents=True, exist_ok=True)
-    git, until = run_info()["git"], time.monotonic() + seconds
-    done = {row["number"] for row in read_lines(lines) if row["seed"] == seed}
-    with tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
-        for number, row in run(Path(place), seed, count, done, out / "bad_inputs_cases.json"):
-            append_line(lines, {"number": number, "seed": seed, **row})
-            if time.monotonic() > until:  # the counts are of the cases that are done
+    told = about(seed)  # of the code that ran, whatever is written meanwhile
+    until, own = time.monotonic() + asked["seconds"], {"seed": seed, "cases": count}  # which are drawn together
+    over = done(kept(lines, own), lambda row: row["verdict"] not in FINDINGS, told["commit"])
+    # the counts are of the cases that are done
+    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
+        for number, row in run(Path(place), seed, count, over, out / "bad_inputs_cases.json"):
+            append_line(lines, {"number": number, **own, **row, "commit": told["commit"]})
+            if time.monotonic() > until:
                 break
-    rows = [row for row in read_lines(lines) if row["seed"] == seed and row["number"] < count]
+    rows = list(kept(lines, own).values())
     counts = counted(rows)
-    about = {"seed": seed, **git, "date": datetime.now(UTC).date().isoformat()}
     for name, keys in FILES.items():
-        write_json(out / name, {**{key: counts[key] for key in keys}, **about})
+        write_json(out / name, {**{key: counts[key] for key in keys}, **told, "commits": commits(rows)})
     for row in rows:
         if row["verdict"] in FINDINGS:
             print(f"{row['verdict']}: {json.dumps(row['case'])}: {row['said'][:300]}")
@@ -64,42 +64,23 @@ def main() -> int:
     return 1 if counts["fuzz_findings_open"] else 0
 
 
-def asked(arguments: list[str]) -> tuple[int, int, Path, int]:
-    """Seed, number of cases, the folder of the results and the most seconds. UserError for whatever else is given."""
-    given = dict(DEFAULTS)
-    for text in arguments:
-        key, equals, value = text.partition("=")
-        if not equals or key not in given:
-            raise UserError(
-                f"settings are {', '.join(f'{k}={v}' for k, v in DEFAULTS.items())}, and {text!r} was given"
-            )
-        given[key] = value
-    numbers = [int(given[key]) if given[key].isdecimal() else given[key] for key in ("seed", "cases", "seconds")]
-    return (
-        whole("seed", numbers[0], 0),
-        whole("cases", numbers[1], 1, 10**6),
-        Path(given["out"]),
-        whole("seconds", numbers[2], 1),
-    )
-
-
-def drawn(seed: int, count: int, network: bool, kept: Path) -> list[Json]:
-    """The cases; those in the file ``kept``, where it has them: hypothesis draws by what is loaded, too."""
+def drawn(seed: int, count: int, network: bool, before: Path) -> list[Json]:
+    """The cases; those in the file ``before``, where it has them: hypothesis draws by what is loaded, too."""
     import bad_cases
 
-    if kept.is_file() and (there := read_json(kept))["seed"] == seed and there["count"] == count:
+    if before.is_file() and (there := read_json(before))["seed"] == seed and there["count"] == count:
         cases: list[Json] = there["cases"]
         return cases
     values = bad_cases.drawn(bad_cases.value_cases(), count - count // 2, seed)
     files = bad_cases.drawn(bad_cases.file_cases(network), count // 2, seed)
     pairs = zip_longest(values, files)
     cases = [case for pair in pairs for case in pair if case is not None]
-    kept.write_text(json.dumps({"seed": seed, "count": count, "cases": cases}))
+    before.write_text(json.dumps({"seed": seed, "count": count, "cases": cases}))
     return cases
 
 
-def run(place: Path, seed: int, count: int, done: set[int], kept: Path) -> Iterator[tuple[int, Json]]:
-    """(number, row) of the cases that are not done; place: an empty folder."""
+def run(place: Path, seed: int, count: int, over: set[int], drawn_before: Path) -> Iterator[tuple[int, Json]]:
+    """(number, row) of the cases that are not ``over``; place: an empty folder."""
     import bad_bases
     import bad_cases
     import readers
@@ -108,8 +89,8 @@ def run(place: Path, seed: int, count: int, done: set[int], kept: Path) -> Itera
     if network := has_network():
         bad_bases.with_bundles(base)
     whole_facts: dict[tuple[str, str], JsonValue] = {}
-    for number, case in enumerate(drawn(seed, count, network, kept)):
-        if number in done:
+    for number, case in enumerate(drawn(seed, count, network, drawn_before)):
+        if number in over:
             continue
         folder = bad_cases.copied(base, place / "case" / "here", case)
         if "command" in case:
@@ -143,6 +124,4 @@ def counted(rows: list[Json]) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    with refusals():
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        sys.exit(main())
+    ends(main)

@@ -3,15 +3,14 @@
 Signals, full disks, no memory, wrong clocks and second processes meet trainings, encrypted evaluations on the simulator
 and on ciphertexts, with workers and without, the server of an encrypted network, and the planning. The command is then
 started again, and must end in what an undisturbed run leaves. What is a finding is said in tests/cli/fault_cases.py.
-<out>/faults.jsonl has a line a case, and a second call goes on behind the last; seconds=N or Ctrl-C ends it, with
-the counts of what is done. <out>/faults.json has the counts.
+<out>/faults.jsonl has a line a case, and a second call goes on behind the last: a finding of another commit is run
+again. seconds=N or Ctrl-C ends it, with the counts of what is done. <out>/faults.json has the counts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import signal
 import sys
@@ -25,14 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and judges stands beside the tests
 
 import forked  # noqa: E402
-from given import about, given  # noqa: E402
+from given import about, commits, done, ends, given, kept  # noqa: E402
 
-from cgf.ending import refusals  # noqa: E402
-from cgf.results import append_line, read_lines, write_json  # noqa: E402
+from cgf.results import append_line, write_json  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "out": "results/reliability", "seconds": 86400}
 MISSED = "missed"  # its command had ended before
+FINE = ("survived", MISSED)
 
 
 def main() -> int:
@@ -45,11 +44,11 @@ def main() -> int:
     # the counts are of the cases that are done
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
         _inject(Path(place), lines, told, asked["faults"], time.monotonic() + asked["seconds"])
-    rows = [row for row in read_lines(lines) if row["seed"] == seed]
+    rows = list(kept(lines, {"seed": seed}).values())
     counts = counted(rows, asked["faults"])
-    write_json(asked["out"] / "faults.json", {**counts, **told})
+    write_json(asked["out"] / "faults.json", {**counts, **told, "commits": commits(rows)})
     for row in rows:
-        if row["verdict"] not in ("survived", MISSED):
+        if row["verdict"] not in FINE:
             print(f"{row['verdict']}: {json.dumps(row['case'])}: {row['said'][:300]} {json.dumps(row['more'])[:300]}")
     print(json.dumps(counts))
     return 0 if counts["faults_survived"] == counts["faults_injected"] else 1
@@ -63,14 +62,15 @@ def signals_as_from_a_shell() -> None:
 
 
 def _inject(place: Path, lines: Path, told: Json, count: int, until: float) -> None:
-    """Cases one after another, until so many were faults; those that have a line are left out."""
+    """Cases one after another, until so many were faults; what ``given.done`` says is left out."""
     seed = told["seed"]
     import fault_cases
     from fault_processes import ended, start
     from fault_targets import TARGETS
 
-    there = [row for row in read_lines(lines) if row["seed"] == seed]
-    done, injected = {row["number"] for row in there}, sum(row["verdict"] != MISSED for row in there)
+    there = kept(lines, {"seed": seed})
+    over = done(there, lambda row: row["verdict"] in FINE, told["commit"])
+    injected = sum(there[number]["verdict"] != MISSED for number in over)
     if injected >= count:
         return
     base = place / "base"
@@ -81,7 +81,7 @@ def _inject(place: Path, lines: Path, told: Json, count: int, until: float) -> N
     references: dict[str, fault_cases.Reference] = {}
     number = -1
     while injected < count and time.monotonic() < until:
-        if (number := number + 1) in done:
+        if (number := number + 1) in over:
             continue
         case = fault_cases.drawn(seed, number, targets)
         if case.target not in references:
@@ -119,8 +119,6 @@ def counted(rows: list[Json], most: int) -> Json:
 
 if __name__ == "__main__":
     try:
-        with refusals():
-            os.environ.setdefault("OMP_NUM_THREADS", "1")
-            sys.exit(main())
+        ends(main)
     finally:
         forked.stop()

@@ -1,16 +1,32 @@
-"""Settings key=value of the commands beside it that count: defaults, whole numbers and a folder for results."""
+"""What the commands beside it that count have in common: settings key=value, lines to go on from, and an end."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from cgf.checks import whole
+from cgf.ending import quiet, refusals
 from cgf.errors import UserError
-from cgf.results import run_info
+from cgf.results import read_lines, run_info
 from cgf.types import Json
 
 Given = Json
+
+
+def ends(main: Callable[[], int]) -> NoReturn:
+    """Runs a command to its exit code: 2 after one sentence for bad input; quietly where it is stopped.
+
+    Its processes compute on one core each, unless OMP_NUM_THREADS says otherwise.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with quiet(), refusals():
+        sys.exit(main())
 
 
 def given(arguments: list[str], defaults: dict[str, int | str], least: dict[str, int] | None = None) -> Given:
@@ -36,3 +52,18 @@ def about(seed: int | None = None) -> Given:
     """Commit, whether anything was changed since, and the day; the seed, where there is one."""
     told = {**run_info()["git"], "date": datetime.now(UTC).date().isoformat()}
     return told if seed is None else {"seed": seed, **told}
+
+
+def kept(lines: Path, of: Given) -> dict[int, Given]:
+    """The rows of a file of lines that hold all of ``of``, by number; of several of one number the last counts."""
+    return {row["number"]: row for row in read_lines(lines) if all(row.get(key) == value for key, value in of.items())}
+
+
+def done(rows: dict[int, Given], fine: Callable[[Given], bool], commit: str | None) -> set[int]:
+    """The numbers that need not be run again: what was not ``fine`` at another commit may have been mended since."""
+    return {number for number, row in rows.items() if fine(row) or row["commit"] == commit}
+
+
+def commits(rows: list[Given]) -> dict[str, int]:
+    """How many of the rows are of each commit: a count that was gone on with may rest on several."""
+    return dict(Counter(str(row["commit"]) for row in rows))

@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from cgf.approx.fit import chain
-from cgf.ending import refusals
 from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import Owner
 from cgf.he.engines.sim import SimOwner
@@ -33,7 +32,7 @@ from cgf.softmax.cgf import CGF
 
 ROOT = Path(__file__).resolve().parents[2]
 
-from given import about, given  # noqa: E402
+from given import about, ends, given  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
@@ -222,6 +221,4 @@ def told_by(results: Json) -> int:
 
 
 if __name__ == "__main__":
-    with refusals():
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        sys.exit(main())
+    ends(main)

@@ -22,9 +22,8 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from given import about, given  # noqa: E402
+from given import about, ends, given  # noqa: E402
 
-from cgf.ending import refusals  # noqa: E402
 from cgf.results import read_json, write_json  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
@@ -136,5 +135,4 @@ def faults_of(counts: Json) -> list[str]:
 
 
 if __name__ == "__main__":
-    with refusals():
-        sys.exit(main())
+    ends(main)

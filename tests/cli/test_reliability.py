@@ -26,7 +26,7 @@ from fault_processes import ended, start  # noqa: E402
 from fault_targets import TARGETS, Target, digest, same, served, without  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
-from cgf.results import read_json, write_json  # noqa: E402
+from cgf.results import append_lines, read_json, write_json  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -235,6 +235,46 @@ def test_counts_of_all_parts(tmp_path):
     assert [line.partition(" ")[0] for line in reliability.faults_of(counts)] == [
         "tracebacks", "hangs", "fuzz_findings_open", "bad_inputs_refused", "faults_survived"
     ]  # fmt: skip
+
+
+def test_a_finding_of_another_commit_is_run_again(tmp_path):
+    """And its last row counts; rows of another draw are not its own."""
+    told = [(0, 3, "fine", "a"), (1, 3, "hang", "a"), (2, 3, "hang", "b"), (0, 4, "hang", "a"), (1, 3, "hang", "c")]
+    append_lines(
+        tmp_path / "lines.jsonl", [dict(zip(("number", "seed", "verdict", "commit"), row, strict=True)) for row in told]
+    )
+    rows = given.kept(tmp_path / "lines.jsonl", {"seed": 3})
+    assert [rows[number]["commit"] for number in (0, 1, 2)] == ["a", "c", "b"]
+    assert given.commits(list(rows.values())) == {"a": 1, "b": 1, "c": 1}
+    assert [given.done(rows, lambda row: row["verdict"] == "fine", commit) for commit in ("a", "b", "c")] == [
+        {0}, {0, 2}, {0, 1}
+    ]  # fmt: skip
+    assert not given.kept(tmp_path / "lines.jsonl", {"seed": 3, "cases": 6})
+    assert not given.kept(tmp_path / "none.jsonl", {"seed": 3})
+
+
+def refusing():
+    raise UserError("a thing is needed, and \x1b[2J was given")
+
+
+def stopping():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "main, code, says",
+    [
+        (lambda: 1, 1, ""),
+        (refusing, 2, "error: a thing is needed, and \\x1b[2J was given\n"),
+        (stopping, 130, "stopped: "),
+    ],
+)
+def test_a_command_ends_in_a_code_and_at_most_a_line(main, code, says, monkeypatch, capfd):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("cgf.ending._no_more_output", lambda: None)  # it would close the stdout of the tests
+    with pytest.raises(SystemExit) as end:
+        given.ends(main)
+    assert end.value.code == code and capfd.readouterr().err.startswith(says)
 
 
 def test_payloads_are_counted_from_the_tests_own_report(tmp_path):
