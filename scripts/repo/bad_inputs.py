@@ -88,6 +88,8 @@ def run(place: Path, seed: int, count: int, over: set[int], drawn_before: Path) 
     base = bad_bases.make(place / "base")
     if network := has_network():
         bad_bases.with_bundles(base)
+    for command in bad_cases.COMMANDS:
+        bad_cases.load_command(command, base, place)
     whole_facts: dict[tuple[str, str], JsonValue] = {}
     for number, case in enumerate(drawn(seed, count, network, drawn_before)):
         if number in over:

@@ -6,10 +6,13 @@ the result being that of the whole one, or be *told*: the result names another d
 of the data. Whatever else is accepted is a finding, and so are a traceback, a hang and memory beyond the limit.
 """
 
+import contextlib
+import importlib
 import json
 import math
 import os
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -209,11 +212,37 @@ def whole_facts(reader, case: dict, base: Path, place: Path):
     def function():
         told.write_text(json.dumps(reader(folder, case["name"])))
 
-    ended, _ = _watched(function, folder)
+    ended = with_its_modules(function, folder)
     assert ended.code == 0, ended.err
     found = json.loads(told.read_text())
     shutil.rmtree(folder.parent)
     return found
+
+
+def load_command(command: str, base: Path, place: Path) -> None:
+    """Loads here what a command loads while it works."""
+    folder = copied(base, place / "loading" / "here", {"command": command})
+    ended = with_its_modules(lambda: composed.run(command, COMMANDS[command]), folder)
+    assert ended.code in (0, 1), ended.err
+    shutil.rmtree(folder.parent)
+
+
+def with_its_modules(function, folder) -> Ended:
+    """A function in a fork; what it loads is loaded here, too: three seconds of a core that no later fork takes."""
+    told = folder.parent / "modules.json"
+
+    def there():
+        try:
+            return function()
+        finally:
+            told.write_text(json.dumps(sorted(sys.modules)))
+
+    ended, _ = _watched(there, folder)
+    for name in json.loads(told.read_text()):
+        if name not in sys.modules:
+            with contextlib.suppress(ImportError):  # of a module that a file of the commands makes
+                importlib.import_module(name)
+    return ended
 
 
 def _effect(found, whole) -> str:

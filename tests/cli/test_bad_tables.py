@@ -448,6 +448,21 @@ def test_ctrl_c_ends_a_command_with_one_line(tmp_path):
     assert done.returncode == 130 and done.stderr.startswith("stopped: ") and done.stderr.count("\n") == 1
 
 
+def test_what_a_fork_loads_the_next_ones_have(tmp_path, monkeypatch):
+    """And what ends it ends it as before."""
+    (tmp_path / "loaded_by_few.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "here").mkdir()
+
+    def load():
+        import loaded_by_few  # noqa: F401
+
+        sys.exit(1)
+
+    assert bad_cases.with_its_modules(load, tmp_path / "here").code == 1
+    assert sys.modules.pop("loaded_by_few").__file__ == str(tmp_path / "loaded_by_few.py")
+
+
 # -- how many -------------------------------------------------------------------------------------------
 
 
