@@ -4,7 +4,8 @@ Signals, full disks, no memory, wrong clocks and second processes meet trainings
 and on ciphertexts, with workers and without, the server of an encrypted network, and the planning. The command is then
 started again, and must end in what an undisturbed run leaves. What is a finding is said in tests/cli/fault_cases.py.
 <out>/faults.jsonl has a line a case, and a second call goes on behind the last: a finding of another commit is run
-again. seconds=N or Ctrl-C ends it, with the counts of what is done. <out>/faults.json has the counts.
+again. seconds=N or Ctrl-C ends it, with the counts of what is done. <out>/faults.json has the counts. first=N begins
+at the N-th case: commands on other cores or machines share a seed so, and their lines are put together in one file.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from given import about, commits, done, ends, given, kept  # noqa: E402
 from cgf.results import append_line, write_json  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
-DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "out": "results/reliability", "seconds": 86400}
+DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "first": 0, "out": "results/reliability", "seconds": 86400}
 MISSED = "missed"  # its command had ended before
 FINE = ("survived", MISSED)
 
 
 def main() -> int:
     """Draws, injects and counts; exit code 1 where a fault was not survived."""
-    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0})
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "first": 0})
     lines, seed = asked["out"] / "faults.jsonl", asked["seed"]
     lines.parent.mkdir(parents=True, exist_ok=True)
     told = about(seed)  # of the code that ran, whatever is written meanwhile
     signals_as_from_a_shell()
     # the counts are of the cases that are done
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
-        _inject(Path(place), lines, told, asked["faults"], time.monotonic() + asked["seconds"])
+        _inject(Path(place), lines, told, asked, time.monotonic() + asked["seconds"])
     rows = list(kept(lines, {"seed": seed}).values())
     counts = counted(rows, asked["faults"])
     write_json(asked["out"] / "faults.json", {**counts, **told, "commits": commits(rows)})
@@ -61,9 +62,9 @@ def signals_as_from_a_shell() -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
-def _inject(place: Path, lines: Path, told: Json, count: int, until: float) -> None:
+def _inject(place: Path, lines: Path, told: Json, asked: Json, until: float) -> None:
     """Cases one after another, until so many were faults; what ``given.done`` says is left out."""
-    seed = told["seed"]
+    seed, count = told["seed"], asked["faults"]
     import fault_cases
     from fault_processes import ended, start
     from fault_targets import TARGETS
@@ -79,7 +80,7 @@ def _inject(place: Path, lines: Path, told: Json, count: int, until: float) -> N
         raise SystemExit(f"what the commands read could not be made: {making.stderr[-2000:]}")
     targets = [name for name in TARGETS if (base / "server").is_dir() or not name.startswith(("server", "encrypted"))]
     references: dict[str, fault_cases.Reference] = {}
-    number = -1
+    number = asked["first"] - 1
     while injected < count and time.monotonic() < until:
         if (number := number + 1) in over:
             continue
