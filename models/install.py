@@ -82,7 +82,10 @@ def install(model: nn.Module, make: Callable[[int], S], expected: int | None = N
     count = len(installed_softmaxes(model)) or len(attention_modules(model))
     expected = expected if expected is not None else configured_layers(model)
     if expected is not None and count != expected:
-        raise UserError(f"{type(model).__name__} has {expected} layers, and {count} attentions were found")
+        raise UserError(
+            f"{type(model).__name__} has {expected} layers, and {count} attentions were found: each layer needs one "
+            "attention of its own"
+        )
     slots = [make(layer) for layer in range(count)]
     uninstall(model)
     for layer, slot in enumerate(slots):

@@ -79,6 +79,7 @@ def load(
     subfolder: str = "",
     gguf_file: str | None = None,
     data_root: str | None = None,
+    hub_revision: str | None = None,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A decoder with a classification head; see cgf.models.text.load. gguf_file: the name of such a file in there."""
@@ -93,4 +94,5 @@ def load(
         class_names=class_names,
         gguf_file=gguf_file,
         source={"gguf_file": gguf_file},
+        hub_revision=hub_revision,
     )

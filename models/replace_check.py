@@ -17,8 +17,9 @@ from cgf.models import places
 from cgf.models.host import Host
 from cgf.models.install import installed
 from cgf.models.operation_watch import OperationWatch
+from cgf.models.probe import probe_batch
 from cgf.models.replace import Parts, parts_of, probing, replace, restore, starting
-from cgf.models.self_check import LEAK, IndependentExact, distance, evaluating, probe_batch
+from cgf.models.self_check import LEAK, IndependentExact, distance, evaluating
 from cgf.norm.base import NormVariant
 from cgf.replacement import Variant
 

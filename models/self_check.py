@@ -19,14 +19,13 @@ from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
 from cgf.models.operation_watch import OperationWatch
+from cgf.models.probe import CHANGED, REAL, long_text, probe_batch, running
 from cgf.models.row_kind import AttentionInput, RowKind, row_kind
 from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
 
 TOLERANCE = 1e-5  # of the largest number compared, in float32, of one attention
 LEAK = 1e-4  # the same for two samples of a batch, whose rounding has gone through all layers
-LENGTH, REAL, CHANGED = 8, 5, 4  # tokens of a text, those of them that are real in the padded ones, the one changed
-BEYOND, LONGEST = 3, 512  # tokens by which a text passes a window, and the most tokens that such a text has
 EXACT = ("softmax", "scaled_dot_product", "multi_head_attention", "transformer_encoder_layer")  # torch's operations
 Output = Tensor | tuple[Tensor, ...]  # of an attention: with its weights, or without
 
@@ -65,7 +64,8 @@ class IndependentExact(Softmax):
 
 
 def _check(host: Host, wanted: bool | None) -> None:
-    batch = probe_batch(host)
+    with running("as it is"):
+        batch = probe_batch(host)
     with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
         kind, logits, given = _compared(host, batch)
         host.causal, host.window = kind.causal, kind.window
@@ -83,13 +83,13 @@ def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, di
     """The kind of rows, and logits and outputs of the untouched model; UserError where exact softmax gives others."""
     names = [name for name, _ in attention_modules(host.model)]
     given: dict[str, Output] = {}
-    with _hooked(host.model, names, lambda name, output: given.update({name: output})):
+    with running("as it is"), _hooked(host.model, names, lambda name, output: given.update({name: output})):
         logits = host.forward(host.model, batch)
     with installed(host.model, lambda _: IndependentExact()) as stands:
         unreplaced = OperationWatch(host.model, EXACT)
         mask = batch.get("attention_mask")
         same = _hooked(host.model, names, lambda name, output: _same(name, given[name], output, mask))
-        with same, unreplaced.watching():
+        with running("with its softmax replaced"), same, unreplaced.watching():
             after = host.forward(host.model, batch)
         windows = [window(host.model.get_submodule(name)) for name in names]
     seen = [
@@ -105,35 +105,6 @@ def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, di
             f"{distance(logits, after):.1e} of the largest)"
         )
     return kind, logits, given
-
-
-def long_text(host: Host, batch: dict[str, Tensor]) -> dict[str, Tensor] | None:
-    """One text that is longer than the host's window; None where the batch has such, or a text would be too long."""
-    most = getattr(getattr(host.model, "config", None), "max_position_embeddings", None) or LONGEST
-    if host.window is None or not LENGTH < host.window + BEYOND <= min(LONGEST, most):
-        return None
-    ids = batch["input_ids"][:1].repeat(1, -(-(host.window + BEYOND) // LENGTH))[:, : host.window + BEYOND]
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
-
-def probe_batch(host: Host) -> dict[str, Tensor]:
-    """One image of random pixels; or four texts: one, it with a later token changed, and two that begin as it does and
-    are padded, the second with other tokens where there is padding."""
-    draw = torch.Generator().manual_seed(0)
-    if host.inputs.image is not None:
-        return {"pixel_values": torch.randn(1, *host.inputs.image.size, generator=draw)}
-    pad = host.inputs.tokenizer.pad_token_id
-    # mypy: a model with a tokenizer has them
-    count = host.model.get_input_embeddings().num_embeddings  # type: ignore[operator]
-    known = torch.tensor([i for i in range(count) if i != pad])
-    ids = known[torch.randint(len(known), (4, LENGTH), generator=draw)]
-    ids[1:] = torch.where(torch.arange(LENGTH) == CHANGED, known[(ids[0] + 1) % len(known)], ids[0])[None]
-    ids[2:, :REAL] = ids[0, :REAL]
-    ids[2, REAL:] = 0 if pad is None else pad
-    ids[3, REAL:] = ids[0, : LENGTH - REAL]
-    mask = torch.ones_like(ids)
-    mask[2:, REAL:] = 0
-    return {"input_ids": ids, "attention_mask": mask}
 
 
 @contextmanager

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import timm
 from safetensors.torch import load_file
+from timm.models import VisionTransformer
 from torch import nn
 
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
-from cgf.models.described import CONFIG, check_weights, image_facts, is_timm, timm_source
+from cgf.models.described import CONFIG, check_options, check_weights, image_facts, is_timm, timm_source
 from cgf.models.pretrained import class_order
 from cgf.named import short
 from cgf.results import read_json
@@ -32,7 +33,8 @@ class TimmFolder:
     """What a folder says of its model.
 
     name, options  as ``timm.create_model`` takes them, but for the number of classes
-    image          the images that it was trained with;  labels: what its logits stand for, None: not told
+    image          the images that it takes;  labels: what its logits stand for, None: not told
+    own_options    those of the weights, where ``options`` ask for images of another size; None: the same
     """
 
     path: Path
@@ -41,14 +43,22 @@ class TimmFolder:
     image: ImageInput
     classes: int
     labels: list[str] | None
+    own_options: Options | None = None
+
+    def of_size(self, side: int) -> TimmFolder:
+        """The same for images of ``side`` by ``side`` pixels, to which ``model`` brings the position embeddings."""
+        options, size = {**self.options, "img_size": side}, (self.image.size[0], side, side)
+        check_options(options, f"'img_size' of {self.path}")
+        return replace(self, options=options, image=replace(self.image, size=size), own_options=self.options)
 
     def model(self, num_classes: int, class_names: list[str] | None = None, **more: object) -> tuple[nn.Module, bool]:
         """(the model with a head of num_classes, whether that head came with the weights); more: arguments of timm's.
 
         The rows of a head that names the same classes in another order are put into that of class_names. UserError for
-        weights of another model.
+        weights of another model, and for a model that cannot take images of another size than its own.
         """
-        model = timm.create_model(self.name, num_classes=num_classes, **{**self.options, **more})
+        built = self.options if self.own_options is None else self.own_options
+        model = timm.create_model(self.name, num_classes=num_classes, **{**built, **more})
         own, head, order = model.state_dict(), _head(model), self._order(num_classes, class_names)
         taken = {key for key in own if order is not None or not key.startswith(head)}
         kept = {key: t for key, t in load_file(self.path / WEIGHTS).items() if order is not None or key in taken}
@@ -57,7 +67,16 @@ class TimmFolder:
             raise UserError(f"{self.path} holds the weights of another model than {self.name}: {wrong[0]}")
         ordered = {key: t[order] if order is not None and key.startswith(head) else t for key, t in kept.items()}
         model.load_state_dict({**own, **ordered})
+        if built is not self.options:
+            self._resize(model)
         return model, order is not None
+
+    def _resize(self, model: nn.Module) -> None:
+        if not isinstance(model, VisionTransformer):
+            raise UserError(
+                f"{self.name} of {self.path} takes images of its own size alone: leave out model.options.img_size"
+            )
+        model.set_input_size(self.image.size[1:])  # timm's own way to bring position embeddings to another grid
 
     def _order(self, num_classes: int, class_names: list[str] | None) -> list[int] | None:
         """The place of each class in the folder's head; None where that is of other classes."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import timm
 from torch import Tensor, nn
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
-from cgf.models import timm_folder
+from cgf.models import timm_folder, timm_hub
 from cgf.models.described import check_options
 from cgf.models.host import Host, HostFacts, listed
+from cgf.models.pretrained import check_revision, locate, whence
 from cgf.models.self_check import checked
 from cgf.types import HostConfig, Json, JsonValue, Options
 
@@ -25,63 +27,100 @@ def load(
     *,
     path: str | None = None,
     pretrained: bool = True,
+    hub_revision: str | None = None,
     options: Options | None = None,
     drop_path: float = 0.0,
     class_names: Sequence[str] | None = None,
 ) -> Host:
     """A timm vision transformer with a head of num_classes.
 
-    path is a folder that timm.models.save_for_hf or cgf.save wrote; it says which model it is, timm_name may be None.
-    options are further arguments of timm's; drop_path, from 0 to below 1, drops whole branches in training.
+    path is a folder that timm.models.save_for_hf or cgf.save wrote, or a hub id of such files; it says which model it
+    is, timm_name may be None. options are further arguments of timm's, of a path img_size alone; drop_path, from 0 to
+    below 1, drops whole branches in training.
 
-    pretrained takes the weights of the hub; with as many classes as its own head it keeps that head.
-    Raises UserError for a name that timm does not know, or weights that cannot be fetched.
+    pretrained takes the weights of the hub; with as many classes as its own head it keeps that head. hub_revision: a
+    commit or a branch of them; None: the newest. run.json names the commit that was loaded.
+    Raises UserError for a name that timm does not know, weights that cannot be fetched, and weights without a commit.
     """
     if path is not None:
-        return _of_folder(name, path, timm_name, num_classes, options=options, drop_path=drop_path, classes=class_names)
-    if timm_name is None:
-        raise UserError(f"model '{name}' needs model.timm_name=NAME, or model.path=FOLDER that timm wrote")
-    if not timm.is_model(timm_name):
-        raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
+        return _of_folder(
+            name,
+            locate(name, path),
+            timm_name,
+            num_classes,
+            hub_revision=hub_revision,
+            options=options,
+            drop_path=drop_path,
+            classes=class_names,
+        )
     options = {**_plain(options or {}), **dropping(drop_path)}
-    _check_pool(name, options)
-    check_options(options, f"model '{name}'")  # before memory is taken, and before a checkpoint that none can read
-    make = partial(timm.create_model, timm_name, num_classes=num_classes, **options)
+    known = _known(name, timm_name, options)
+    make = partial(timm.create_model, known, num_classes=num_classes, **options)
     if pretrained:
-        wanted = getattr(timm.get_pretrained_cfg(timm_name), "hf_hub_id", None) or f"timm/{timm_name}"
-        with fetching(
-            wanted, "model.path=FOLDER that timm wrote, model.pretrained=false, or ckpt=PATH of a trained checkpoint"
-        ):
-            model = make(pretrained=True)
+        model, weights = _pretrained(known, make, hub_revision)
+    elif hub_revision is not None:
+        raise UserError(f"model.hub_revision={hub_revision} is of weights, and model.pretrained=false takes none")
     else:
-        model = make(pretrained=False)
+        model, weights = make(pretrained=False), {}
     pretrained_cfg: HostConfig = model.pretrained_cfg
     own_head = pretrained and pretrained_cfg.get("num_classes") == num_classes
-    source: Json = {"timm": timm_name, "pretrained": pretrained, "options": options}
+    source: Json = {"timm": known, "pretrained": pretrained, "options": options, **weights}
     about = HostFacts(name=name, num_classes=num_classes, trained=own_head, source=source, class_names=class_names)
     return host(model, image_input(model, source["options"]), about)
 
 
+def _known(name: str, timm_name: str | None, options: Mapping[str, JsonValue]) -> str:
+    """The name of a model in timm's registry; UserError for what is none, and for options that none may have."""
+    if timm_name is None:
+        raise UserError(f"model '{name}' needs model.timm_name=NAME, or model.path=FOLDER that timm wrote")
+    if any(mark in timm_name for mark in ":/"):  # timm's own words for a hub id or a folder
+        raise UserError(
+            f"model.timm_name is a name of timm.list_models(), and {timm_name!r} was given: "
+            "model.path=FOLDER or model.path=OWNER/NAME takes a model by where it lies"
+        )
+    if not timm.is_model(timm_name):
+        raise UserError(f"model '{name}' needs a timm model name, and timm does not know {timm_name!r}")
+    _check_pool(name, options)
+    check_options(options, f"model '{name}'")  # before memory is taken, and before a checkpoint that none can read
+    return timm_name
+
+
+def _pretrained(timm_name: str, make: Callable[..., nn.Module], hub_revision: str | None) -> tuple[nn.Module, Json]:
+    """The model with the hub's weights of its name, all of one commit, and what run.json says of them."""
+    where = timm_hub.repository(timm_name)
+    check_revision(where, hub_revision)
+    with fetching(where, timm_hub.INSTEAD, hub_revision):
+        commit = timm_hub.commit_of_weights(where, hub_revision)
+        return make(pretrained=True, pretrained_cfg_overlay={"hf_hub_id": f"{where}@{commit}"}), whence(where, commit)
+
+
 def _of_folder(
     name: str,
-    path: str,
+    where: str,
     timm_name: str | None,
     num_classes: int,
     *,
+    hub_revision: str | None,
     options: Mapping[str, JsonValue] | None,
     drop_path: float,
     classes: Sequence[str] | None,
 ) -> Host:
-    """The host of a folder; UserError where the call asks for another model than the folder's."""
-    folder = timm_folder.read(path)
-    if options or timm_name not in (None, folder.name):
+    """The host of a folder or a hub id; UserError where the call asks for another model than is there."""
+    check_revision(where, hub_revision)
+    path, commit = (where, None) if Path(where).is_dir() else timm_hub.folder_of(where, hub_revision)
+    folder, given = timm_folder.read(path), _plain(options or {})
+    side = given.pop("img_size", None)
+    if given or timm_name not in (None, folder.name):
         raise UserError(
-            f"{path} says itself which model it is, {folder.name}: leave out model.timm_name and model.options"
+            f"{where} says itself which model it is, {folder.name}: leave out model.timm_name, "
+            "and of model.options all but img_size"
         )
+    if side is not None:
+        folder = folder.of_size(side)
     _check_pool(name, folder.options)
     more = dropping(drop_path)
     model, trained = folder.model(num_classes, listed(classes), **more)
-    source = {"timm": folder.name, "pretrained": False, "options": {**folder.options, **more}, "weights": path}
+    source = {"timm": folder.name, "pretrained": False, "options": {**folder.options, **more}, **whence(where, commit)}
     about = HostFacts(name=name, num_classes=num_classes, trained=trained, source=source, class_names=classes)
     return host(model, folder.image, about)
 

@@ -16,7 +16,8 @@ from cgf.interface.own_model import measured
 from cgf.models.described import CONFIG, is_timm
 from cgf.models.install import installed_softmaxes
 from cgf.models.pretrained import check_named
-from cgf.models.self_check import TOLERANCE, distance, evaluating, probe_batch
+from cgf.models.probe import probe_batch
+from cgf.models.self_check import TOLERANCE, distance, evaluating
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed

@@ -12,6 +12,7 @@ from torch import nn
 from cgf.distill import tune
 from cgf.distill.temper import temper
 from cgf.errors import UserError
+from cgf.interface.own_model import measured
 from cgf.models import bert, llama, self_check, transformers_attention, vit
 from cgf.models.install import attention_modules, install_copies, installed_softmaxes, uninstall
 from cgf.models.self_check import checked
@@ -157,7 +158,28 @@ def test_an_adapter_refuses_what_the_other_reads():
     refused("GPT2For.* is causal, and cgf.models.llama.load", host_of, "GPT2", bert)
     refused("BertFor.* is causal, and cgf.models.llama.load", host_of, "Bert", bert)
     refused("another decoder with a linear head 'score', and Roberta", host_of, "Roberta", llama)
-    refused("3 layers, and 1 attentions|2 layers, and 1 attentions", host_of, "Albert", bert)
+    refused("2 layers, and 1 attentions were found: each layer needs one attention of its own", host_of, "Albert", bert)
+
+
+def test_a_model_that_does_not_run_on_the_checks_batch_is_refused_with_the_reason():
+    canine = transformers.CanineForSequenceClassification(transformers.CanineConfig(**SIZES)).eval()  # it has no ids
+    refused("Canine.* does not run on a small batch .* as it is .NotImplementedError: ", measured, canine)
+    broken = transformers.ViTForImageClassification(
+        transformers.ViTConfig(image_size=8, patch_size=4, hidden_size=16, intermediate_size=16, num_labels=CLASSES)
+    )
+    broken.config.image_size = 9
+    refused("ViTFor.* as it is .ValueError: ", measured, broken)
+    broken.config.image_size = 8
+    layer = broken.vit.layers[0].attention
+    forward = layer.forward
+
+    def wants_another_softmax(*args, **kwargs):
+        if hasattr(layer, SLOT):
+            raise KeyError("weights")
+        return forward(*args, **kwargs)
+
+    layer.forward = wants_another_softmax
+    refused("with its softmax replaced .KeyError: 'weights'", measured, broken)
 
 
 # -- what stays exact ------------------------------------------------------------------------------------

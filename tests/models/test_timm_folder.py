@@ -74,6 +74,31 @@ def test_a_head_is_put_into_the_order_of_the_task_and_another_one_is_made_anew(t
     assert not more.head_trained and logits(more.model, images).shape == (2, 4)
 
 
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224"])
+def test_a_saved_model_takes_images_of_another_size(tmp_path, name):
+    model = saved(tmp_path / "timm", name).eval()
+    host, images = load(tmp_path / "timm", options={"img_size": 12}), torch.randn(2, 1, 12, 12)
+    assert host.inputs.image.size == (1, 12, 12) and host.source["options"]["img_size"] == 12
+    model.set_input_size((12, 12))
+    assert torch.equal(logits(host.model, images), logits(model, images))
+    run = {**host.describe(), "task": "digits", "config": {}}
+    save(tmp_path / "ckpt", host.state(), install_copies(host.model, CGF()), run, host.write_surroundings)
+    again = from_checkpoint(read(str(tmp_path / "ckpt")))[0]
+    assert torch.equal(logits(again.model, images), logits(host.model, images))
+
+
+def test_images_of_another_size_are_refused_where_the_model_has_its_own(tmp_path):
+    pit = {"patch_size": 4, "stride": 2, "base_dims": [4, 4, 4], "depth": [1, 1, 1], "heads": [1, 1, 1], "in_chans": 1}
+    timm.models.save_for_hf(
+        timm.create_model("pit_ti_224", num_classes=3, img_size=16, **pit), str(tmp_path), safe_serialization=True
+    )
+    assert load(tmp_path).inputs.image.size[0] == 1
+    with pytest.raises(UserError, match=r"images of its own size alone: leave out model\.options\.img_size"):
+        load(tmp_path, options={"img_size": 24})
+    with pytest.raises(UserError, match=r"option img_size of .* must be from 1 to 4096"):
+        load(tmp_path, options={"img_size": 0})
+
+
 def test_weights_of_another_model_are_refused(tmp_path):
     saved(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")

@@ -10,7 +10,7 @@ from cgf.interface.evaluate_model import evaluate_model
 from cgf.interface.installing import install
 from cgf.interface.make_plan import make_plan
 from cgf.interface.own_model import measured
-from cgf.models import self_check
+from cgf.models import probe, self_check
 from cgf.models.row_kind import AttentionInput, RowKind, band, row_kind
 from scripts.repo import hosts
 
@@ -60,7 +60,7 @@ def test_a_window_longer_than_the_checks_texts_is_compared_on_one_that_passes_it
         self_check, "_compared", lambda host, b: (lengths.append(b["input_ids"].shape[1]), compared(host, b))[1]
     )
     measured(modern(40))
-    assert lengths == [self_check.LENGTH, 21 + self_check.BEYOND]
+    assert lengths == [probe.LENGTH, 21 + probe.BEYOND]
 
 
 def test_a_mask_that_is_not_that_of_the_window_is_refused():
