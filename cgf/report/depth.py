@@ -16,7 +16,7 @@ from cgf.types import Json
 
 FAMILIES = {
     "llama": ("stories260k", "smollm2"),
-    "vit": ("digits", "vit_s14"),
+    "vit": ("digits", "digits_folds", "vit_s14"),
     "bert": ("minilm",),
 }  # hosts of each figure
 FOLDER = "approximated"  # of results, where scripts/bench/approximated.py writes
