@@ -52,15 +52,19 @@ class Batches:
         rows = self.rows_at_once
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")
+        # 1. of a size that was asked for, whatever the slots hold: as an evaluation in the clear groups them
         if self.size is not None and rows is None and not self.whole_sets:
             return grouped(self.dataset, self.size, indices)[::-1]
         batches: list[list[int]] = []
         most_asked = max(1, len(indices)) if self.size is None else self.size
         for group in reversed(grouped(self.dataset, most_asked, indices)):
             while group:  # from the longest on: it decides how many fit
+                # 2. how many samples as long as the longest one fill the slots
                 heads, queries, slots = self.probe(group[-1])
                 most = max(1, (rows or slots) // (heads * queries))
+                # 3. of those that are about as long as it, so many; a size that was asked for bounds the group already
                 fit = min(most, self._alike(group) if self.size is None else len(group))
+                # 4. what leaves slots free, in sets near powers of two
                 if self.pieces and not self.masked and fit < most and self.size is None:
                     fit = _largest_piece(fit, heads * queries, queries, slots)
                 batches.append(group[-fit:])
@@ -88,7 +92,9 @@ def _largest_piece(count: int, rows: int, columns: int, slots: int) -> int:
 
     rows   of a sample. Rows that pass a power of two by a few are cheaper as two sets, each near one.
     """
+    # 1. n samples in one set, for every n
     costs = [0.0] + [choose_layout(n * rows, columns, slots, masked=False).cost for n in range(1, count + 1)]
+    # 2. n samples in any sets: the least over the first set's size, of which the largest is taken where several cost it
     cheapest, pieces = [0.0], [0]
     for n in range(1, count + 1):
         piece = min(range(n, 0, -1), key=lambda p: costs[p] + cheapest[n - p])

@@ -26,13 +26,16 @@ def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) 
 
     M2 multiplies the noise of S, so the smallest that serves is taken.
     """
+    # 1. p multiplies the argument of a core of this degree: its constants take p^degree
     degree = 2**e.levels
     best = (1, 1, math.inf)
     for m2 in range(1, most + 1):
+        # 2. the whole number M1 that brings p nearest to 1 for this M2
         m1 = max(1, round(math.sqrt(2 * n * m2 * e.a)))
         p = m1 * m1 / (2 * n * m2) / e.a
         if not math.isfinite(best[2]) or abs(math.log(p)) < abs(math.log(best[2])):
             best = (m1, m2, p)
+        # 3. the end: near enough, and a larger M2 would multiply the noise of S more
         if degree * abs(math.log(best[2])) <= slack:
             break
     return best

@@ -151,28 +151,34 @@ class _Walk:
         return state
 
     def _sum(self, layer: Residual, state: Form) -> Form:
+        # 1. the branch, which is told the state that it is added to: an attention in it may make that a stream
         before = len(self.steps)
         inner = self.through(layer.layers, state, state)
+        # 2. where one did, the state is that source, and no longer the form of all sources before it
         for step in self.steps[before:]:
-            if isinstance(step, Attend) and step.stream is not None:  # the state is a source now
+            if isinstance(step, Attend) and step.stream is not None:
                 state = Form.of(step.stream[0], state.width, self.tokens)
         return state.plus(inner)
 
     def _attend(self, layer: SelfAttention, state: Form, outer: Form | None) -> Form:
         self.blocks += 1
+        # 1. the state beside it becomes a source where its sources have more features than it
         stream = None
         if self.streams and outer is not None and outer.features > outer.width:
             stream = (f"h{self.blocks}", outer)
             self.features[stream[0]] = outer.width
+        # 2. queries, keys and values as forms of the sources; what comes of them is a source of its own
         query, key, value = (state.mapped(one.weight, one.bias) for one in (layer.query, layer.key, layer.value))
         self.steps.append(Attend(f"o{self.blocks}", self.blocks, layer, query, key, value, stream))
         return self.source(f"o{self.blocks}", value.width)
 
     def _squares(self, layer: SquareLayer, state: Form) -> Form:
         """a u^2 + b u + c = sign(a) u'^2 + c - b^2 / 4a with u' = sqrt|a| (u + b / 2a): u' squared takes the level."""
+        # 1. u' as a form: the affine part goes into the matrices of the sources
         c, b, a = layer.coefficients
         root = np.sqrt(np.abs(a))
         completed = state.scaled(root, root * b / (2 * a))
+        # 2. u' squared is a source, and the sign and the constant are affine again
         name = f"s{sum(isinstance(step, Squares) for step in self.steps) + 1}"
         self.steps.append(Squares(name, self.blocks, completed))
         return self.source(name, len(a), state.pool).scaled(np.sign(a), c - b * b / (4 * a))
