@@ -447,7 +447,8 @@ import numpy as np
 from cgf.approx.fit import chain
 from cgf.he.circuits import circuit_for
 from cgf.he.layout import choose_layout
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.he.engines.sim import SimOwner
 from cgf.softmax.cgf import CGF
 x = np.random.default_rng(0).normal(size=(12, 8))

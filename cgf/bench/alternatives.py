@@ -13,7 +13,7 @@ from cgf.bench.properties import kept
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.he.dryrun import depth
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 from cgf.results import read_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.published.base import Published

@@ -20,7 +20,8 @@ from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.engine import KeyHolder, decrypt_all, encrypt_all, finish
 from cgf.he.engines.lanes import LanesOwner
 from cgf.he.layout import Layout, choose_layout
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.memory import keep_freed_memory, peak_mib
 from cgf.types import Ciphertext, Json, Options
 

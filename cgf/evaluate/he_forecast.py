@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgf.he.dryrun import CircuitCost
-from cgf.he.packed import Rows
 from cgf.he.row_sets import blocks_of
+from cgf.he.score_rows import Rows
 from cgf.he.session import Session
 from cgf.memory import available_gib
 from cgf.plan.cost import predict

@@ -20,7 +20,7 @@ from cgf.evaluate.he_scope import SLOTS
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
 from cgf.he.encrypted import Encrypted, flatten
 from cgf.he.layer_record import LayerRecord
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 from cgf.he.session import Session
 from cgf.models.host import Host
 from cgf.plan.op_times import OpTimes

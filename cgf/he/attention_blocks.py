@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 from cgf.he.tile import Tile
 from cgf.network.attention import Heads
 

@@ -16,7 +16,9 @@ import numpy as np
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.errors import UserError
 from cgf.he.folding import fold_integers, rescaled, square_part, without_last_constant
-from cgf.he.packed import Packed, Rows, pairwise
+from cgf.he.packed import Packed
+from cgf.he.pairwise import pairwise
+from cgf.he.score_rows import Rows
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import as_defined

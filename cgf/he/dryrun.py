@@ -14,7 +14,8 @@ from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, Ring
 from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.layout import Layout, choose_layout
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.softmax.base import Softmax
 
 SPARSE = 2  # times the fewest ciphertexts, to be without padding columns

@@ -17,7 +17,7 @@ from torch import Tensor
 from cgf.approx.fit import GUARD_BOUND
 from cgf.errors import UserError
 from cgf.he.layer_record import HeadErrors, LayerRecord
-from cgf.he.packed import Shape
+from cgf.he.score_rows import Shape
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around

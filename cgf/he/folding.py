@@ -12,7 +12,7 @@ from cgf.approx.exponential import Exponential
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 
 
 def square_part(n: int) -> tuple[int, int]:

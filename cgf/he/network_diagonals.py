@@ -10,7 +10,9 @@ import numpy as np
 from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
 from cgf.he.network_layout import Steps, TokenLayout, rotated
-from cgf.he.packed import Packed, Rows, pairwise
+from cgf.he.packed import Packed
+from cgf.he.pairwise import pairwise
+from cgf.he.score_rows import Rows
 from cgf.types import Ciphertext
 
 ALONE = Steps(1, 1)

@@ -16,7 +16,8 @@ from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.engine import Engine
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout, rotated
-from cgf.he.packed import Rows, pairwise
+from cgf.he.pairwise import pairwise
+from cgf.he.score_rows import Rows
 from cgf.network.layers import SelfAttention
 from cgf.softmax.cgf import CGF
 from cgf.types import Ciphertext

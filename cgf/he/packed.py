@@ -5,31 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
-from cgf.he.score_rows import Rows as Rows
-from cgf.he.score_rows import Shape as Shape
+from cgf.he.not_on_ciphertexts import NotOnCiphertexts
+from cgf.he.pairwise import pairwise
+from cgf.he.score_rows import Rows
 from cgf.types import Ciphertext, Operand
-
-T = TypeVar("T")
-
-
-def pairwise(items: list[T], combine: Callable[[T, T], T]) -> T:
-    """One or more items combined two by two, so that halves can be worked on side by side."""
-    while len(items) > 1:
-        pairs = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
-        items = pairs + ([items[-1]] if len(items) % 2 else [])
-    return items[0]
 
 
 @dataclass(frozen=True)
-class Packed:
+class Packed(NotOnCiphertexts):
     """A value of cgf.softmax.value.Value over ciphertexts.
 
     cts     the ciphertexts of the entries; one ciphertext, equal along each row, for a row value
@@ -243,10 +232,6 @@ class Packed:
         small = (self * (1.0 / whole)).relinearized()
         return replace(small, cts=tuple(self.engine.bootstrap(small.cts))) * whole
 
-    def reciprocal(self) -> Packed:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
-
     def plus_public(self, array: ArrayLike) -> Packed:
         """Sum with public numbers that broadcast to (B, H, Q, K); no level."""
         array = np.asarray(array, dtype=np.float64)
@@ -263,11 +248,3 @@ class Packed:
     def _part(self, array: np.ndarray) -> np.ndarray:
         """These rows of numbers that broadcast to (B, H, Q, K), as many columns as are packed."""
         return self.rows.part(array, self.rows.shape[3])[:, : self.layout.columns]
-
-    def clamp(self, low: float, high: float) -> Packed:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation")
-
-    def exp(self) -> Packed:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")

@@ -27,7 +27,8 @@ from cgf.he.network_needs import NetworkCost, alone_needs
 from cgf.he.network_needs import needs_of as network_needs_of
 from cgf.he.network_run import NetworkRecord
 from cgf.he.network_run import run as run_network
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.memory import keep_freed_memory
 from cgf.network.attention import Heads
 from cgf.network.layers import Network

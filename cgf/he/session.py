@@ -14,9 +14,9 @@ from cgf.he.dryrun import CircuitCost
 from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.network_run import NetworkRecord
-from cgf.he.packed import Rows, Shape
 from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
+from cgf.he.score_rows import Rows, Shape
 from cgf.he.workers import Workers
 from cgf.memory import peak_mib
 from cgf.network.attention import Heads

@@ -19,8 +19,8 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.he.network_run import NetworkRecord
-from cgf.he.packed import Rows
 from cgf.he.party import Party
+from cgf.he.score_rows import Rows
 from cgf.memory import huge_pages, keep_freed_memory, peak_mib
 from cgf.network.attention import Heads
 from cgf.network.layers import Network

@@ -12,8 +12,8 @@ from cgf.approx.head_chain import HeadChain
 from cgf.checks import one_of, whole
 from cgf.he.dryrun import CircuitCost, depth, dry_run
 from cgf.he.engines.engine import RINGS
-from cgf.he.packed import Rows
 from cgf.he.row_sets import blocks_of
+from cgf.he.score_rows import Rows
 from cgf.plan.op_times import OpTimes
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.cgf import CGF

@@ -8,7 +8,8 @@ from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import ENDLESS
 from cgf.he.engines.sim import SimEngine, SimOwner
 from cgf.he.layout import Layout
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 
 
 def packed(values):

@@ -17,7 +17,8 @@ from cgf.he.dryrun import dry_run
 from cgf.he.engines.engine import Ring
 from cgf.he.engines.sim import SimOwner
 from cgf.he.folding import fold_integers, rescaled
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact

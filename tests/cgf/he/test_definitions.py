@@ -14,7 +14,7 @@ from cgf.errors import UserError  # noqa: E402
 from cgf.he.circuits import BUILDERS, circuit_for  # noqa: E402
 from cgf.he.encrypted import Encrypted  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
-from cgf.he.packed import Rows  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
 from cgf.softmax.base import ExponentialSoftmax, Softmax  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402

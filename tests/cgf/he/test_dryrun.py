@@ -5,7 +5,7 @@ import pytest
 
 from cgf.approx import fit
 from cgf.he.dryrun import dry_run
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 from cgf.softmax.cgf import CGF
 
 

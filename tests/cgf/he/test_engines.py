@@ -8,7 +8,8 @@ from cgf.he.dryrun import dry_run
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import rings_of
 from cgf.he.engines.sim import SimOwner
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.softmax.cgf import CGF
 
 REAL = ("desilo", "openfhe")

@@ -19,7 +19,7 @@ from cgf.he.dryrun import dry_run  # noqa: E402
 from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
-from cgf.he.packed import Rows  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
 from cgf.softmax.published.base import Published  # noqa: E402

@@ -17,7 +17,8 @@ from cgf.he.engines.desilo import DesiloOwner
 from cgf.he.engines.lanes import LanesOwner
 from cgf.he.engines.schedule import ScheduledTask, list_schedule
 from cgf.he.engines.sim import SimEngine, SimOwner
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.softmax.cgf import CGF
 
 

@@ -16,7 +16,7 @@ from cgf.he.engines import openfhe
 from cgf.he.engines.engine import RINGS, Ring, ring_for, rings_of
 from cgf.he.engines.openfhe import OPENFHE_RINGS, OpenFHEOwner
 from cgf.he.engines.sim import SimEngine, SimOwner
-from cgf.he.packed import Rows
+from cgf.he.score_rows import Rows
 from cgf.softmax.cgf import CGF
 
 REAL = pytest.mark.skipif(

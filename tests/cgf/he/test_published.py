@@ -12,7 +12,8 @@ from cgf.he.encrypted import Encrypted  # noqa: E402
 from cgf.he.engines.engine import BOOTSTRAPPABLE  # noqa: E402
 from cgf.he.engines.sim import SimEngine, SimOwner  # noqa: E402
 from cgf.he.layout import Layout  # noqa: E402
-from cgf.he.packed import Packed, Rows  # noqa: E402
+from cgf.he.packed import Packed  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
 from cgf.softmax.published.base import Published  # noqa: E402
 from cgf.softmax.published.comparison import Comparison, extend_domain  # noqa: E402

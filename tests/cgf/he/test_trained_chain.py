@@ -14,7 +14,8 @@ from cgf.he.encrypted import Encrypted  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.folding import rescaled  # noqa: E402
 from cgf.he.layout import choose_layout  # noqa: E402
-from cgf.he.packed import Packed, Rows  # noqa: E402
+from cgf.he.packed import Packed  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
 from cgf.softmax.chain_cgf import ChainCGF  # noqa: E402
 
