@@ -130,7 +130,10 @@ def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
         key = re.search(r"(?:Could not override|Key|key) '([^']+)'", text)
         if key is None:
             raise UserError(first_line(error)) from None
-        meant = nearest(key.group(1), known(config_name, overrides or []))
+        there = known(config_name, overrides or [])
+        if key.group(1) in there:  # a group of settings, which is given one that it lacks
+            raise UserError(f"{key.group(1)} takes further settings one by one: +{key.group(1)}.NAME=VALUE") from None
+        meant = nearest(key.group(1), there)
         raise UserError(f"unknown setting '{key.group(1)}' for {config_name}{meant}") from None
 
 

@@ -73,9 +73,7 @@ class TimmFolder:
 
     def _resize(self, model: nn.Module) -> None:
         if not isinstance(model, VisionTransformer):
-            raise UserError(
-                f"{self.name} of {self.path} takes images of its own size alone: leave out model.options.img_size"
-            )
+            raise UserError(f"{self.name} of {self.path} takes images of its own size alone: leave out model.img_size")
         model.set_input_size(self.image.size[1:])  # timm's own way to bring position embeddings to another grid
 
     def _order(self, num_classes: int, class_names: list[str] | None) -> list[int] | None:

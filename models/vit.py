@@ -28,6 +28,7 @@ def load(
     path: str | None = None,
     pretrained: bool = True,
     hub_revision: str | None = None,
+    img_size: int | None = None,
     options: Options | None = None,
     drop_path: float = 0.0,
     class_names: Sequence[str] | None = None,
@@ -35,13 +36,15 @@ def load(
     """A timm vision transformer with a head of num_classes.
 
     path is a folder that timm.models.save_for_hf or cgf.save wrote, or a hub id of such files; it says which model it
-    is, timm_name may be None. options are further arguments of timm's, of a path img_size alone; drop_path, from 0 to
-    below 1, drops whole branches in training.
+    is, timm_name may be None. img_size: pixels of a side, None: the model's own; position embeddings are brought to it.
+    options are further arguments of timm's, for a name alone; drop_path, from 0 to below 1, drops whole branches in
+    training.
 
     pretrained takes the weights of the hub; with as many classes as its own head it keeps that head. hub_revision: a
     commit or a branch of them; None: the newest. run.json names the commit that was loaded.
     Raises UserError for a name that timm does not know, weights that cannot be fetched, and weights without a commit.
     """
+    given = _with_size(_plain(options or {}), img_size)
     if path is not None:
         return _of_folder(
             name,
@@ -49,11 +52,11 @@ def load(
             timm_name,
             num_classes,
             hub_revision=hub_revision,
-            options=options,
+            options=given,
             drop_path=drop_path,
             classes=class_names,
         )
-    options = {**_plain(options or {}), **dropping(drop_path)}
+    options = {**given, **dropping(drop_path)}
     known = _known(name, timm_name, options)
     make = partial(timm.create_model, known, num_classes=num_classes, **options)
     if pretrained:
@@ -67,6 +70,15 @@ def load(
     source: Json = {"timm": known, "pretrained": pretrained, "options": options, **weights}
     about = HostFacts(name=name, num_classes=num_classes, trained=own_head, source=source, class_names=class_names)
     return host(model, image_input(model, source["options"]), about)
+
+
+def _with_size(options: Options, img_size: int | None) -> Options:
+    """The options with the size of the images among them; UserError where both give one."""
+    if img_size is None:
+        return options
+    if "img_size" in options:
+        raise UserError("model.img_size and model.options.img_size are the same setting: leave one of them out")
+    return {**options, "img_size": img_size}
 
 
 def _known(name: str, timm_name: str | None, options: Mapping[str, JsonValue]) -> str:
@@ -101,19 +113,17 @@ def _of_folder(
     num_classes: int,
     *,
     hub_revision: str | None,
-    options: Mapping[str, JsonValue] | None,
+    options: Mapping[str, JsonValue],
     drop_path: float,
     classes: Sequence[str] | None,
 ) -> Host:
     """The host of a folder or a hub id; UserError where the call asks for another model than is there."""
     check_revision(where, hub_revision)
     path, commit = (where, None) if Path(where).is_dir() else timm_hub.folder_of(where, hub_revision)
-    folder, given = timm_folder.read(path), _plain(options or {})
-    side = given.pop("img_size", None)
-    if given or timm_name not in (None, folder.name):
+    folder, side = timm_folder.read(path), options.get("img_size")
+    if set(options) - {"img_size"} or timm_name not in (None, folder.name):
         raise UserError(
-            f"{where} says itself which model it is, {folder.name}: leave out model.timm_name, "
-            "and of model.options all but img_size"
+            f"{where} says itself which model it is, {folder.name}: leave out model.timm_name and model.options"
         )
     if side is not None:
         folder = folder.of_size(side)

@@ -339,6 +339,7 @@ def test_vendors_stay_in_their_files():
         "models/vit.py",
         "models/timm_attention.py",
         "models/timm_folder.py",
+        "models/timm_hub.py",
         "models/network_vit.py",
         "models/dino.py",
         "models/load.py",

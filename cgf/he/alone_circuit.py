@@ -22,7 +22,8 @@ from cgf.he.network_circuit import LOGITS, Stage
 from cgf.he.network_heads import Head
 from cgf.he.network_layout import TokenLayout
 from cgf.he.network_maps import State
-from cgf.he.packed import Packed, Rows
+from cgf.he.packed import Packed
+from cgf.he.score_rows import Rows
 from cgf.network.form import Form
 from cgf.network.layers import MEAN
 from cgf.network.program import INPUT, Attend, Program, Squares

@@ -170,3 +170,12 @@ def test_a_misspelled_name_is_told_with_the_nearest():
     for given, meant in (("softmax=cfg", "'cgf'"), ("train.epoch=1", "'train.epochs'"), ("modle=llama", "'model'")):
         with pytest.raises(UserError, match=f"did you mean {meant}"):
             check_overrides("train", [given])
+
+
+def test_a_group_that_is_given_a_setting_it_lacks_says_how_one_is_added():
+    from cgf.errors import UserError
+    from cgf.overrides import check_overrides
+
+    with pytest.raises(UserError, match=r"model\.options takes further settings one by one: \+model\.options\.NAME="):
+        check_overrides("train", ["model=timm", "model.options={depth: 2}"])
+    check_overrides("train", ["model=timm", "+model.options.depth=2", "model.img_size=64"])

@@ -16,6 +16,8 @@ from cgf.softmax.cgf import CGF
 
 SMALL = {"img_size": 8, "patch_size": 4, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2}
 
+SMALL_BODY = {key: value for key, value in SMALL.items() if key != "img_size"}
+
 
 def saved(folder, name="vit_tiny_patch16_224", safe=True, config=None, **options):
     torch.manual_seed(0)
@@ -77,7 +79,7 @@ def test_a_head_is_put_into_the_order_of_the_task_and_another_one_is_made_anew(t
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224"])
 def test_a_saved_model_takes_images_of_another_size(tmp_path, name):
     model = saved(tmp_path / "timm", name).eval()
-    host, images = load(tmp_path / "timm", options={"img_size": 12}), torch.randn(2, 1, 12, 12)
+    host, images = load(tmp_path / "timm", img_size=12), torch.randn(2, 1, 12, 12)
     assert host.inputs.image.size == (1, 12, 12) and host.source["options"]["img_size"] == 12
     model.set_input_size((12, 12))
     assert torch.equal(logits(host.model, images), logits(model, images))
@@ -93,10 +95,18 @@ def test_images_of_another_size_are_refused_where_the_model_has_its_own(tmp_path
         timm.create_model("pit_ti_224", num_classes=3, img_size=16, **pit), str(tmp_path), safe_serialization=True
     )
     assert load(tmp_path).inputs.image.size[0] == 1
-    with pytest.raises(UserError, match=r"images of its own size alone: leave out model\.options\.img_size"):
-        load(tmp_path, options={"img_size": 24})
+    with pytest.raises(UserError, match=r"images of its own size alone: leave out model\.img_size"):
+        load(tmp_path, img_size=24)
     with pytest.raises(UserError, match=r"option img_size of .* must be from 1 to 4096"):
-        load(tmp_path, options={"img_size": 0})
+        load(tmp_path, img_size=0)
+    with pytest.raises(UserError, match="are the same setting: leave one of them out"):
+        load(tmp_path, img_size=8, options={"img_size": 8})
+
+
+def test_a_registered_name_takes_images_of_another_size():
+    host = vit.load("own", "vit_tiny_patch16_224", 3, pretrained=False, img_size=12, options={**SMALL_BODY})
+    assert host.inputs.image.size == (1, 12, 12) and host.source["options"]["img_size"] == 12
+    assert host.model.patch_embed.num_patches == 9
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
