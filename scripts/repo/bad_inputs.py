@@ -2,8 +2,8 @@
 
 Half of the cases are settings of the commands with values of every kind, half are files of checkpoints, data sets,
 shards and bundles with one change. Each runs in a fork with limits of time and memory; what is a finding is said in
-tests/cli/bad_cases.py. <out>/bad_inputs.jsonl has a line a case, and the command goes on with those
-that have none, or a finding of another commit; seconds=N or Ctrl-C ends it, with the counts of what is done.
+tests/cli/bad_cases.py. <out>/bad_inputs.jsonl has a line a case, and the command goes on with those that have none, or
+a finding of another commit. seconds=N or Ctrl-C ends it, with the counts of what is done; seconds=0 counts alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FINDINGS = ("accepted", "traceback", "hang", "memory", "litter", "unclear")
 
 def main() -> int:
     """Draws, runs and counts; exit code 1 where there is a finding."""
-    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0})
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "seconds": 0})
     seed, count, out = asked["seed"], asked["cases"], asked["out"]
     lines = out / "bad_inputs.jsonl"
     lines.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,8 @@ def main() -> int:
     over = done(kept(lines, own), lambda row: row["verdict"] not in FINDINGS, told["commit"])
     # the counts are of the cases that are done
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
-        for number, row in run(Path(place), seed, count, over, out / "bad_inputs_cases.json"):
+        cases = run(Path(place), seed, count, over, out / "bad_inputs_cases.json") if asked["seconds"] else ()
+        for number, row in cases:
             append_line(lines, {"number": number, **own, **row, "commit": told["commit"]})
             if time.monotonic() > until:
                 break

@@ -4,8 +4,9 @@ Signals, full disks, no memory, wrong clocks and second processes meet trainings
 and on ciphertexts, with workers and without, the server of an encrypted network, and the planning. The command is then
 started again, and must end in what an undisturbed run leaves. What is a finding is said in tests/cli/fault_cases.py.
 <out>/faults.jsonl has a line a case, and a second call goes on behind the last: a finding of another commit is run
-again. seconds=N or Ctrl-C ends it, with the counts of what is done. <out>/faults.json has the counts. first=N begins
-at the N-th case: commands on other cores or machines share a seed so, and their lines are put together in one file.
+again. seconds=N or Ctrl-C ends it, with the counts of what is done, which are in <out>/faults.json; seconds=0 counts
+alone. first=N begins at the N-th case: commands on other cores or machines share a seed so, and their lines are put
+together in one file.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FINE = ("survived", MISSED)
 
 def main() -> int:
     """Draws, injects and counts; exit code 1 where a fault was not survived."""
-    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "first": 0})
+    asked = given(sys.argv[1:], DEFAULTS, {"seed": 0, "first": 0, "seconds": 0})
     lines, seed = asked["out"] / "faults.jsonl", asked["seed"]
     lines.parent.mkdir(parents=True, exist_ok=True)
     told = about(seed)  # of the code that ran, whatever is written meanwhile
@@ -72,7 +73,7 @@ def _inject(place: Path, lines: Path, told: Json, asked: Json, until: float) -> 
     there = kept(lines, {"seed": seed})
     over = done(there, lambda row: row["verdict"] in FINE, told["commit"])
     injected = sum(there[number]["verdict"] != MISSED for number in over)
-    if injected >= count:
+    if injected >= count or time.monotonic() >= until:
         return
     base = place / "base"
     making = start(["tests/cli/fault_bases.py", base], place)

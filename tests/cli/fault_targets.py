@@ -1,7 +1,8 @@
 """What faults are put into: commands at work in a folder, and what is compared of what they leave behind.
 
 Two undisturbed runs of a target leave equal facts, and so must a run that was disturbed and started again. Facts are
-hashes of weights and results field by field, without what no two runs share: times, memory, and where a run was made.
+hashes of weights and results field by field, without what two runs may not share: times, memory, where a run was made,
+and at which commit, since somebody may commit meanwhile.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from pathlib import Path
 
 Facts = dict[str, object]
 APART = re.compile(  # keys of what no two runs share
-    r"run|seal|shards|workers|made_by|split_by|.*sha256|us_per_entry|samples_per_s|.*seconds.*|.*_s|.*_ms|.*mib.*|.*time.*|date"
+    r"run|git|seal|shards|workers|made_by|split_by|.*sha256|us_per_entry|samples_per_s|.*seconds.*|.*_s|.*_ms|.*mib.*|.*time.*|date"
 )
 SAMPLES = ("index", "label", "prediction", "plain", "exact", "logits")
 DRAFTS = (".tmp", ".part")  # ends of names of what is half-written

@@ -145,7 +145,7 @@ def digest_of_whole(folder):
 
 
 def test_facts_are_compared_field_by_field():
-    told = {"a": [1.0, {"b": "x"}], "train_s": 3, "run": {}, "peak_mib": 2}
+    told = {"a": [1.0, {"b": "x"}], "train_s": 3, "run": {}, "peak_mib": 2, "git": {"commit": "c"}}
     assert without(told) == {"a": [1.0, {"b": "x"}]}
     assert same({"a": [1.0]}, {"a": [1.0]}, 0) == "" == same({"a": [1.0]}, {"a": [1.0005]}, 1e-3)
     assert same({"a": [1.0]}, {"a": [1.0005]}, 0) and same({"a": 1}, {"b": 1}, 1) and same([1], [1, 2], 1)
