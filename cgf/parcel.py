@@ -21,7 +21,6 @@ from cgf.header import (
     FORMAT,
     LONGEST_HEADER,
     MAGIC,
-    SECRET,
     START,
     Facts,
     Header,
@@ -36,11 +35,13 @@ from cgf.header import (
 from cgf.named import short
 from cgf.target import regular
 
+MODE = 0o600  # whoever sends a file copies it, and no other user of the machine has a use for it
+
 
 class ParcelWriter:
     """Writes a parcel item by item, under a temporary name until it is whole; a with block that fails leaves nothing.
 
-    secret: readable by its owner alone. UserError where there is a file already, which is never overwritten.
+    It is readable by its owner alone. UserError where there is a file already, which is never overwritten.
     """
 
     def __init__(
@@ -52,10 +53,9 @@ class ParcelWriter:
         self.kind, self.terms, self.key, self.facts = kind, terms, key, facts or {}
         self._items: list[Item] = []
         self._part = self.path.with_name(f".{self.path.name}.part")
-        mode = 0o600 if kind == SECRET else 0o644
         try:
             self._part.unlink(missing_ok=True)
-            self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+            self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb")
         except OSError as error:
             raise UserError(f"{path} cannot be written: {error.strerror}") from None
         self._file.write(bytes(START.size))

@@ -1,4 +1,4 @@
-"""A client's keys: made once, the secret one readable by its owner alone, the others for whoever computes."""
+"""A client's keys: made once; the secret one stays with the client, the others are for whoever computes."""
 
 from __future__ import annotations
 

@@ -181,9 +181,10 @@ def test_nothing_is_half_written_or_overwritten(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_secret_is_its_owners_alone(tmp_path):
+def test_keys_and_ciphertexts_are_their_owners_alone(tmp_path):
     old = os.umask(0)
     try:
-        assert write(tmp_path / "secret.key", kind=SECRET).stat().st_mode & 0o777 == 0o600
+        for kind in (SECRET, EVALUATION, UPLOAD, RESULT):
+            assert write(tmp_path / kind, kind=kind).stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(old)
