@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cgf.errors import UserError
 from cgf.types import Json, JsonValue
 
-ALIKE = ("host", "task", "run", "softmax", "seed", "model", "rows", "approx", "tuning", "tempered", "trained", "trials")
+ALIKE = ("host", "task", "run", "softmax", "seed", "model", "rows", "tuning", "tempered", "trained", "trials")
+EVALUATIONS = "evaluation", "evaluation_planned"
 MADE = ("commit", "dirty", "commit_evaluated", "commit_planned", "commit_teacher", "cpu")
 
 
@@ -26,8 +27,9 @@ def folded(rows: Sequence[Json]) -> Json:
     """The row of a run and seed from its rows of the folds, in their order; ``folds`` keeps what each fold says.
 
     Accuracies are those of all samples together and validation the mean over folds; epochs and best_epoch are means,
-    seconds are sums, levels the most that a fold needs. Commits and processors are the first fold's, and ``folds`` has
-    each one's. UserError where two folds are of other runs.
+    seconds are sums, levels the most that a fold needs, polynomials those of all, since each fold plans its own.
+    Commits and processors are the first fold's, and ``folds`` has each one's. UserError where two folds are of other
+    runs.
     """
     first = rows[0]
     for row in rows[1:]:
@@ -50,13 +52,14 @@ def folded(rows: Sequence[Json]) -> Json:
         "train_s": sum(row["train_s"] for row in rows),
         "trials_s": None if first["trials_s"] is None else sum(row["trials_s"] for row in rows),
         "total_levels": None if None in levels else max(levels),
+        "approx": ", ".join(sorted({row["approx"] for row in rows})),
         "paired": _summed([row["paired"] for row in rows]),
         "paired_planned": None if None in planned else _summed([row["paired_planned"] for row in rows]),
         "dirty": any(row["dirty"] for row in rows),
         "evaluation": evaluation_of(trained),
         "evaluation_planned": None if None in planned else evaluation_of(planned),
         "folds": [
-            {key: row[key] for key in ("validation", "best_epoch", "total_levels", "evaluation", "evaluation_planned")}
+            {key: row[key] for key in (*MADE, "validation", "best_epoch", "total_levels", "approx", *EVALUATIONS)}
             for row in rows
         ],
     }

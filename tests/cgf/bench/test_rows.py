@@ -232,8 +232,8 @@ def test_a_row_of_folds_counts_the_samples_of_all(tmp_path):
 
 def test_folds_of_other_runs_make_no_row_and_extremes_are_kept():
     one = dict.fromkeys(ALIKE, "x") | {"run": "cgf", "seed": 42}
-    with pytest.raises(UserError, match="the folds of row cgf, seed 42, must agree in approx: train them anew"):
-        folded([one, one | {"approx": "chain"}])
+    with pytest.raises(UserError, match="the folds of row cgf, seed 42, must agree in rows: train them anew"):
+        folded([one, one | {"rows": "masked"}])
     evaluation = {"samples": 2, "correct": 1, "beyond_guard": 0, "accuracy": 0.5, "loss": 1.0, "outside_domain": 0.0}
     evaluation |= {"max_error_exponential": 1e-3, "range": [-3, 1], "row_sum": {"min": 0.5, "median": 1.0, "max": 1.5}}
     other = evaluation | {"samples": 6, "correct": 6, "accuracy": 1.0, "beyond_guard": 4, "red": ["beyond"]}
