@@ -13,6 +13,7 @@ from cgf.distill.processes import main_first
 from cgf.distill.range_control import RangeControl
 from cgf.distill.recompute import save_memory
 from cgf.distill.run_folder import RunFolder
+from cgf.distill.same_split import check_same_split
 from cgf.distill.settings import Settings
 from cgf.distill.teacher import softmaxes_of, teacher_of
 from cgf.distill.teacher_logits import WithTeacherLogits, taught
@@ -100,6 +101,7 @@ class Preparation:
         aims, cfg = self.aims, self.cfg
         if aims.settings.checkpointing:
             save_memory(host, [*softmaxes, *parts_of(host.model).all])
+        check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"])
         teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
         samples = training_samples(cfg, self.task, host, teacher, aims.matching)
         trainer = Trainer(

@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 from conftest_models import tokenizer
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, ViTConfig, ViTForImageClassification
 
 from cgf.errors import UserError
 from cgf.models import hf
 
-OLD, NEW, HUB = "a" * 40, "b" * 40, "owner/model"
+HUB = "owner/model"
 TEXT = {"vocab_size": 50, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "num_labels": 3}
 IMAGE = {
     "image_size": 8,
@@ -37,37 +38,13 @@ def image_model(folder, seed):
     (folder / "preprocessor_config.json").write_text(json.dumps(prepared))
 
 
-@pytest.fixture
-def cached(tmp_path, monkeypatch):
-    """Two commits of a model in a cache, of which main is the newer; no question reaches a network."""
-
-    def unreachable(self, *_, **__):
-        raise ConnectionError("no network here")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-
-    def write(make):
-        repository = tmp_path / f"models--{HUB.replace('/', '--')}"
-        for seed, commit in enumerate((OLD, NEW)):
-            (repository / "snapshots" / commit).mkdir(parents=True)
-            make(repository / "snapshots" / commit, seed)
-        (repository / "refs").mkdir()
-        for name, commit in (("main", NEW), ("v1", OLD)):
-            (repository / "refs" / name).write_text(commit)
-        return repository / "snapshots"
-
-    return write
-
-
 def all_weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 @pytest.mark.parametrize("make", [text_model, image_model], ids=["texts", "images"])
 def test_the_commit_that_is_asked_for_is_loaded_and_named(cached, make):
-    snapshots = cached(make)
+    snapshots = cached(HUB, make)
     of = {commit: all_weights(hf.load("hf", 3, path=str(snapshots / commit)).model) for commit in (OLD, NEW)}
     assert not torch.equal(of[OLD], of[NEW])
     for asked, commit in ((None, NEW), ("v1", OLD), (OLD, OLD), (NEW, NEW)):
@@ -79,7 +56,7 @@ def test_the_commit_that_is_asked_for_is_loaded_and_named(cached, make):
 
 
 def test_a_revision_that_is_not_there_or_of_a_folder_is_refused(cached):
-    snapshots = cached(text_model)
+    snapshots = cached(HUB, text_model)
     with pytest.raises(UserError, match=r"owner/model at v2 could not be fetched from the hub"):
         hf.load("hf", 3, path=HUB, hub_revision="v2")
     folder = str(snapshots / OLD)

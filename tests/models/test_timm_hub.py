@@ -3,13 +3,14 @@
 import pytest
 import timm
 import torch
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from safetensors.torch import save_file
 
 from cgf.errors import UserError
 from cgf.models import vit
 
-NAME, OLD, NEW = "vit_tiny_patch16_224", "a" * 40, "b" * 40
+NAME = "vit_tiny_patch16_224"
 SMALL = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2}
 
 
@@ -27,36 +28,13 @@ def whole(folder, seed):
     timm.models.save_for_hf(small(seed, classes=3), str(folder), safe_serialization=True)
 
 
-@pytest.fixture
-def cached(tmp_path, monkeypatch):
-    """write(hub id, make): two commits of it in a cache, of which main is the newer; no question reaches a network."""
-
-    def unreachable(self, *_, **__):
-        raise ConnectionError("no network here")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-
-    def write(where, make):
-        repository = tmp_path / f"models--{where.replace('/', '--')}"
-        for seed, commit in enumerate((OLD, NEW)):
-            (repository / "snapshots" / commit).mkdir(parents=True)
-            make(repository / "snapshots" / commit, seed)
-        (repository / "refs").mkdir()
-        for name, commit in (("main", NEW), ("v1", OLD)):
-            (repository / "refs" / name).write_text(commit)
-        return where
-
-    return write
-
-
 def first_block(model):
     return model.blocks[0].attn.qkv.weight
 
 
 def test_the_commit_of_a_registered_name_is_loaded_and_named(cached):
-    where = cached(timm.get_pretrained_cfg(NAME).hf_hub_id, weights_alone)
+    where = timm.get_pretrained_cfg(NAME).hf_hub_id
+    cached(where, weights_alone)
     assert where.startswith(f"timm/{NAME}.")
     for asked, commit, seed in ((None, NEW, 1), ("v1", OLD, 0), (OLD, OLD, 0), (NEW, NEW, 1)):
         host = vit.load("tiny", NAME, 3, options=SMALL, hub_revision=asked)
@@ -67,7 +45,8 @@ def test_the_commit_of_a_registered_name_is_loaded_and_named(cached):
 
 
 def test_a_hub_id_is_read_as_a_folder_is_and_its_commit_named(cached):
-    where = cached("owner/model", whole)
+    where = "owner/model"
+    cached(where, whole)
     for asked, commit, seed in ((None, NEW, 1), ("v1", OLD, 0)):
         host = vit.load("own", None, 3, path=where, hub_revision=asked)
         assert torch.equal(host.model.head.weight, small(seed, classes=3).head.weight)
@@ -97,7 +76,8 @@ def test_a_repository_with_pickles_alone_is_refused(cached, monkeypatch):
 
 
 def test_a_revision_that_is_not_there_or_of_no_weights_of_the_hub_is_refused(cached, tmp_path):
-    where = cached("owner/model", whole)
+    where = "owner/model"
+    cached(where, whole)
     with pytest.raises(UserError, match=r"owner/model at v2 could not be fetched from the hub"):
         vit.load("own", None, 3, path=where, hub_revision="v2")
     with pytest.raises(UserError, match=r"timm/\S+ at v2 could not be fetched"):

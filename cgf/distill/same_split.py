@@ -1,0 +1,38 @@
+"""A student's weights and teacher must not have seen its test samples: checkpoints of another split are refused."""
+
+from __future__ import annotations
+
+from cgf.checkpoint import Checkpoint, read
+from cgf.errors import UserError
+from cgf.types import Json, JsonValue
+
+
+def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json) -> None:
+    """UserError where the checkpoint or teacher that a training starts from was trained on another split of its task.
+
+    ckpt: checkpoint or run folder, or None;  teacher: ``distill.teacher``;  task: the node of the task. Compared are
+    the seed of the split and the fold, where both are of one task: what trained one is in the test set of another.
+    """
+    for what, path in (("checkpoint", ckpt), ("teacher", teacher if teacher != "self" else None)):
+        if isinstance(path, str):
+            _check(what, read(path), task)
+
+
+def _check(what: str, checkpoint: Checkpoint, task: Json) -> None:
+    trained = checkpoint.run["config"].get("task") or {}
+    if trained.get("name") == task["name"] and split_of(trained) != split_of(task):
+        raise UserError(
+            f"{what} {checkpoint.path} was trained on another split of task {task['name']} ({_told(trained)}; here "
+            f"{_told(task)}), so that it may have seen this one's test samples: take one of the same split"
+        )
+
+
+def split_of(task: Json) -> tuple[JsonValue, ...]:
+    """What decides which samples are in which part: the seed, and fold and folds where it is cut in folds."""
+    fold = task.get("fold")
+    return (task.get("seed"), fold, None if fold is None else task.get("folds"))
+
+
+def _told(task: Json) -> str:
+    seed, fold, folds = split_of(task)
+    return f"task.seed={seed}" + ("" if fold is None else f" task.fold={fold} task.folds={folds}")

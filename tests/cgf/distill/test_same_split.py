@@ -1,0 +1,48 @@
+"""A teacher or a start of another split of the task is refused; the same split, and another task, are not."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from cgf.distill import same_split
+from cgf.distill.same_split import check_same_split
+from cgf.errors import UserError
+
+OWN = {"name": "digits", "seed": 42, "fold": None, "folds": 5}
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """trained(task): every checkpoint was trained on it; the configuration as run.json has it."""
+
+    def told(task):
+        checkpoint = SimpleNamespace(path="runs/teacher", run={"config": {"task": task}})
+        monkeypatch.setattr(same_split, "read", lambda path: checkpoint)
+
+    return told
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 7}, {"fold": 0}, {"fold": 3}, {"fold": 1, "folds": 10}, {"seed": 7, "fold": 1}]
+)
+@pytest.mark.parametrize("place", ["ckpt", "teacher"])
+def test_another_split_is_refused(trained, other, place):
+    trained({**OWN, "fold": 1})
+    given = {"ckpt": None, "teacher": "self", place: "runs/teacher"}
+    task = {**OWN, "fold": 1, **other}
+    what = "checkpoint" if place == "ckpt" else "teacher"
+    with pytest.raises(
+        UserError, match=f"{what} runs/teacher was trained on another split of task digits .task.seed=42 "
+    ):
+        check_same_split(given["ckpt"], given["teacher"], task)
+
+
+def test_the_own_split_is_not_and_old_checkpoints_know_no_folds(trained):
+    trained({"name": "digits", "seed": 42})  # of before there were folds
+    check_same_split("runs/teacher", "runs/teacher", OWN)
+    check_same_split("runs/teacher", "self", {**OWN, "folds": 9})  # folds say nothing without a fold
+    with pytest.raises(UserError, match=r"task.seed=42; here task.seed=42 task.fold=2 task.folds=5"):
+        check_same_split("runs/teacher", "self", {**OWN, "fold": 2})
+    trained({"name": "other", "seed": 7})
+    check_same_split("runs/teacher", "runs/teacher", OWN)  # another task's samples are none of these
+    check_same_split(None, {"_target_": "cgf.models.vit.load"}, OWN)
