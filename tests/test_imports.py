@@ -126,6 +126,7 @@ ALLOWED = {
         "cgf.named",
         "cgf.former",
         "cgf.lock",
+        "cgf.memory",
         "cgf.cache",
         "cgf.results",
     },

@@ -25,6 +25,7 @@ from cgf.distill.range_control import RangeControl, together
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_rate
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
+from cgf.memory import cycle_collector
 from cgf.models.host import Host
 from cgf.models.install import install
 from cgf.models.replace import parts_of
@@ -107,10 +108,10 @@ class Trainer:
         """Trains until the last epoch, step, or early stop; returns the progress with the best accuracy."""
         self.journal.start(self.config)
         self._clock, self._since = time.perf_counter(), self.progress.step
-        with self._bar:
-            return self._fit()
+        with self._bar, cycle_collector() as collect_cycles:
+            return self._fit(collect_cycles)
 
-    def _fit(self) -> Progress:
+    def _fit(self, collect_cycles: Callable[[], object]) -> Progress:
         p = self.progress
         if not self.total_steps and not p.finished:
             self._end_epoch()
@@ -128,6 +129,7 @@ class Trainer:
                 if over:
                     break
             self._end_epoch()
+            collect_cycles()  # each file of JSON leaves thirty objects in a circle
         self.journal.finish(self.folder / f"ckpt-{p.best_step}", self.penalty.by_layer(), p.step)
         self.accelerator.end_training()
         return p

@@ -1,6 +1,8 @@
 """The training loop on a model of one layer, against a loop written out here."""
 
+import gc
 import math
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,6 +74,36 @@ def trainer(tmp_path, student=None, samples=12, **options):
         say=say.append,
     )
     return made, saves, say
+
+
+class Circle:
+    """An object that refers to itself, as what writes JSON does."""
+
+    def __init__(self):
+        self.own = self
+
+
+def test_what_an_epoch_leaves_in_circles_is_freed_at_its_end(tmp_path):
+    before, circles, there = Circle(), [], []
+    kept = weakref.ref(before)
+    made, _, _ = trainer(tmp_path, epochs=4)
+    write = made.save
+
+    def save(folder, progress, state):
+        there.append(sum(circle() is not None for circle in circles))
+        circles.append(weakref.ref(Circle()))
+        write(folder, progress, state)
+
+    made.save = save
+    gc.disable()  # of itself it would free them now and then
+    try:
+        made.fit()
+        assert there == [0, 0, 0, 0] and gc.get_freeze_count() == 0
+        del before  # what was there before is freed as ever
+        gc.collect()
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def log_softmax(z):
