@@ -14,7 +14,7 @@ from cgf.he.session import Session
 from cgf.memory import available_gib
 from cgf.plan.cost import predict
 from cgf.plan.op_times import OpTimes
-from cgf.progress import clock
+from cgf.progress import duration
 from cgf.softmax.base import Softmax
 
 LOOKED_AT = 6  # batches whose circuits are run dry; the others take by their work
@@ -39,7 +39,7 @@ class Forecast:
     def sentences(self) -> list[str]:
         """What to expect, and what to change where that is much."""
         said = [
-            f"predicted: about {clock(self.seconds)} and {self.mib / 1024:.1f} GiB of memory "
+            f"predicted: about {duration(self.seconds)} and {self.mib / 1024:.1f} GiB of memory "
             f"by {self.workers} worker{'s' if self.workers > 1 else ''}, from operation times of free cores"
         ]
         if self.free_gib is not None and self.mib / 1024 > self.free_gib:

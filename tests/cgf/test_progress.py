@@ -2,7 +2,15 @@
 
 import pytest
 
-from cgf.progress import Bar, clock
+from cgf.progress import Bar, clock, duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.4, "0 s"), (59.6, "1 min 0 s"), (245, "4 min 5 s"), (3600, "1 h 0 min"), (7859, "2 h 10 min")],
+)
+def test_a_duration_names_its_units(seconds, shown):
+    assert duration(seconds) == shown
 
 
 @pytest.mark.parametrize("seconds, shown", [(-1, "0:00"), (59.6, "1:00"), (245, "4:05"), (3600 + 62, "1:01:02")])
