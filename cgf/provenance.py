@@ -65,7 +65,7 @@ def run_info(
         "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # noqa: UP017  # CPython 3.10 has no UTC
         "git": _git(Path(__file__).resolve().parent),
         "versions": _versions(),
-        "hardware": _hardware(),
+        "hardware": hardware(),
         "seed": seed,
         "config": _without_home(config),
         "data": _without_home(data),
@@ -121,7 +121,7 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _hardware() -> dict:
+def hardware() -> dict:
     """Processor, cores and memory that this process may use (a container's share, if less), GPU or None."""
     quota, _, period = _first_line("/sys/fs/cgroup/cpu.max").partition(" ")
     cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

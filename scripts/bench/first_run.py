@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from cgf.provenance import hardware
 from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,8 +61,7 @@ def measured(command: list[str], cwd: Path = ROOT) -> Json:
         "disk_mib": {name: disk_mib(cwd / name) for name in FOLDERS},
         "disk_mib_before": there,
         "load_of_a_minute": os.getloadavg()[0],
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
+        "hardware": hardware(),
         "python": platform.python_version(),
         "commit": _commit(cwd),
     }

@@ -27,6 +27,7 @@ def test_memory_of_children_time_disk_and_exit_code(tmp_path, monkeypatch):
     assert 120 < told["peak_mib"] < 250 and told["exit_code"] == 1
     assert told["seconds"] >= 1.5 and told["processor_seconds"] >= 0.3
     assert 3 <= told["disk_mib"]["outputs"] < 3.1 and told["disk_mib_before"]["outputs"] == 0
+    assert {"cpu_model", "cpu_flags", "cores"} <= set(told["hardware"])
 
 
 def test_the_command_writes_a_file_and_refuses_another_name(tmp_path, monkeypatch, capsys):
