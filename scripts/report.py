@@ -44,9 +44,9 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
     try:
         inputs = collect(args.root)
-        rows = tables.rows(inputs.results)
-        if rows:
-            console.print(tables.terminal(rows, title=page.scope(inputs.results)))
+        table_rows = tables.table_rows(inputs.results)
+        if table_rows:
+            console.print(tables.terminal(table_rows, title=page.scope(inputs.results)))
         if (beside := scopes.side_by_side(inputs.results)) is not None:
             console.print(beside)
         for row in tables.other_rows(inputs.results):

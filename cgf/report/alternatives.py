@@ -38,8 +38,8 @@ COST = (
 
 def block(folder: Path, entries: list[Entry]) -> str:
     """The README's table: softmaxes that were tried, with accuracies from the rows of training as they are now."""
-    rows = training.read_rows(folder) if any((folder / "train").glob("*.json")) else []
-    trained = {(f"{g['host']} {g['task']}", g["run"]): g for g in training.groups(rows)}
+    results = training.read_results(folder) if any((folder / "train").glob("*.json")) else []
+    trained = {(f"{g['host']} {g['task']}", g["run"]): g for g in training.groups(results)}
 
     def accuracy(where: str) -> Column:
         def cell(entry: Entry) -> str:

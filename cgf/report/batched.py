@@ -12,22 +12,22 @@ BATCH_NAMES = {
 }
 
 
-def table(rows: Json) -> str:
+def table(results: Json) -> str:
     """A line for each case and count of workers, of what scripts/bench/softmax_cost.py measured."""
     lines = []
-    for key, row in rows.items():
+    for key, result in results.items():
         title = next((t for k, t in BATCH_NAMES.items() if key.startswith(k)), key)
         lines.append(
             [
                 title,
-                str(row["workers"]),
-                str(row["levels"]),
-                f"{row['entries']:,}",
-                f"{row['seconds']['mean']:.1f}",
-                f"{row['us_per_entry']:.2f}",
-                f"{row['max_error']:.1e}",
-                f"{row['mean_error']:.1e}",
-                f"{row['eta']:.1e}",
+                str(result["workers"]),
+                str(result["levels"]),
+                f"{result['entries']:,}",
+                f"{result['seconds']['mean']:.1f}",
+                f"{result['us_per_entry']:.2f}",
+                f"{result['max_error']:.1e}",
+                f"{result['mean_error']:.1e}",
+                f"{result['eta']:.1e}",
             ]
         )
     return grid(

@@ -34,12 +34,12 @@ from cgf.report import (
     whole_attention,
     whole_network,
 )
-from cgf.report import training as training_rows
+from cgf.report import training as training_results
 from cgf.report.columns import grid
 from cgf.report.cumulants import cumulants
 from cgf.report.headline import headline
 from cgf.report.range_table import of_means
-from cgf.report.tables import markdown, rows
+from cgf.report.tables import markdown, table_rows
 from cgf.report.values import with_values
 from cgf.results import read_json
 from cgf.types import Json
@@ -83,7 +83,7 @@ def evaluations(folder: Path) -> str:
     if not results:
         raise UserError(f"{folder} holds no evaluations: bash scripts/results.sh digits")
     teacher = [{**r, "softmax": f"{r['softmax']} (teacher)"} if r["name"].endswith("-teacher") else r for r in results]
-    return markdown(rows(teacher))
+    return markdown(table_rows(teacher))
 
 
 def attention(folder: Path) -> str:
@@ -178,7 +178,7 @@ def rings(folder: Path) -> str:
 
 def training(folder: Path) -> str:
     """Rows of training: every softmax beside an exact student of its schedule, and the paper's rows as not run."""
-    return training_rows.block(training_rows.read_rows(folder))
+    return training_results.block(training_results.read_results(folder))
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {

@@ -144,7 +144,7 @@ def _only(values: list[JsonValue]) -> JsonValue:
 ELSEWHERE = ("operations", "versions", "command", "seconds")  # of the page: in tables of their own
 
 
-def rows(results: list[Json]) -> list[Card]:
+def table_rows(results: list[Json]) -> list[Card]:
     """A row an evaluation for the page: 'model: name' and so on, in words, without what has a table of its own."""
     table: list[Card] = []
     for made in all_cards(results):

@@ -13,60 +13,60 @@ from cgf.stats.intervals import over_samples, over_seeds, wilson
 from cgf.stats.labels import ABOVE, UNDECIDED, WITHIN, Comparison, compare, corrected
 from cgf.types import Json
 
-Row = Json
-KEPT = "_kept"  # of a row that was read: its Predictions, or None where it is of before they were kept
+Result = Json
+KEPT = "_kept"  # of a result that was read: its Predictions, or None where it is of before they were kept
 SIGNIFICANT = 0.05
 Right = NDArray[np.bool_]
 
 
-def kept(row: Row, path: Path) -> Predictions | None:
-    """The predictions that a row tells of, checked against its figures; None for a row of before they were kept.
+def kept(result: Result, path: Path) -> Predictions | None:
+    """The predictions that a result tells of, checked against its figures; None for one of before they were kept.
 
-    UserError where they are not those of the row: changed, missing, or with another share of right answers.
+    UserError where they are not those of the result: changed, missing, or with another share of right answers.
     """
-    if row.get("predictions") is None:
+    if result.get("predictions") is None:
         return None
-    predictions = read(path.parent, path.stem, row["predictions"])
+    predictions = read(path.parent, path.stem, result["predictions"])
     shares = {"accuracy": predictions.right("this").mean(), "accuracy_exact": predictions.right("against").mean()}
     if predictions.planned is not None:
         shares["accuracy_planned"] = (predictions.planned == predictions.labels).mean()
     for key, share in shares.items():
-        if row.get(key) is None or abs(row[key] - share) > 1e-9:
-            raise UserError(f"{path.name} says {key} {row.get(key)}, and its predictions have {share}")
+        if result.get(key) is None or abs(result[key] - share) > 1e-9:
+            raise UserError(f"{path.name} says {key} {result.get(key)}, and its predictions have {share}")
     return predictions
 
 
-def samples_of(row: Row) -> int:
-    """Test samples of a row."""
-    return sum(row["paired"].values())
+def samples_of(result: Result) -> int:
+    """Test samples of a result."""
+    return sum(result["paired"].values())
 
 
-def against_exact(rows: list[Row]) -> Comparison:
-    """Rows of one run, one a seed, each against the run that it was trained beside.
+def against_exact(results: list[Result]) -> Comparison:
+    """Results of one run, one a seed, each against the run that it was trained beside.
 
-    UserError where a row's counts of samples that one alone has right are not the difference of its accuracies.
+    UserError where a result's counts of samples that one alone has right are not the difference of its accuracies.
     """
-    right = [(k.right("this"), k.right("against")) for k in (r.get(KEPT) for r in rows) if k is not None]
-    for r in rows:
+    right = [(k.right("this"), k.right("against")) for k in (r.get(KEPT) for r in results) if k is not None]
+    for r in results:
         apart = r["paired"]["this_alone"] - r["paired"]["exact_alone"]
         if abs(samples_of(r) * (r["accuracy"] - r["accuracy_exact"]) - apart) > 1e-6:
             raise UserError(f"row {r['run']} of {r['host']}, seed {r['seed']}, has counts that are not its accuracies'")
-    one = rows[0]["paired"] if len(rows) == 1 else None
+    one = results[0]["paired"] if len(results) == 1 else None
     return compare(
-        [(r["accuracy"], r["accuracy_exact"]) for r in rows],
-        samples_of(rows[0]),
-        right if len(right) == len(rows) else None,
+        [(r["accuracy"], r["accuracy_exact"]) for r in results],
+        samples_of(results[0]),
+        right if len(right) == len(results) else None,
         None if one is None else (one["this_alone"], one["exact_alone"]),
     )
 
 
-def against_run(rows: list[Row], others: list[Row]) -> Comparison | None:
-    """Rows of one run against those of another, over the seeds that both have; None where there is none.
+def against_run(results: list[Result], others: list[Result]) -> Comparison | None:
+    """Results of one run against those of another, over the seeds that both have; None where there is none.
 
-    UserError where two rows of a seed have predictions on other test samples.
+    UserError where two results of a seed have predictions on other test samples.
     """
     by_seed = {r["seed"]: r for r in others}
-    pairs = [(r, by_seed[r["seed"]]) for r in rows if r["seed"] in by_seed]
+    pairs = [(r, by_seed[r["seed"]]) for r in results if r["seed"] in by_seed]
     if not pairs:
         return None
     right = [_right(a, b) for a, b in pairs]
@@ -78,27 +78,27 @@ def against_run(rows: list[Row], others: list[Row]) -> Comparison | None:
     )
 
 
-def _right(row: Row, other: Row) -> tuple[Right, Right] | None:
-    mine, theirs = row.get(KEPT), other.get(KEPT)
+def _right(result: Result, other: Result) -> tuple[Right, Right] | None:
+    mine, theirs = result.get(KEPT), other.get(KEPT)
     if mine is None or theirs is None:
         return None
     if not np.array_equal(mine.labels, theirs.labels):
-        raise UserError(f"rows {row['run']} and {other['run']} of {row['host']} have other test samples")
+        raise UserError(f"rows {result['run']} and {other['run']} of {result['host']} have other test samples")
     return mine.right("this"), theirs.right("this")
 
 
-def accuracy_interval(rows: list[Row]) -> tuple[float, float]:
+def accuracy_interval(results: list[Result]) -> tuple[float, float]:
     """95 % interval of the accuracy of a run, in per cent: of one seed Wilson's over samples, of several t over seeds.
 
     Where predictions of every seed are kept, it is the wider of that and of the bootstrap over samples.
     """
-    n = samples_of(rows[0])
-    if len(rows) == 1:
-        low, high = wilson(round(rows[0]["accuracy"] * n), n)
+    n = samples_of(results[0])
+    if len(results) == 1:
+        low, high = wilson(round(results[0]["accuracy"] * n), n)
         return 100 * low, 100 * high
-    intervals = [over_seeds([100 * r["accuracy"] for r in rows], n)]
-    right = [r[KEPT].right("this") for r in rows if r.get(KEPT) is not None]
-    if len(right) == len(rows):
+    intervals = [over_seeds([100 * r["accuracy"] for r in results], n)]
+    right = [r[KEPT].right("this") for r in results if r.get(KEPT) is not None]
+    if len(right) == len(results):
         intervals.append(over_samples(np.stack(right).astype(np.int8)))
     return max(0.0, min(e.low for e in intervals)), min(100.0, max(e.high for e in intervals))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cgf.report.columns import grid
 from cgf.report.comparison import samples_of
-from cgf.report.training import read_rows
+from cgf.report.training import read_results
 
 NOTES = {
     "a": "SmolLM2's weights are the 4-bit GGUF of the Instruct model, read back to floats",
@@ -45,5 +45,5 @@ def with_letters(table: str) -> str:
 
 def counts(folder: Path) -> str:
     """Samples that the rows of training were tested and chosen on, by host and task."""
-    sizes = {(r["host"], r["task"], samples_of(r), r["val_samples"]) for r in read_rows(folder)}
+    sizes = {(r["host"], r["task"], samples_of(r), r["val_samples"]) for r in read_results(folder)}
     return grid(TITLES, [[host, task, f"{test:,}", f"{val:,}"] for host, task, test, val in sorted(sizes)])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.published import FIGURE_DEPTH
-from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact
-from cgf.report.training import REFERENCE, read_rows
+from cgf.report.comparison import KEPT, Result, accuracy_interval, against_exact
+from cgf.report.training import REFERENCE, read_results
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import UNDECIDED, WITHIN, Comparison, compare
@@ -25,25 +25,25 @@ NEEDED = ("host", "task", "softmax", "levels", "seed", "samples", "correct", "ac
 Point = Json
 
 
-def with_its_polynomial(row: Row) -> Row:
-    """A row of training with the accuracy that belongs to its levels: that of the planned polynomial, where it has one.
+def with_its_polynomial(result: Result) -> Result:
+    """A result of training with the accuracy that belongs to its levels: that of its planned polynomial, if it has one.
 
-    Counts of samples and predictions are those of the same evaluation. UserError for a row that has such an accuracy
+    Counts of samples and predictions are those of the same evaluation. UserError for one that has such an accuracy
     and lacks what belongs to it.
     """
-    if row.get("accuracy_planned") is None:
-        return row
-    kept = row.get(KEPT)
-    lacks = "paired_planned" if row.get("paired_planned") is None else None
+    if result.get("accuracy_planned") is None:
+        return result
+    kept = result.get(KEPT)
+    lacks = "paired_planned" if result.get("paired_planned") is None else None
     if kept is not None and kept.planned is None:
         lacks = lacks or "predictions with the plan"
     if lacks is not None:
         raise UserError(
-            f"row {row['run']} of {row['host']}, seed {row['seed']}, has accuracy_planned and lacks {lacks}: "
+            f"row {result['run']} of {result['host']}, seed {result['seed']}, has accuracy_planned and lacks {lacks}: "
             "make it anew"
         )
     kept = None if kept is None else replace(kept, this=kept.planned)
-    return {**row, "accuracy": row["accuracy_planned"], "paired": row["paired_planned"], KEPT: kept}
+    return {**result, "accuracy": result["accuracy_planned"], "paired": result["paired_planned"], KEPT: kept}
 
 
 def points(folder: Path) -> list[Point]:
@@ -51,23 +51,23 @@ def points(folder: Path) -> list[Point]:
 
     UserError where a file lacks a field or came from a changed tree.
     """
-    unordered = [*_trained(read_rows(folder)), *_approximated(folder / FOLDER)]
+    unordered = [*_trained(read_results(folder)), *_approximated(folder / FOLDER)]
     return sorted(unordered, key=lambda p: (p["host"], p["task"], p["levels"] or 0, p["kind"], p["softmax"]))
 
 
-def _trained(rows: list[Row]) -> list[Point]:
+def _trained(results: list[Result]) -> list[Point]:
     """A point for each run with levels, and for the exact softmax, over its seeds."""
-    by: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row["total_levels"] is not None or row["run"] == REFERENCE:
-            by.setdefault((row["host"], row["task"], row["run"]), []).append(with_its_polynomial(row))
+    by: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        if result["total_levels"] is not None or result["run"] == REFERENCE:
+            by.setdefault((result["host"], result["task"], result["run"]), []).append(with_its_polynomial(result))
     return [_point(group) for group in by.values()]
 
 
-def _point(rows: list[Row]) -> Point:
-    first = rows[0]
-    low, high = accuracy_interval(rows)
-    levels = [row["total_levels"] for row in rows if row["total_levels"] is not None]
+def _point(results: list[Result]) -> Point:
+    first = results[0]
+    low, high = accuracy_interval(results)
+    levels = [result["total_levels"] for result in results if result["total_levels"] is not None]
     return {
         "host": first["host"],
         "task": first["task"],
@@ -75,13 +75,13 @@ def _point(rows: list[Row]) -> Point:
         "kind": TRAINED,
         "levels": max(levels, default=None),  # what a server needs that is to run any of its seeds
         "least_levels": min(levels, default=None),
-        "seeds": sorted(row["seed"] for row in rows),
+        "seeds": sorted(result["seed"] for result in results),
         "samples": sum(first["paired"].values()),
-        "accuracy": 100 * sum(row["accuracy"] for row in rows) / len(rows),
+        "accuracy": 100 * sum(result["accuracy"] for result in results) / len(results),
         "low": low,
         "high": high,
-        "validation": 100 * sum(row["validation"] for row in rows) / len(rows),
-        **_against(None if first["run"] == REFERENCE else against_exact(rows)),
+        "validation": 100 * sum(result["validation"] for result in results) / len(results),
+        **_against(None if first["run"] == REFERENCE else against_exact(results)),
     }
 
 

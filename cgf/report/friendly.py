@@ -45,7 +45,7 @@ def show(result: dict, folder: str | os.PathLike, heads: bool) -> None:
             print(folder / name)
 
 
-def rows(result: dict, heads: bool) -> list[list[str]]:
+def table_rows(result: dict, heads: bool) -> list[list[str]]:
     """Cells of the table, in the order of COLUMNS: each layer, then its heads where wanted."""
     cells = []
     for layer in result["layers"]:
@@ -87,7 +87,7 @@ def table(result: dict, heads: bool = False) -> Table:
         f"{result['samples']} {result['split']} samples, {result['rows']} rows, error at most "
         f"{result['tolerance']:g}"
     )
-    drawn, lines = Table(title=title, title_justify="left"), rows(result, heads)
+    drawn, lines = Table(title=title, title_justify="left"), table_rows(result, heads)
     used = [i for i, name in enumerate(COLUMNS) if name != "head" or heads]
     for i in used:
         drawn.add_column(COLUMNS[i], justify="left" if COLUMNS[i] == "exponential" else "right")

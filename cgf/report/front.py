@@ -1,4 +1,4 @@
-"""The candidates of a plan as a table and as a plot: plain rows in, rich table and PNG bytes out."""
+"""The candidates of a plan as a table and as a plot: plain dicts in, rich table and PNG bytes out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cgf.types import Json
 MARKERS = {"chain": "o", "limit": "s", "chebyshev": "^", "fitted": "D", "taylor": "v"}
 
 
-def name(row: Json) -> str:
+def name(candidate: Json) -> str:
     """Method and degree of a candidate: 'chebyshev 15', 'chain'."""
-    return row["method"] + (f" {row['degree']}" if row.get("degree") is not None else "")
+    return candidate["method"] + (f" {candidate['degree']}" if candidate.get("degree") is not None else "")
 
 
-def front_table(rows: list[Json], picked: Json, title: str) -> Table:
-    """A line a row of the Pareto set; the picked one is marked. Seconds and keys are – without a table of times."""
+def front_table(candidates: list[Json], picked: Json, title: str) -> Table:
+    """A line for each of the Pareto set; the picked one is marked. Seconds and keys are – without a table of times."""
     table = Table(
         "",
         "method",
@@ -39,21 +39,21 @@ def front_table(rows: list[Json], picked: Json, title: str) -> Table:
         "guard",
         title=title,
     )
-    for row in rows:
+    for candidate in candidates:
         table.add_row(
-            "→" if row == picked else "",
-            name(row),
-            str(row["k"]),
-            str(row["levels"]),
-            str(row["ct_mults"]),
-            f"{row['ring_slots']:,}",
-            str(row["ciphertexts"]),
-            _number(row["key_mib"], ".0f"),
-            _number(row["seconds"], ".2f"),
-            _number(row["us_per_entry"], ".1f"),
-            f"{row['max_error']:.1e}",
-            "[{:.1f}, {:.1f}]".format(*row["guard"]),
-            style="bold" if row == picked else "",
+            "→" if candidate == picked else "",
+            name(candidate),
+            str(candidate["k"]),
+            str(candidate["levels"]),
+            str(candidate["ct_mults"]),
+            f"{candidate['ring_slots']:,}",
+            str(candidate["ciphertexts"]),
+            _number(candidate["key_mib"], ".0f"),
+            _number(candidate["seconds"], ".2f"),
+            _number(candidate["us_per_entry"], ".1f"),
+            f"{candidate['max_error']:.1e}",
+            "[{:.1f}, {:.1f}]".format(*candidate["guard"]),
+            style="bold" if candidate == picked else "",
         )
     return table
 
@@ -80,27 +80,27 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
-def front_plot(rows: list[Json], front: list[Json], picked: Json) -> bytes:
+def front_plot(candidates: list[Json], front: list[Json], picked: Json) -> bytes:
     """Levels against predicted seconds (ciphertext multiplications without a table of times), error as colour.
 
-    Rows outside the Pareto set are small, the picked one is ringed.
+    Candidates outside the Pareto set are small, the picked one is ringed.
     """
-    timed = all(row["seconds"] is not None for row in rows)
+    timed = all(candidate["seconds"] is not None for candidate in candidates)
     height = "seconds" if timed else "ct_mults"
-    errors = [max(row["max_error"], 1e-16) for row in rows]
+    errors = [max(candidate["max_error"], 1e-16) for candidate in candidates]
     norm = LogNorm(min(errors), max(max(errors), 1.001 * min(errors)))
     figure, (ax,) = new_figure(4.4)
     points = None
-    for row, error in zip(rows, errors, strict=True):
-        size = 70 if row in front else 18
+    for candidate, error in zip(candidates, errors, strict=True):
+        size = 70 if candidate in front else 18
         points = ax.scatter(
-            [row["levels"]],
-            [row[height]],
+            [candidate["levels"]],
+            [candidate[height]],
             c=[error],
             norm=norm,
             cmap="viridis",
             s=size,
-            marker=MARKERS.get(row["method"], "o"),
+            marker=MARKERS.get(candidate["method"], "o"),
             zorder=3,
         )
     ax.scatter(
@@ -113,7 +113,7 @@ def front_plot(rows: list[Json], front: list[Json], picked: Json) -> bytes:
         textcoords="offset points",
         fontsize=9,
     )
-    methods = [m for m in MARKERS if any(row["method"] == m for row in rows)]
+    methods = [m for m in MARKERS if any(candidate["method"] == m for candidate in candidates)]
     figure.legend(
         [ax.scatter([], [], marker=MARKERS[m], color="#555555") for m in methods],
         methods,
@@ -133,7 +133,7 @@ def front_plot(rows: list[Json], front: list[Json], picked: Json) -> bytes:
 def show(pareto: Json, folder: Path) -> None:
     """Prints the Pareto set and writes it to a folder as pareto.json and pareto.png.
 
-    pareto: picked, front and feasible rows, and what was asked for: rows, columns, mask, tolerance.
+    pareto: picked, front and feasible candidates, and what was asked for: rows, columns, mask, tolerance.
     """
     title = f"{pareto['rows']} x {pareto['columns']} {pareto['mask']} rows, error at most {pareto['tolerance']:g}"
     _console().print(front_table(pareto["front"], pareto["picked"], title))

@@ -19,22 +19,22 @@ NOTE = (
     "softmax are of the test set; supported: whether both intervals lie above -0.5 points"
 )
 TITLES = ["host", "task", "levels", "softmax", "its levels", "seeds", "accuracy [95 %]", "points against exact [95 %]"]
-Row = Json
+Entry = Json
 
 
-def rows(points: list[Point]) -> list[Row]:
-    """A row for each host, task and number of LEVELS for which a trained run needs no more."""
+def entries(points: list[Point]) -> list[Entry]:
+    """An entry for each host, task and number of LEVELS for which a trained run needs no more."""
     table = []
     for host, task in sorted({(p["host"], p["task"]) for p in points}):
         runs = [p for p in points if (p["host"], p["task"], p["kind"]) == (host, task, TRAINED)]
         for levels in LEVELS:
             able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels]
             if able:
-                table.append(_row(levels, max(able, key=lambda p: (p["validation"], -p["levels"], p["softmax"]))))
+                table.append(_entry(levels, max(able, key=lambda p: (p["validation"], -p["levels"], p["softmax"]))))
     return table
 
 
-def _row(levels: int, point: Point) -> Row:
+def _entry(levels: int, point: Point) -> Entry:
     return {
         "host": point["host"],
         "task": point["task"],
@@ -60,18 +60,18 @@ def table(folder: Path) -> str:
     path = folder / FILE
     if not path.is_file():
         raise UserError(f"the table needs {path}, and it is not there: python scripts/repo/tables.py")
-    return grid(TITLES, [_cells(row) for row in read_json(path)["rows"]])
+    return grid(TITLES, [_cells(entry) for entry in read_json(path)["rows"]])
 
 
-def _cells(row: Row) -> list[str]:
-    ends = "" if row["against_low"] is None else f" [{row['against_low']:+.2f}, {row['against_high']:+.2f}]"
+def _cells(entry: Entry) -> list[str]:
+    ends = "" if entry["against_low"] is None else f" [{entry['against_low']:+.2f}, {entry['against_high']:+.2f}]"
     return [
-        row["host"],
-        row["task"],
-        str(row["levels"]),
-        f"`{row['softmax']}`",
-        str(row["own_levels"]),
-        ", ".join(map(str, row["seeds"])),
-        f"{100 * row['accuracy']:.2f} % [{100 * row['low']:.2f}, {100 * row['high']:.2f}]",
-        f"{row['against_exact']:+.2f}{ends}, {', '.join(row['labels'])}",
+        entry["host"],
+        entry["task"],
+        str(entry["levels"]),
+        f"`{entry['softmax']}`",
+        str(entry["own_levels"]),
+        ", ".join(map(str, entry["seeds"])),
+        f"{100 * entry['accuracy']:.2f} % [{100 * entry['low']:.2f}, {100 * entry['high']:.2f}]",
+        f"{entry['against_exact']:+.2f}{ends}, {', '.join(entry['labels'])}",
     ]

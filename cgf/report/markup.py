@@ -27,20 +27,20 @@ def inline(drawing: str, caption: str) -> str:
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def dict_table(rows: list[dict], style: str = "") -> str:
+def dict_table(table_rows: list[dict], style: str = "") -> str:
     """A table of dicts whose keys may differ; a column of numbers only is set to the right."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    values = [[row.get(key) for key in keys] for row in rows]
+    keys = list(dict.fromkeys(key for row in table_rows for key in row))
+    values = [[row.get(key) for key in keys] for row in table_rows]
     numeric = [all(v is None or tables.is_number(v) for v in column) for column in zip(*values, strict=True)]
     texts = [[_text(key, value) for key, value in zip(keys, line, strict=True)] for line in values]
     return table(keys, texts, numeric, style)
 
 
-def side_by_side(rows: list[dict]) -> str:
+def side_by_side(table_rows: list[dict]) -> str:
     """The same with a column a dict, headed by its first value: for few dicts of many keys."""
-    name, *keys = dict.fromkeys(key for row in rows for key in row)
-    lines = [[key, *(_text(key, row.get(key)) for row in rows)] for key in keys]
-    return table([name, *(str(row.get(name)) for row in rows)], lines, [False] + [True] * len(rows))
+    name, *keys = dict.fromkeys(key for row in table_rows for key in row)
+    lines = [[key, *(_text(key, row.get(key)) for row in table_rows)] for key in keys]
+    return table([name, *(str(row.get(name)) for row in table_rows)], lines, [False] + [True] * len(table_rows))
 
 
 def _text(key: str, value: JsonValue) -> str:

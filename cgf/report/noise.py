@@ -32,7 +32,7 @@ def print_noise(result: Json) -> None:
             "mean",
             title=f"{engine['engine']}: {engine['inputs']}",
         )
-        for name, row in _rows(engine):
+        for name, row in _results(engine):
             alone, noise = row["polynomials"], row["noise"]
             errors = (
                 row["max_error"],
@@ -60,7 +60,7 @@ def print_noise(result: Json) -> None:
     )
 
 
-def _rows(engine: Json) -> list[tuple[str, Json]]:
+def _results(engine: Json) -> list[tuple[str, Json]]:
     return [
         *((f"standard, {row['iterations']} iterations", row) for row in engine["standard"]),
         *((NAMES[name], row) for name, row in engine["cgf"].items()),

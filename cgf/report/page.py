@@ -81,17 +81,17 @@ def _several(count: int, noun: str) -> str:
 
 
 def _summary(inputs: ReportInputs) -> str:
-    rows = tables.rows(inputs.results)
-    if not rows:
+    table_rows = tables.table_rows(inputs.results)
+    if not table_rows:
         return ""
     titles = [column.title for column in tables.COLUMNS]
     left = {"model", "task", "softmax", "exponential", "engine"}
     numeric = [column.key not in left for column in tables.COLUMNS]
     notes = "".join(f"<li>{escape(note)}</li>" for note in tables.NOTES)
     table = markup.table(
-        titles, [tables.cells(row) for row in rows], numeric, red=[bool(row.get("red")) for row in rows]
+        titles, [tables.cells(row) for row in table_rows], numeric, red=[bool(row.get("red")) for row in table_rows]
     )
-    red = "".join(f"<li>{escape(reason)}</li>" for row in rows for reason in row.get("red") or [])
+    red = "".join(f"<li>{escape(reason)}</li>" for row in table_rows for reason in row.get("red") or [])
     return markup.section(
         f"Results{_of(inputs.results)}",
         table + (f'<ul class="red">{red}</ul>' if red else "") + f'<ul class="notes">{notes}</ul>',
@@ -139,7 +139,7 @@ def _friendliness(inputs: ReportInputs) -> list[str]:
     for name, result in inputs.friendly.items():
         title = f"Is {result['name']} CGF-friendly? ({name})"
         said = "".join(f"<li>{escape(line)}</li>" for line in friendly.sentences(result))
-        lines = [[line[0], *line[2:]] for line in friendly.rows(result, heads=False)]
+        lines = [[line[0], *line[2:]] for line in friendly.table_rows(result, heads=False)]
         titles = [column for column in friendly.COLUMNS if column != "head"]
         body = markup.table(titles, lines, [column != "exponential" for column in titles])
         drawn = (
@@ -169,11 +169,11 @@ def _details(inputs: ReportInputs) -> list[str]:
         ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(inputs.results), markup.side_by_side),
         ("Layers" + _of(encrypted), tables.layer_rows(inputs.results), markup.dict_table),
         ("Plans, from training or validation data", tables.plan_rows(inputs.plans), markup.dict_table),
-        ("How much stays encrypted", scopes.rows(inputs.results), markup.dict_table),
-        ("Cards of model, cryptography, system and application", cards.rows(inputs.results), markup.side_by_side),
+        ("How much stays encrypted", scopes.table_rows(inputs.results), markup.dict_table),
+        ("Cards of model, cryptography, system and application", cards.table_rows(inputs.results), markup.side_by_side),
         ("Other results", tables.other_rows(inputs.results), markup.dict_table),
     )
-    return [markup.section(title, draw(rows)) for title, rows, draw in listed if rows]
+    return [markup.section(title, draw(table_rows)) for title, table_rows, draw in listed if table_rows]
 
 
 def _provenance(results: list[dict]) -> str:
@@ -183,7 +183,7 @@ def _provenance(results: list[dict]) -> str:
         run = row["run"] if isinstance(row.get("run"), dict) else {}
         shared = {key: run.get(key) for key in ("git", "versions", "hardware")}
         groups.setdefault(json.dumps(shared, sort_keys=True), []).append(row)
-    setups = [_setup(json.loads(key), rows) for key, rows in groups.items()]
+    setups = [_setup(json.loads(key), group) for key, group in groups.items()]
     return "\n".join(markup.section("Run information", setup) for setup in setups)
 
 

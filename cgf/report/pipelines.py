@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.report.comparison import told
-from cgf.report.training import groups, read_rows
+from cgf.report.training import groups, read_results
 from cgf.stats.labels import Comparison
 
 POINTS = "points [95 %]"
@@ -25,11 +25,11 @@ def lines(folder: Path) -> list[list[str]]:
 
     A line with scaled queries follows where all of those seeds have it.
     """
-    rows, compared = read_rows(folder), list[Comparison | None]()
+    results, compared = read_results(folder), list[Comparison | None]()
     names = {run for _, *both in PIPELINES for run in both}
     table = []
-    for host, task in sorted({(r["host"], r["task"]) for r in rows}):
-        here = [r for r in rows if (r["host"], r["task"]) == (host, task)]
+    for host, task in sorted({(r["host"], r["task"]) for r in results}):
+        here = [r for r in results if (r["host"], r["task"]) == (host, task)]
         seeds = set.intersection(*({r["seed"] for r in here if r["run"] == name} for name in names))
         by = {g["run"]: g for g in groups([r for r in here if r["seed"] in seeds])}
         for pipeline, _, cgf in (*PIPELINES, *SCALED) if seeds else ():

@@ -72,6 +72,6 @@ def side_by_side(results: list[Json]) -> Table | None:
     return terminal(COLUMNS, shown, title="how much stays encrypted") if shown else None
 
 
-def rows(results: list[Json]) -> list[Json]:
+def table_rows(results: list[Json]) -> list[Json]:
     """The same table as a dict a row, of column and cell."""
     return [{column.title: column.cell(result) for column in COLUMNS} for result in compared(results)]

@@ -25,5 +25,5 @@ def value(text: str) -> str:
 
 def table(keys: Iterable[Key]) -> list[str]:
     """A row a key, after an empty line: name, default, comment."""
-    rows = [[code(key.name), code(value(key.value)), cell(key.comment)] for key in keys]
-    return ["", grid(["key", "default", "what it says"], rows)] if rows else []
+    table_rows = [[code(key.name), code(value(key.value)), cell(key.comment)] for key in keys]
+    return ["", grid(["key", "default", "what it says"], table_rows)] if table_rows else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from cgf.report.columns import NONE, grid
 from cgf.types import Json
 
-Row = Json
 TITLES = [
     "workload",
     "size",
@@ -28,12 +27,12 @@ DECRYPT = ("client_decrypt_decode", "client_postprocess")
 SIZES = ("public and evaluation keys", "encrypted input", "encrypted results")
 
 
-def table(result: Row) -> str:
+def table(result: Json) -> str:
     """A line a workload and size; keys and the server's preprocessing are no part of the latency."""
     return grid(TITLES, [line(row) for row in result["rows"]])
 
 
-def line(row: Row) -> list[str]:
+def line(row: Json) -> list[str]:
     """Cells of a workload; preparing stands under encrypt, and judging under decrypt."""
     return [
         row["workload"],
@@ -51,12 +50,12 @@ def line(row: Row) -> list[str]:
     ]
 
 
-def core_seconds(row: Row, *stages: str) -> str:
+def core_seconds(row: Json, *stages: str) -> str:
     """Of processes, summed: what else the machine does is no part of them."""
     return f"{sum(stage['core_s'] for stage in row['stages'] if stage['stage'] in stages):.1f}"
 
 
-def shape(row: Row) -> str:
+def shape(row: Json) -> str:
     """What the data are."""
     if row["workload"] == "network":
         return f"{row['images']:,} images"

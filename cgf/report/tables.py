@@ -94,7 +94,7 @@ NOTES = (
 )
 
 
-def rows(results: list[dict]) -> list[dict]:
+def table_rows(results: list[dict]) -> list[dict]:
     """One dict of raw values for each evaluation, keys as in COLUMNS; None where a file says nothing."""
     evaluations = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
     return [_row(result) for result in sorted(evaluations, key=_order)]
@@ -221,7 +221,7 @@ def cells(row: dict) -> list[str]:
 
 
 def terminal(main: list[dict], title: str = "") -> Table:
-    """A rich table of `rows()`. Columns that no row fills are left out: a terminal is narrow."""
+    """A rich table of `table_rows()`. Columns that no row fills are left out: a terminal is narrow."""
     table = Table(title=title or None, title_justify="left", caption_justify="left")
     used = [column for column in COLUMNS if any(row.get(column.key) is not None for row in main)]
     for column in used:
@@ -236,7 +236,7 @@ def terminal(main: list[dict], title: str = "") -> Table:
 
 
 def markdown(main: list[dict]) -> str:
-    """A markdown table of `rows()`, all columns, for a README."""
+    """A markdown table of `table_rows()`, all columns, for a README."""
     head = [column.title for column in COLUMNS]
     lines = [head, ["---"] * len(head), *(cells(row) for row in main)]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)

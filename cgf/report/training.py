@@ -8,7 +8,7 @@ from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import FIRST, Register
 from cgf.report.columns import grid
-from cgf.report.comparison import KEPT, Row, accuracy_interval, against_exact, against_run, kept, told
+from cgf.report.comparison import KEPT, Result, accuracy_interval, against_exact, against_run, kept, told
 from cgf.results import read_json
 from cgf.types import Json
 
@@ -38,7 +38,7 @@ NEEDED = (
     "commit",
     "dirty",
 )
-OPENED = "_opened"  # of a row that was read: its lines in the register of openings
+OPENED = "_opened"  # of a result that was read: its lines in the register of openings
 TITLES = [
     "host",
     "task",
@@ -65,47 +65,47 @@ PAPER = (
 )  # the paper's own rows and their configurations under configs/experiment
 
 
-def read_rows(folder: Path) -> list[Row]:
-    """The rows in a results folder, by file name, with their predictions and their openings.
+def read_results(folder: Path) -> list[Result]:
+    """The results in a results folder, by file name, with their predictions and their openings.
 
     UserError for one that lacks a field, came from a changed tree, or whose predictions are not those it was made with.
     """
-    rows, opened = [], openings(folder)
+    results, opened = [], openings(folder)
     for path in sorted((folder / "train").glob("*.json")):
-        row = current_row(read_json(path), path)
-        if missing := [key for key in NEEDED if not isinstance(row, dict) or key not in row]:
+        result = current_row(read_json(path), path)
+        if missing := [key for key in NEEDED if not isinstance(result, dict) or key not in result]:
             raise UserError(f"{path} is to be a row of training, and lacks {', '.join(missing)}")
-        if row["dirty"]:
+        if result["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
-        rows.append({**row, KEPT: kept(row, path), OPENED: opened.get(f"train/{path.stem}", [])})
-    if not rows:
+        results.append({**result, KEPT: kept(result, path), OPENED: opened.get(f"train/{path.stem}", [])})
+    if not results:
         raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
-    return rows
+    return results
 
 
 def openings(folder: Path) -> dict[str, list[Json]]:
-    """Lines of the register in a results folder, by row."""
+    """Lines of the register in a results folder, by the row that they name."""
     by: dict[str, list[Json]] = {}
     for line in Register(folder / "opened.jsonl").lines():
         by.setdefault(line["row"], []).append(line)
     return by
 
 
-def groups(rows: list[Row]) -> list[Json]:
+def groups(results: list[Result]) -> list[Json]:
     """One entry a host, task and run over its seeds; the reference first, then by accuracy.
 
     points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. exact and
     yardstick are what was tested of both differences (cgf.stats); ends those of the accuracy's interval, in per cent.
     """
-    by: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        by.setdefault((row["host"], row["task"], row["run"]), []).append(row)
+    by: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        by.setdefault((result["host"], result["task"], result["run"]), []).append(result)
     entries = [_entry(seeds, rivals(seeds[0], by)) for seeds in by.values()]
     return sorted(entries, key=lambda g: (g["host"], g["task"], g["run"] != REFERENCE, -g["accuracy"], g["run"]))
 
 
-def _entry(seeds: list[Row], others: list[list[Row]]) -> Json:
-    """The entry of one run from its rows, one a seed, and those of the runs that it stands against."""
+def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
+    """The entry of one run from its results, one a seed, and those of the runs that it stands against."""
     first, rival = seeds[0], _closest(seeds, others)
     apart = None if rival is None else against_run(seeds, rival)
     levels = {r["total_levels"] for r in seeds}
@@ -133,34 +133,38 @@ def _entry(seeds: list[Row], others: list[list[Row]]) -> Json:
     }
 
 
-def rivals(row: Row, by: dict[tuple[str, str, str], list[Row]]) -> list[list[Row]]:
-    """The rows of each run that a row stands against: the yardsticks of its host and task that are trained as it is.
+def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list[list[Result]]:
+    """The results of each run that one stands against: the yardsticks of its host and task that are trained as it is.
 
     None for a yardstick itself, nor where no yardstick was tuned so, or left untrained.
     """
-    if row["yardstick"]:
+    if result["yardstick"]:
         return []
     alike = ("host", "task", "tuning", "trained")
-    return [rows for rows in by.values() if rows[0]["yardstick"] and all(rows[0][key] == row[key] for key in alike)]
+    return [
+        results
+        for results in by.values()
+        if results[0]["yardstick"] and all(results[0][key] == result[key] for key in alike)
+    ]
 
 
-def _closest(rows: list[Row], others: list[list[Row]]) -> list[Row] | None:
-    """The rows of the yardstick that shares most seeds, of those the most accurate one; None where none shares any."""
-    seeds = {r["seed"] for r in rows}
+def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:
+    """Results of the yardstick that shares most seeds, of those the most accurate one; None where none shares any."""
+    seeds = {r["seed"] for r in results}
 
-    def shared(other: list[Row]) -> int:
+    def shared(other: list[Result]) -> int:
         return len(seeds & {r["seed"] for r in other})
 
     best = max(others, key=lambda other: (shared(other), _mean([r["accuracy"] for r in other])), default=None)
     return best if best is not None and shared(best) else None
 
 
-def lines(rows: list[Row]) -> list[list[str]]:
+def lines(results: list[Result]) -> list[list[str]]:
     """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
-    entries = groups(rows)
+    entries = groups(results)
     exact = [None if g["run"] == REFERENCE else g["exact"] for g in entries]
     both = told(exact + [g["yardstick"] for g in entries])  # one correction over both columns
-    cells, reasons = [], again(rows)
+    cells, reasons = [], again(results)
     for g, against, apart in zip(entries, both[: len(entries)], both[len(entries) :], strict=True):
         spread = f" ({100 * g['least']:.2f} to {100 * g['most']:.2f})" if len(g["seeds"]) > 1 else ""
         cells.append(
@@ -184,15 +188,17 @@ def lines(rows: list[Row]) -> list[list[str]]:
     return cells + [[host, task, f"`experiment={names}`", NOT_RUN, *blank] for host, task, names in PAPER]
 
 
-def again(rows: list[Row]) -> list[str]:
+def again(results: list[Result]) -> list[str]:
     """The reasons for which test figures of the table's rows were opened once more, in the order of the table."""
-    return list(dict.fromkeys(line["reason"] for g in groups(rows) for line in g["opened"] if line["reason"] != FIRST))
+    return list(
+        dict.fromkeys(line["reason"] for g in groups(results) for line in g["opened"] if line["reason"] != FIRST)
+    )
 
 
-def block(rows: list[Row]) -> str:
+def block(results: list[Result]) -> str:
     """The table as markdown, below it a line for each reason of a second opening, by the number that its rows show."""
-    notes = [f"- ({number}) {reason}" for number, reason in enumerate(again(rows), start=1)]
-    return "\n".join([grid(TITLES, lines(rows)), *(["", "Opened once more:", "", *notes] if notes else [])])
+    notes = [f"- ({number}) {reason}" for number, reason in enumerate(again(results), start=1)]
+    return "\n".join([grid(TITLES, lines(results)), *(["", "Opened once more:", "", *notes] if notes else [])])
 
 
 def _opened(lines: list[Json], reasons: list[str]) -> str:

@@ -18,17 +18,17 @@ KEYS = ("host", "task", "run", "seeds", "levels", "accuracy", "least", "most")  
 DRAWN = 6  # counts changes of the drawing: a plot of an earlier one is stale
 
 
-def shown(rows: list[Json]) -> list[JsonValue]:
+def shown(results: list[Json]) -> list[JsonValue]:
     """All that the plot shows (``figure.is_current``)."""
-    return [DRAWN, [{key: g[key] for key in KEYS} for g in groups(rows)]]
+    return [DRAWN, [{key: g[key] for key in KEYS} for g in groups(results)]]
 
 
-def plot(rows: list[Json]) -> bytes:
+def plot(results: list[Json]) -> bytes:
     """Mean over the seeds, least to most where there are several; a line for each run without levels. PNG.
 
     A hollow point is of fewer seeds than others of its panel: it stands against the line of other seeds.
     """
-    entries = groups(rows)
+    entries = groups(results)
     places = list(dict.fromkeys((g["host"], g["task"]) for g in entries))
     names = sorted({g["run"] for g in entries if g["levels"] is not None})
     colour = dict(zip(names, colours(len(names)), strict=True))
@@ -41,7 +41,7 @@ def plot(rows: list[Json]) -> bytes:
     lines = {g["run"] for g in entries if g["levels"] is None}
     ordered = sorted(handles, key=lambda name: (name not in lines, name))
     figure.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=6, fontsize=7)
-    return png(figure, shown(rows))
+    return png(figure, shown(results))
 
 
 def _panel(ax: Axes, here: list[Json], colour: dict[str, ColorType]) -> dict[str, Handle]:

@@ -58,10 +58,10 @@ def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
 def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float]]:
     name = "-".join(row)
     paths = sorted(path for path in (folder / "train").glob(f"{name}-*.json") if path.stem[len(name) + 1 :].isdigit())
-    rows = [read_json(path) for path in paths]
-    if not rows:
+    results = [read_json(path) for path in paths]
+    if not results:
         raise UserError(f"a value needs rows of training of {name}, and {folder / 'train'} has none")
-    return {int(one["seed"]): one for one in rows}
+    return {int(one["seed"]): one for one in results}
 
 
 def of_file(path: Path, key: str, form: str, factor: float) -> str:

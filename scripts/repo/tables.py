@@ -14,7 +14,7 @@ from cgf.errors import UserError
 from cgf.report import depth, depth_plot, frontier, opened, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
-from cgf.report.training import read_rows
+from cgf.report.training import read_results
 from cgf.report.training_plot import PLOT, plot, shown
 from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.softmax.base import Softmax
@@ -77,16 +77,16 @@ def write(path: Path, made: Callable[[], bytes], check: bool) -> None:
 
 
 def draw(results: Path, check: bool) -> None:
-    """Draws the plot of training where its rows changed; UserError instead where only ``check`` is asked for."""
-    rows, path = read_rows(results), results / PLOT
-    if not is_current(path, shown(rows)):
-        write(path, lambda: plot(rows), check)
+    """Draws the plot of training where its results changed; UserError instead where only ``check`` is asked for."""
+    trained, path = read_results(results), results / PLOT
+    if not is_current(path, shown(trained)):
+        write(path, lambda: plot(trained), check)
 
 
 def draw_depths(results: Path, check: bool) -> None:
     """The figures of accuracy against depth, what each shows as JSON beside it, and the frontier; stale ones alone."""
     points = depth.points(results)
-    data(results / frontier.FILE, {"note": frontier.NOTE, "rows": frontier.rows(points)}, check)
+    data(results / frontier.FILE, {"note": frontier.NOTE, "rows": frontier.entries(points)}, check)
     for family, hosts in depth.FAMILIES.items():
         if not any(point["host"] in hosts for point in points):
             continue

@@ -28,8 +28,8 @@ def cost_file(folder, ours=0.5, paper=2.0):
         "peak_mib": 1000.0,
     }
     (folder / "bench").mkdir(exist_ok=True)
-    rows = {"ours": {**row, "seconds": seconds(ours)}, "paper": {**row, "seconds": seconds(paper)}, "cho": None}
-    (folder / "bench" / "softmax.json").write_text(json.dumps(rows))
+    results = {"ours": {**row, "seconds": seconds(ours)}, "paper": {**row, "seconds": seconds(paper)}, "cho": None}
+    (folder / "bench" / "softmax.json").write_text(json.dumps(results))
 
 
 def test_a_block_is_filled_and_the_rest_left_alone(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cgf.report.cards import CARDS, all_cards, cards, rows, unknown
+from cgf.report.cards import CARDS, all_cards, cards, table_rows, unknown
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
 
@@ -78,7 +78,7 @@ def test_every_result_of_the_repository_has_cards_and_little_of_a_file_is_enough
     assert all(one["application"]["samples"] > 0 and one["crypto"]["levels"] > 0 for one in made)
     json.dumps(made, allow_nan=False)
     bare = {"kind": "eval_he", "_path": "a.json"}
-    (row,) = rows([bare])
+    (row,) = table_rows([bare])
     assert row["evaluation"] == "a.json" and row["system: cpu"] == "not recorded"
     assert row["application: accuracy 95 % interval"] == "not recorded"
 

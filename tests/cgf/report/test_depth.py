@@ -32,8 +32,8 @@ def folder(tmp_path):
     write(tmp_path, "relu", 42, 0.93, total_levels=5, validation=0.8, **common)
     write(tmp_path, "bpmax", 42, 0.7, total_levels=2, validation=0.85, **common)
     line = {"figure": "trained", "date": "2026-01-02", "commit": "a", "reason": "first"}
-    rows = [f"train/{path.stem}" for path in sorted((tmp_path / "train").glob("*.json"))]
-    append_lines(tmp_path / "opened.jsonl", [{"row": row, **line} for row in rows])
+    names = [f"train/{path.stem}" for path in sorted((tmp_path / "train").glob("*.json"))]
+    append_lines(tmp_path / "opened.jsonl", [{"row": name, **line} for name in names])
     return tmp_path
 
 
@@ -81,18 +81,22 @@ def test_a_published_polynomial_stands_against_the_model_that_it_was_put_into(fo
 
 def test_the_frontier_is_chosen_on_validation_among_what_the_levels_allow(folder):
     approximated(folder, levels=2, accuracy=0.99, correct=99)  # put into exact softmax: no softmax that was trained
-    rows = {row["levels"]: row for row in frontier.rows(depth.points(folder))}
-    assert [rows[levels]["softmax"] for levels in (2, 3, 4, 5)] == ["bpmax"] * 4  # relu tests better, validates worse
-    assert rows[5]["accuracy"] == pytest.approx(0.7) and rows[5]["own_levels"] == 2 and not rows[5]["supported"]
+    entries = {row["levels"]: row for row in frontier.entries(depth.points(folder))}
+    assert [entries[levels]["softmax"] for levels in (2, 3, 4, 5)] == [
+        "bpmax"
+    ] * 4  # relu tests better, validates worse
+    assert (
+        entries[5]["accuracy"] == pytest.approx(0.7) and entries[5]["own_levels"] == 2 and not entries[5]["supported"]
+    )
     write(folder, "taylor", 42, 0.6, total_levels=3, validation=0.99, host="digits")
-    rows = {row["levels"]: row for row in frontier.rows(depth.points(folder))}
-    assert [rows[levels]["softmax"] for levels in (2, 3, 5)] == ["bpmax", "taylor", "taylor"]
+    entries = {row["levels"]: row for row in frontier.entries(depth.points(folder))}
+    assert [entries[levels]["softmax"] for levels in (2, 3, 5)] == ["bpmax", "taylor", "taylor"]
 
 
 def test_the_table_comes_from_the_file(folder):
     with pytest.raises(UserError, match=r"needs .*frontier\.json"):
         frontier.table(folder)
-    write_json(folder / "frontier.json", {"rows": frontier.rows(depth.points(folder))})
+    write_json(folder / "frontier.json", {"rows": frontier.entries(depth.points(folder))})
     assert "| digits | t | 2 | `bpmax` | 2 | 42 | 70.00 % [" in frontier.table(folder)
 
 

@@ -111,13 +111,13 @@ def test_an_evaluation_in_the_clear_says_what_lay_beyond_and_where():
 
 def test_a_red_row_is_red_in_the_terminal_in_markdown_and_on_the_page():
     bad = {**judged(counted("beyond"), "plan"), "softmax": "bad"}
-    rows = tables.rows([FINE, bad])
-    assert [row["engine"] for row in rows] == ["CKKS (desilo), red", "CKKS (desilo)"]
-    assert "CKKS (desilo), red" in tables.markdown(rows)
+    shown = tables.table_rows([FINE, bad])
+    assert [row["engine"] for row in shown] == ["CKKS (desilo), red", "CKKS (desilo)"]
+    assert "CKKS (desilo), red" in tables.markdown(shown)
     html = page.page(ReportInputs("f", results=[FINE, bad]))
     assert html.count("<tr class=red>") == 1 and "eval/a.json: 4 entries lay beyond" in html
     out = io.StringIO()
-    Console(file=out, force_terminal=True, width=300).print(tables.terminal(rows))
+    Console(file=out, force_terminal=True, width=300).print(tables.terminal(shown))
     assert any("\x1b[31m" in line and "bad" in line for line in out.getvalue().splitlines())
 
 

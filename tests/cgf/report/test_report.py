@@ -93,14 +93,14 @@ def text_of(html):
 
 
 def test_rows_hold_the_figures_of_the_files(root):
-    rows = tables.rows(collect(root).results)
-    assert [(row["softmax"], row["exponential"], row["engine"]) for row in rows] == [
+    shown = tables.table_rows(collect(root).results)
+    assert [(row["softmax"], row["exponential"], row["engine"]) for row in shown] == [
         ("exact", "exact", "clear"),
         ("cgf", "exact", "clear"),
         ("cgf", "chebyshev", "clear"),
         ("cgf", "chebyshev", "CKKS (desilo)"),
     ]
-    encrypted = rows[-1]
+    encrypted = shown[-1]
     assert (encrypted["accuracy"], encrypted["accuracy_ckks"], encrypted["agreement"]) == (0.96, 0.95, 1.0)
     assert encrypted["entries_per_s"] == 5000.0
     assert tables.cells(encrypted)[5:] == [
@@ -113,12 +113,12 @@ def test_rows_hold_the_figures_of_the_files(root):
         "<0.01 %",
         "20 (test)",
     ]
-    assert rows[0]["accuracy_ckks"] is None
+    assert shown[0]["accuracy_ckks"] is None
 
 
 def test_the_simulator_is_never_shown_as_ckks(root):
     simulated = ENCRYPTED | {"engine": "sim"}
-    (row,) = tables.rows([simulated])
+    (row,) = tables.table_rows([simulated])
     assert row["accuracy_ckks"] is None
     assert row["engine"] == "simulator"
     assert [bar[0] for _, bars in plots._accuracy_groups([simulated]) for bar in bars] == [
@@ -244,7 +244,7 @@ def test_a_training_run_alone_makes_a_report(tmp_path):
 
 
 def test_markdown_has_a_line_a_row(root):
-    lines = tables.markdown(tables.rows(collect(root).results)).splitlines()
+    lines = tables.markdown(tables.table_rows(collect(root).results)).splitlines()
     assert len(lines) == 2 + 4
     assert {line.count("|") for line in lines} == {len(tables.COLUMNS) + 1}
     assert "95.00 %" in lines[-1]

@@ -49,5 +49,5 @@ def test_the_table_goes_from_least_to_most_encrypted_and_leaves_out_what_was_not
 def test_one_scope_alone_is_no_comparison_but_a_network_is_always_shown():
     assert scopes.side_by_side([SOFTMAX, SOFTMAX]) is None
     simulated = NETWORK | {"encrypted": False}
-    assert [row["encrypted"] for row in scopes.rows([NETWORK, simulated])] == ["network", "network (simulated)"]
+    assert [row["encrypted"] for row in scopes.table_rows([NETWORK, simulated])] == ["network", "network (simulated)"]
     assert tables.other_rows([NETWORK]) == []  # so that it is shown once

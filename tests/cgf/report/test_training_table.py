@@ -51,8 +51,8 @@ def write(folder, softmax, seed, accuracy, **more):
 def register(folder):
     """Every row in the folder opened once."""
     line = {"figure": "trained", "date": "2026-01-02", "commit": "a", "reason": "first"}
-    rows = sorted(path.stem for path in (folder / "train").glob("*.json"))
-    append_lines(folder / "opened.jsonl", [{"row": f"train/{row}", **line} for row in rows])
+    names = sorted(path.stem for path in (folder / "train").glob("*.json"))
+    append_lines(folder / "opened.jsonl", [{"row": f"train/{name}", **line} for name in names])
 
 
 @pytest.fixture
@@ -121,12 +121,12 @@ def test_the_paper_rows_name_configurations_that_exist():
 def test_rows_that_lack_a_field_or_come_from_a_changed_tree_are_refused(folder):
     write(folder, "relu", 42, 0.8, dirty=True)
     with pytest.raises(UserError, match=r"relu-42\.json must come from a clean tree"):
-        training.read_rows(folder)
+        training.read_results(folder)
     write_json(folder / "train" / "toy-t-relu-42.json", {"host": "toy"})
     with pytest.raises(UserError, match=r"relu-42\.json .* lacks task, softmax"):
-        training.read_rows(folder)
+        training.read_results(folder)
     with pytest.raises(UserError, match="holds no row of training"):
-        training.read_rows(folder / "none")
+        training.read_results(folder / "none")
 
 
 def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
@@ -190,7 +190,7 @@ def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkey
         write(folder, softmax, 42, 0.8, total_levels=None if softmax == "exact" else 5, task="u")
     figures = []
     monkeypatch.setattr(training_plot, "png", lambda figure, metadata: figures.append(figure))
-    training_plot.plot(training.read_rows(folder))
+    training_plot.plot(training.read_results(folder))
     first, second = figures[0].axes
     assert (first.get_title(), second.get_title()) == ("toy, t", "toy, u")
     places = sorted(float(line.get_xdata()[0]) for line in first.lines if line.get_marker() == "o")
@@ -209,7 +209,7 @@ def test_rows_of_today_and_of_before_make_one_table(folder):
         assert row["made"] is None or row["made"] == {"config": {}}
         write_json(path, {**row, "run": f"my-{row['run']}"} if row["run"] != "exact" else row)
     assert filled(TEXT, folder).replace("my-", "") == before
-    facts = {row["run"]: row for row in training.read_rows(folder)}
+    facts = {row["run"]: row for row in training.read_results(folder)}
     kept = ("softmax", "tuning", "tempered", "trained", "yardstick", "within")
     assert [facts["my-lora"][key] for key in kept] == ["cgf", "lora", False, True, False, 0.5]
     assert [facts["my-cgf_tempered_hidden"][key] for key in kept] == ["cgf", "full", True, True, False, 0.5]
@@ -220,7 +220,7 @@ def test_rows_of_today_and_of_before_make_one_table(folder):
 def test_a_row_of_a_later_schema_is_refused(folder):
     write(folder, "relu", 42, 0.8, schema=4)
     with pytest.raises(UserError, match=r"relu-42\.json is of schema 4, and this version reads rows up to schema 3"):
-        training.read_rows(folder)
+        training.read_results(folder)
 
 
 def kept(folder, softmax, seed, this, against, labels):
@@ -261,14 +261,14 @@ def test_labels_of_rows_that_kept_their_predictions(tmp_path):
     path = tmp_path / "train" / "toy-t-cgf-42.json"
     write_json(path, {**read_json(path), "accuracy": 0.95})
     with pytest.raises(UserError, match=r"toy-t-cgf-42\.json says accuracy 0\.95, and its predictions have"):
-        training.read_rows(tmp_path)
+        training.read_results(tmp_path)
 
 
 def test_the_interval_of_an_accuracy_is_the_wider_of_seeds_and_samples(tmp_path):
     answers, labels = [1] * 1800 + [0] * 200, [1] * 2000
     for seed in (42, 43, 44):  # that do not differ: what samples leave open is all there is, 1.96 sqrt(0.9 0.1 / 2000)
         kept(tmp_path, "cgf", seed, answers, answers, labels)
-    low, high = accuracy_interval(training.read_rows(tmp_path))
+    low, high = accuracy_interval(training.read_results(tmp_path))
     assert (low, high) == pytest.approx((88.69, 91.31), abs=0.15)
 
 
