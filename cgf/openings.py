@@ -44,15 +44,15 @@ class Register:
         """The openings of a row, whatever figure."""
         return [line for line in self.lines() if line["row"] == row]
 
-    def check_closed(self, rows: list[str], figures: list[str] | None = None) -> None:
+    def check_closed(self, names: list[str], figures: list[str] | None = None) -> None:
         """UserError where a figure of one of the rows was opened before, and ``again`` gives no reason.
 
         figures: those that matter; None: all.
         """
         lines = [line for line in self.lines() if figures is None or line["figure"] in figures]
-        opened = {line["row"]: line for line in lines if line["row"] in rows}
+        opened = {line["row"]: line for line in lines if line["row"] in names}
         if opened and self._reason() is None:
-            told = ", ".join(f"{row} ({line['date']})" for row, line in opened.items())
+            told = ", ".join(f"{name} ({line['date']})" for name, line in opened.items())
             raise UserError(f'a test figure is opened once a row, and was of {told}: again="REASON" says why once more')
 
     def open(self, row: str, figure: str, of: str) -> None:

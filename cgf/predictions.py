@@ -54,23 +54,23 @@ def name_of(row: str) -> str:
     return f"{FOLDER}/{row}.npz"
 
 
-def write(rows: Path, row: str, predictions: Predictions) -> dict[str, str]:
+def write(folder: Path, row: str, predictions: Predictions) -> dict[str, str]:
     """Writes the predictions of a row below the folder of rows; returns what the row says of them: path and sha256."""
     arrays = {key: value for key, value in vars(predictions).items() if value is not None}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(rows / name_of(row), buffer.getvalue())
+    write_bytes(folder / name_of(row), buffer.getvalue())
     return {"path": name_of(row), "sha256": hashlib.sha256(buffer.getvalue()).hexdigest()}
 
 
-def read(rows: Path, row: str, told: JsonValue) -> Predictions:
+def read(folder: Path, row: str, told: JsonValue) -> Predictions:
     """The predictions that a row tells of.
 
     UserError where they are missing, changed since the row was written, of another row, or not one class a sample.
     """
     if not isinstance(told, dict) or told.get("path") != name_of(row):
         raise UserError(f"row {row} must name its predictions as {name_of(row)} with a sha256, and says {told!r}")
-    path = rows / name_of(row)
+    path = folder / name_of(row)
     if not path.is_file():
         raise UserError(f"row {row} needs {path}, and there is no such file")
     content = path.read_bytes()

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from cgf.config import entry, resolved
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
-from cgf.study.network_cost import Case, carry_out, checked_rows, lines, table
+from cgf.study.network_cost import Case, carry_out, checked_variants, lines, table
 from cgf.study.seed import checked_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def main(cfg: DictConfig) -> None:
     """Trains and evaluates what is missing, then writes the table; configs/network_cost.yaml has its settings."""
     config = resolved(cfg)
-    case, rows, seeds = Case.of(config), checked_rows(config["rows"]), checked_seeds(config["seeds"])
+    case, variants, seeds = Case.of(config), checked_variants(config["rows"]), checked_seeds(config["seeds"])
     outputs = Path(cfg.outputs).expanduser() / case.name
     more = [] if cfg.data.root is None else [f"data.root={cfg.data.root}"]
 
@@ -37,8 +37,8 @@ def main(cfg: DictConfig) -> None:
             raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
 
     if not cfg.collect:
-        carry_out(case, rows, seeds, outputs, execute)
-    made = table(case, rows, seeds, outputs)
+        carry_out(case, variants, seeds, outputs, execute)
+    made = table(case, variants, seeds, outputs)
     path = Path(cfg.out).expanduser() / f"cost-{case.name}.json"
     write_json(path, {**made, "run": run_info(config, seeds[0], {}, {})})
     for line in lines(made):

@@ -26,7 +26,7 @@ def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
     from cgf.study.opened import check_closed, opening, register_of
     from cgf.study.search import with_searches
-    from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_rows
+    from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_results
 
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
@@ -69,7 +69,7 @@ def main(cfg: DictConfig) -> None:
         for part in of(seed) if wanted_runs else []:
             part.carry_out(wanted_runs)
     for seed in seeds:
-        for path in write_rows(of(seed), names, task, out, register):
+        for path in write_results(of(seed), names, task, out, register):
             print(path)
 
 

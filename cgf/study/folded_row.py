@@ -15,7 +15,7 @@ MADE = ("commit", "dirty", "commit_evaluated", "commit_planned", "commit_teacher
 def joined(results: Sequence[Json]) -> Json:
     """Evaluations on the test sets of all folds as one: predictions, labels and counts after each other.
 
-    Everything else is said of the first, but for processors and commits, which ``folded`` takes from the rows.
+    Everything else is said of the first, but for processors and commits, which ``folded`` takes from its results.
     """
     together = {name: [value for result in results for value in result[name]] for name in ("predictions", "labels")}
     samples = len(together["labels"])
@@ -23,44 +23,46 @@ def joined(results: Sequence[Json]) -> Json:
     return {**results[0], **together, "samples": samples, "correct": right, "accuracy": right / samples}
 
 
-def folded(rows: Sequence[Json]) -> Json:
-    """The row of a run and seed from its rows of the folds, in their order; ``folds`` keeps what each fold says.
+def folded(results: Sequence[Json]) -> Json:
+    """The row of a run and seed from its results on the folds, in their order; ``folds`` keeps what each fold says.
 
     Accuracies are those of all samples together and validation the mean over folds; epochs and best_epoch are means,
     seconds are sums, levels the most that a fold needs, polynomials those of all, since each fold plans its own.
     Commits and processors are the first fold's, and ``folds`` has each one's. UserError where two folds are of other
     runs.
     """
-    first = rows[0]
-    for row in rows[1:]:
-        if unlike := [key for key in ALIKE if row[key] != first[key]]:
+    first = results[0]
+    for result in results[1:]:
+        if unlike := [key for key in ALIKE if result[key] != first[key]]:
             name = f"{first['run']}, seed {first['seed']}"
             raise UserError(f"the folds of row {name}, must agree in {', '.join(unlike)}: train them anew")
-    levels = [row["total_levels"] for row in rows]
-    trained = [row["evaluation"] for row in rows]
-    planned = [row["evaluation_planned"] for row in rows]
+    levels = [result["total_levels"] for result in results]
+    trained = [result["evaluation"] for result in results]
+    planned = [result["evaluation_planned"] for result in results]
     weights = [evaluation["samples"] for evaluation in trained]
     return {
         **first,
         **{
-            key: _mean([row[key] for row in rows], weights)
+            key: _mean([result[key] for result in results], weights)
             for key in ("accuracy", "accuracy_exact", "accuracy_teacher")
         },
-        "accuracy_planned": None if None in planned else _mean([row["accuracy_planned"] for row in rows], weights),
-        **{key: _mean([row[key] for row in rows]) for key in ("validation", "epochs", "best_epoch")},
+        "accuracy_planned": None
+        if None in planned
+        else _mean([result["accuracy_planned"] for result in results], weights),
+        **{key: _mean([result[key] for result in results]) for key in ("validation", "epochs", "best_epoch")},
         "val_samples": first["val_samples"],
-        "train_s": sum(row["train_s"] for row in rows),
-        "trials_s": None if first["trials_s"] is None else sum(row["trials_s"] for row in rows),
+        "train_s": sum(result["train_s"] for result in results),
+        "trials_s": None if first["trials_s"] is None else sum(result["trials_s"] for result in results),
         "total_levels": None if None in levels else max(levels),
-        "approx": ", ".join(sorted({row["approx"] for row in rows})),
-        "paired": _summed([row["paired"] for row in rows]),
-        "paired_planned": None if None in planned else _summed([row["paired_planned"] for row in rows]),
-        "dirty": any(row["dirty"] for row in rows),
+        "approx": ", ".join(sorted({result["approx"] for result in results})),
+        "paired": _summed([result["paired"] for result in results]),
+        "paired_planned": None if None in planned else _summed([result["paired_planned"] for result in results]),
+        "dirty": any(result["dirty"] for result in results),
         "evaluation": evaluation_of(trained),
         "evaluation_planned": None if None in planned else evaluation_of(planned),
         "folds": [
-            {key: row[key] for key in (*MADE, "validation", "best_epoch", "total_levels", "approx", *EVALUATIONS)}
-            for row in rows
+            {key: result[key] for key in (*MADE, "validation", "best_epoch", "total_levels", "approx", *EVALUATIONS)}
+            for result in results
         ],
     }
 

@@ -17,8 +17,8 @@ from cgf.study.folded_row import joined
 from cgf.types import Json
 
 KINDS = ("softmax", "norm", "activation")
-# which kinds are replaced in each row of the table
-ROWS: dict[str, tuple[str, ...]] = {"own": (), **{kind: (kind,) for kind in KINDS}, "all": KINDS}
+# which kinds are replaced in each variant, a row of the table
+VARIANTS: dict[str, tuple[str, ...]] = {"own": (), **{kind: (kind,) for kind in KINDS}, "all": KINDS}
 EVALUATION = "test.json"
 
 
@@ -52,10 +52,10 @@ class Case:
                 )
         return cls(config["name"], common, own, kinds, teacher, path, folds)
 
-    def arguments(self, row: str) -> list[str]:
-        """Overrides of train.py for a row of the table, whatever seed and folder; later ones win."""
-        replaced = [option for kind in ROWS[row] for option in self.kinds[kind]]
-        return [*self.common, *(() if "softmax" in ROWS[row] else self.own), *replaced]
+    def arguments(self, variant: str) -> list[str]:
+        """Overrides of train.py for a variant, whatever seed and folder; later ones win."""
+        replaced = [option for kind in VARIANTS[variant] for option in self.kinds[kind]]
+        return [*self.common, *(() if "softmax" in VARIANTS[variant] else self.own), *replaced]
 
     def parts(self, outputs: Path) -> list[tuple[Path, list[str]]]:
         """(folder, overrides of train.py) of each fold; of the data's own split alone where there are none."""
@@ -64,66 +64,66 @@ class Case:
         return [(outputs / f"fold-{i}", [f"task.fold={i}", f"task.folds={self.folds}"]) for i in range(self.folds)]
 
 
-def checked_rows(rows: Sequence[str]) -> list[str]:
-    """The rows of the table that are asked for, with the host's own parts, which the others are compared with.
+def checked_variants(asked: Sequence[str]) -> list[str]:
+    """The variants that are asked for, with the host's own parts, which the others are compared with.
 
     UserError for a name that is none of the table's.
     """
-    if unknown := sorted(set(rows) - set(ROWS)):
-        raise UserError(f"rows names rows of the table ({', '.join(ROWS)}), and {', '.join(unknown)} was given")
-    return [row for row in ROWS if row in {"own", *rows}]
+    if unknown := sorted(set(asked) - set(VARIANTS)):
+        raise UserError(f"rows names rows of the table ({', '.join(VARIANTS)}), and {', '.join(unknown)} was given")
+    return [variant for variant in VARIANTS if variant in {"own", *asked}]
 
 
 def carry_out(
-    case: Case, rows: Sequence[str], seeds: Sequence[int], outputs: Path, execute: Callable[[str, list[str]], None]
+    case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path, execute: Callable[[str, list[str]], None]
 ) -> None:
-    """Trains and evaluates every row and seed, on every fold, that is not done; execute: runs a script."""
+    """Trains and evaluates every variant and seed, on every fold, that is not done; execute: runs a script."""
     for folder, part in case.parts(outputs):
         teacher = Path(case.teacher_path) if case.teacher_path else folder / "teacher"
         if not case.teacher_path and not (teacher / "best.json").is_file():
             execute("train.py", [*case.teacher, *part, f"outputs={folder}", "run=teacher"])
         for seed in seeds:
-            for row in rows:
-                run = folder / f"{row}-{seed}"
+            for variant in variants:
+                run = folder / f"{variant}-{seed}"
                 if (run / EVALUATION).is_file():
                     continue
                 where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={folder}", f"run={run.name}"]
-                execute("train.py", [*case.arguments(row), *part, *where])
+                execute("train.py", [*case.arguments(variant), *part, *where])
                 execute("eval_plain.py", [f"ckpt={run}", "predictions=true", f"out={run / EVALUATION}"])
 
 
-def table(case: Case, rows: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
+def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
     """The rows of what is done on every fold: accuracies by seed, and the difference to the own parts, with labels.
 
     The samples of all folds count together. UserError where nothing is done.
     """
     folders = [folder for folder, _ in case.parts(outputs)]
-    done: dict[str, dict[int, Json]] = {row: {} for row in rows}
-    for row in rows:
+    done: dict[str, dict[int, Json]] = {variant: {} for variant in variants}
+    for variant in variants:
         for seed in seeds:
-            paths = [folder / f"{row}-{seed}" / EVALUATION for folder in folders]
+            paths = [folder / f"{variant}-{seed}" / EVALUATION for folder in folders]
             if all(path.is_file() for path in paths):
-                done[row][seed] = joined([read_json(path) for path in paths])
+                done[variant][seed] = joined([read_json(path) for path in paths])
     if not any(done.values()):
         raise UserError(f"nothing of case {case.name} is trained and evaluated in {outputs}")
     return {
         "name": case.name,
         "folds": case.folds,
         "seeds": list(seeds),
-        "rows": [_row(case, row, done[row], done["own"], folders) for row in rows if done[row]],
+        "rows": [_result(case, variant, done[variant], done["own"], folders) for variant in variants if done[variant]],
     }
 
 
-def _row(case: Case, row: str, results: dict[int, Json], own: dict[int, Json], folders: Sequence[Path]) -> Json:
+def _result(case: Case, variant: str, results: dict[int, Json], own: dict[int, Json], folders: Sequence[Path]) -> Json:
     accuracies = {seed: result["accuracy"] for seed, result in results.items()}
-    seconds = [_seconds(folder / f"{row}-{seed}") for seed in results for folder in folders]
+    seconds = [_seconds(folder / f"{variant}-{seed}") for seed in results for folder in folders]
     samples = next(iter(results.values()))["samples"]
     return {
-        "replaced": list(ROWS[row]),
-        "options": case.arguments(row),
+        "replaced": list(VARIANTS[variant]),
+        "options": case.arguments(variant),
         "accuracy": {str(seed): value for seed, value in accuracies.items()},
         "mean": statistics.mean(accuracies.values()),
-        "against_own": None if row == "own" else _against(results, own),
+        "against_own": None if variant == "own" else _against(results, own),
         "samples": samples,
         "train_s": statistics.mean(seconds),
     }
@@ -157,10 +157,10 @@ def _seconds(run: Path) -> float:
 def lines(made: Json) -> list[str]:
     """The table in words, one line a row."""
     shown = []
-    for row in made["rows"]:
-        name = " + ".join(row["replaced"]) or "its own norms, activations and softmax"
-        each = ", ".join(f"{100 * value:.2f}" for value in row["accuracy"].values())
-        shown.append(f"{name:42s} {100 * row['mean']:6.2f} % ({each}){_told(row['against_own'])}")
+    for result in made["rows"]:
+        name = " + ".join(result["replaced"]) or "its own norms, activations and softmax"
+        each = ", ".join(f"{100 * value:.2f}" for value in result["accuracy"].values())
+        shown.append(f"{name:42s} {100 * result['mean']:6.2f} % ({each}){_told(result['against_own'])}")
     return shown
 
 

@@ -61,11 +61,11 @@ def check_closed(register: Register, seed: Seed, task: str, runs: list[str]) -> 
         for name in runs
         if not any((seed.folder / t / "best.json").is_file() for t in seed.study.run(name).tries())
     ]
-    rows = [registered(row_name(seed.study, task, name, seed.seed)) for name in untrained]
-    register.check_closed(rows, [of_fold(figure, seed.study.fold) for figure in (TRAINED, PLANNED)])
+    names = [registered(row_name(seed.study, task, name, seed.seed)) for name in untrained]
+    register.check_closed(names, [of_fold(figure, seed.study.fold) for figure in (TRAINED, PLANNED)])
 
 
-def keep(rows: Path, name: str, result: Json, against: Json, planned: Json | None) -> dict[str, str]:
+def keep(folder: Path, name: str, result: Json, against: Json, planned: Json | None) -> dict[str, str]:
     """Writes a row's predictions, of evaluations in the clear on the same samples; returns what the row says of them.
 
     UserError where two evaluations have other samples, or another order of them.
@@ -79,7 +79,7 @@ def keep(rows: Path, name: str, result: Json, against: Json, planned: Json | Non
         packed("predictions of the run compared with", against["predictions"]),
         None if planned is None else packed("predictions with the plan", planned["predictions"]),
     )
-    return write(rows, name, kept)
+    return write(folder, name, kept)
 
 
 def evaluations(seed: Seed, run: Run, against: str) -> tuple[Json, Json, Json | None]:

@@ -35,22 +35,22 @@ KEPT = (
 SETTINGS = ("train", "softmax", "penalty")
 
 
-def rows(seed: Seed) -> list[Json]:
-    """A row for each evaluation of a seed that is there; runs that are not done yet have none.
+def results_of(seed: Seed) -> list[Json]:
+    """A result for each evaluation of a seed that is there; runs that are not done yet have none.
 
     seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what
     its weights saw since the teacher. Commits are those of the training and of the evaluation.
     """
-    records = []
+    found = []
     for run in seed.study.runs:
         for chain in (None, run.chain) if run.chain is not None else (None,):
             path = seed.result(run.name, chain)
             if path.is_file():
-                records.append(_row(seed, run, read_json(path)))
-    return records
+                found.append(_result(seed, run, read_json(path)))
+    return found
 
 
-def _row(seed: Seed, run: Run, result: Json) -> Json:
+def _result(seed: Seed, run: Run, result: Json) -> Json:
     folder = seed.chosen(run.name)
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained = read_json(newest / "run.json")
@@ -102,28 +102,30 @@ def trials(seed: Seed) -> list[Json]:
     return tried
 
 
-def means(rows: list[Json], seeds: Iterable[int]) -> list[Json]:
+def means(results: list[Json], seeds: Iterable[int]) -> list[Json]:
     """One row a run and exponential, over the seeds that are there; complete where all of ``seeds`` are.
 
     points is the mean of 100 (accuracy - that of the run compared with) over the seeds that have both;
     points_of_exponential the same against the run's own exponential, for one that was put in its place.
     """
     groups: dict[tuple[str, str], list[Json]] = {}
-    for row in rows:
-        groups.setdefault((row["run"], row["approx"]), []).append(row)
-    of_run = {(row["run"], row["seed"]): row for row in reversed(rows)}  # the first of a run is as trained
+    for result in results:
+        groups.setdefault((result["run"], result["approx"]), []).append(result)
+    of_run = {
+        (result["run"], result["seed"]): result for result in reversed(results)
+    }  # the first of a run is as trained
     wanted = set(seeds)
 
     def points(group: list[Json], other: str | None) -> float | None:
         pairs = [(r, of_run[other, r["seed"]]) for r in group if (other, r["seed"]) in of_run]
         return 100 * sum(a["accuracy"] - b["accuracy"] for a, b in pairs) / len(pairs) if pairs else None
 
-    result = []
+    made = []
     for (run, approx), group in groups.items():
         accuracies, first = [r["accuracy"] for r in group], of_run[run, group[0]["seed"]]
         outside = [r["outside_domain"] for r in group if r["outside_domain"] is not None]
         beyond = [r["beyond_guard"] for r in group if r["beyond_guard"] is not None]
-        result.append(
+        made.append(
             {
                 "study": group[0]["study"],
                 "run": run,
@@ -146,7 +148,7 @@ def means(rows: list[Json], seeds: Iterable[int]) -> list[Json]:
                 "seconds": _mean([r["seconds"] for r in group]),
             }
         )
-    return result
+    return made
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -164,18 +166,14 @@ def gathered(
     """
     first, known = folder / f"seed-{decides}", choices(study, kept, decides)
     every = [Seed(study, s, folder / f"seed-{s}", None if s == decides else first, known=known) for s in seeds]
-    records = [row for seed in every for row in rows(seed)]
-    have = {(row["run"], row["seed"]) for row in records}
-    records += [row for row in _entries(kept, "rows") if (row["run"], row["seed"]) not in have and _current(study, row)]
+    results = [result for seed in every for result in results_of(seed)]
+    have = {(r["run"], r["seed"]) for r in results}
+    results += [r for r in _entries(kept, "rows") if (r["run"], r["seed"]) not in have and _current(study, r)]
     place = {run.name: i for i, run in enumerate(study.runs)}
-    records.sort(key=lambda row: (row["seed"], place[row["run"]]))  # stable: as trained comes before its polynomial
+    results.sort(key=lambda r: (r["seed"], place[r["run"]]))  # stable: as trained comes before its polynomial
     tried = trials(Seed(study, decides, first))
     old = [t for t in _entries(kept, "trials") if t["run"] in known and t["run"] not in {t["run"] for t in tried}]
-    return {
-        "rows": records,
-        "means": means(records, {*seeds, *(row["seed"] for row in records)}),
-        "trials": tried + old,
-    }
+    return {"rows": results, "means": means(results, {*seeds, *(r["seed"] for r in results)}), "trials": tried + old}
 
 
 def choices(study: Study, kept: Mapping[str, JsonValue] | None, decides: int) -> dict[str, int]:
@@ -192,12 +190,12 @@ def _entries(kept: Mapping[str, JsonValue] | None, name: str) -> list[Json]:
     return [] if kept is None else kept[name]
 
 
-def _current(study: Study, row: Json) -> bool:
-    """Whether the study still trains a row's run as it was trained, and all that it starts from."""
-    run = next((run for run in study.runs if run.name == row["run"]), None)
-    if run is None or len(row.get("arguments", [])) != len(study.lineage(run)):
+def _current(study: Study, result: Json) -> bool:
+    """Whether the study still trains a result's run as it was trained, and all that it starts from."""
+    run = next((run for run in study.runs if run.name == result["run"]), None)
+    if run is None or len(result.get("arguments", [])) != len(study.lineage(run)):
         return False
     return all(
         told in [study.arguments(r, i) for i in range(len(study.chooser(r).choices))]
-        for told, r in zip(row["arguments"], study.lineage(run), strict=True)
+        for told, r in zip(result["arguments"], study.lineage(run), strict=True)
     )

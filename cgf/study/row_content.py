@@ -175,21 +175,21 @@ def trials(seed: Seed, run: Run, before: dict[str, list[Json]]) -> list[Json]:
     return tried
 
 
-def total_levels(folder: Path, rows: str, planned: bool) -> int | None:
+def total_levels(folder: Path, row_kind: str, planned: bool) -> int | None:
     """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit, or
     none without a plan.
 
-    rows 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
+    row_kind 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
     """
     checkpoint = read(folder)
     softmax = checkpoint.softmax
     if planned:
-        plan = read_plan(checkpoint.path, checkpoint.digest, rows)
+        plan = read_plan(checkpoint.path, checkpoint.digest, row_kind)
         assert plan is not None
         softmax.exponential = plan.exponential
     if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):
         return None
-    mask, count, columns = SHAPE[rows]
+    mask, count, columns = SHAPE[row_kind]
     return depth(softmax, mask_rows(mask, count, columns), columns).levels
 
 

@@ -54,7 +54,7 @@ def needed(study: Study, names: list[str], decides: bool) -> list[str]:
     return [run.name for run in study.runs if run.name in names_needed]
 
 
-def write_rows(folds: Sequence[Seed], names: list[str], task: str, out: Path, register: Register) -> list[Path]:
+def write_results(folds: Sequence[Seed], names: list[str], task: str, out: Path, register: Register) -> list[Path]:
     """Writes the rows of ``names`` that are trained and not there yet, predictions first; returns their files.
 
     folds: a seed's runs on each fold of the data in order; one alone where the data has a split of its own.
@@ -66,8 +66,8 @@ def write_rows(folds: Sequence[Seed], names: list[str], task: str, out: Path, re
         path = path_of(out, study, task, name, number)
         if not path.exists() and all(done(seed, name) for seed in folds):
             run = study.run(name)
-            rows = [row(seed, run, task, before) for seed in folds]
-            made = rows[0] if study.fold is None else folded(rows)
+            results = [row(seed, run, task, before) for seed in folds]
+            made = results[0] if study.fold is None else folded(results)
             found = [evaluations(seed, run, run.against or EXACT) for seed in folds]
             this, against, planned = zip(*found, strict=True)
             made["predictions"] = keep(

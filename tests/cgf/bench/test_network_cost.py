@@ -6,7 +6,7 @@ import pytest
 
 from cgf.config import compose, resolved
 from cgf.errors import UserError
-from cgf.study.network_cost import ROWS, Case, carry_out, checked_rows, lines, table
+from cgf.study.network_cost import VARIANTS, Case, carry_out, checked_variants, lines, table
 
 
 def case(name="digits", **more):
@@ -33,7 +33,7 @@ def written(script, arguments, accuracies):
 
 def test_each_row_replaces_what_it_says_alone():
     made = case()
-    told = {row: made.arguments(row) for row in ROWS}
+    told = {variant: made.arguments(variant) for variant in VARIANTS}
     assert "softmax=exact" in told["norm"] and "norm=batch" in told["norm"]
     assert not any(a.startswith(("activation", "penalty", "softmax.")) for a in told["norm"])
     assert "softmax=exact" not in told["softmax"] and "softmax.k=2" in told["softmax"]
@@ -43,9 +43,9 @@ def test_each_row_replaces_what_it_says_alone():
 
 @pytest.mark.parametrize("name", ["digits", "clinc150", "sst2"])
 def test_the_overrides_compose(name):
-    for row in ROWS:
-        cfg = compose("train", case(name).arguments(row))
-        assert (cfg.norm["_target_"] == "cgf.norm.base.ExactNorms") == ("norm" not in ROWS[row])
+    for variant in VARIANTS:
+        cfg = compose("train", case(name).arguments(variant))
+        assert (cfg.norm["_target_"] == "cgf.norm.base.ExactNorms") == ("norm" not in VARIANTS[variant])
 
 
 def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
@@ -55,10 +55,10 @@ def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
         called.append(script)
         written(script, arguments, accuracies)
 
-    carry_out(case(), list(ROWS), [1, 2], tmp_path, execute)
+    carry_out(case(), list(VARIANTS), [1, 2], tmp_path, execute)
     assert called.count("train.py") == 11 and called.count("eval_plain.py") == 10  # the teacher once
-    carry_out(case(), list(ROWS), [1, 2], tmp_path, lambda *_: pytest.fail("everything is done"))
-    made = table(case(), list(ROWS), [1, 2], tmp_path)
+    carry_out(case(), list(VARIANTS), [1, 2], tmp_path, lambda *_: pytest.fail("everything is done"))
+    made = table(case(), list(VARIANTS), [1, 2], tmp_path)
     by_name = {"+".join(row["replaced"]): row for row in made["rows"]}
     assert by_name[""]["mean"] == pytest.approx(0.92) and by_name[""]["against_own"] is None
     apart = by_name["softmax"]["against_own"]
@@ -71,7 +71,7 @@ def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
 
 def test_nothing_done_is_said_so(tmp_path):
     with pytest.raises(UserError, match="nothing of case digits is trained"):
-        table(case(), list(ROWS), [1], tmp_path)
+        table(case(), list(VARIANTS), [1], tmp_path)
 
 
 def test_a_teacher_that_is_there_is_not_trained(tmp_path):
@@ -82,7 +82,7 @@ def test_a_teacher_that_is_there_is_not_trained(tmp_path):
         written(script, arguments, accuracies)
 
     accuracies = [0.9] * 5
-    carry_out(case(teacher_path="runs/minilm"), list(ROWS), [1], tmp_path, execute)
+    carry_out(case(teacher_path="runs/minilm"), list(VARIANTS), [1], tmp_path, execute)
     trained = [a for a in called if any(x.startswith("run=") for x in a)]
     assert len(trained) == 5 and all("distill.teacher=runs/minilm" in a for a in trained)
 
@@ -94,18 +94,18 @@ def test_folds_have_a_teacher_each_and_their_samples_count_together(tmp_path):
         called.append((script, arguments))
         written(script, arguments, accuracies)
 
-    in_folds, rows = case(folds=2), checked_rows(["all"])
-    assert rows == ["own", "all"]
-    carry_out(in_folds, rows, [1], tmp_path, execute)
+    in_folds, variants = case(folds=2), checked_variants(["all"])
+    assert variants == ["own", "all"]
+    carry_out(in_folds, variants, [1], tmp_path, execute)
     trained = [" ".join(arguments) for script, arguments in called if script == "train.py"]
     assert len(trained) == 6 and all(f"task.fold={i // 3} task.folds=2" in line for i, line in enumerate(trained))
     assert all(f"distill.teacher={tmp_path}/fold-1/teacher" in line for line in trained[4:])
-    own, every = table(in_folds, rows, [1], tmp_path)["rows"]
+    own, every = table(in_folds, variants, [1], tmp_path)["rows"]
     assert (own["samples"], own["mean"], every["mean"]) == (200, 0.95, 0.75)
     assert every["against_own"]["points"] == pytest.approx(-20)
     (tmp_path / "fold-1" / "all-1" / "test.json").unlink()
-    assert [row["replaced"] for row in table(in_folds, rows, [1], tmp_path)["rows"]] == [[]]  # a fold is missing
+    assert [row["replaced"] for row in table(in_folds, variants, [1], tmp_path)["rows"]] == [[]]  # a fold is missing
     with pytest.raises(UserError, match="folds need a teacher each"):
         case(folds=2, teacher_path="runs/one")
     with pytest.raises(UserError, match=r"rows names rows of the table \(own, .*, and mlp was given"):
-        checked_rows(["mlp"])
+        checked_variants(["mlp"])

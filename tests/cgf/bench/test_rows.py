@@ -19,8 +19,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
-from cgf.study import row_content
-from cgf.study import training_rows as rows
+from cgf.study import row_content, training_rows
 from cgf.study.folded_row import ALIKE, evaluation_of, folded
 from cgf.study.opened import check_closed, opening, paired, register_of
 from cgf.study.seed import ROOT, Seed
@@ -112,16 +111,16 @@ def seed(folder, machine, number=42, decides=None, register=None):
     return Seed(Study.of(CONFIG), number, folder, decides, more=more, opening=told, execute=machine)
 
 
-def write_rows(one, names, out):
-    return rows.write_rows([one], names, "t", out, Register(out / "opened.jsonl"))
+def write_results(one, names, out):
+    return training_rows.write_results([one], names, "t", out, Register(out / "opened.jsonl"))
 
 
 def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     machine = Machine()
     one = seed(tmp_path / "seed-42", machine)
-    one.carry_out(rows.needed(one.study, ["bpmax"], True))
+    one.carry_out(training_rows.needed(one.study, ["bpmax"], True))
     assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
-    assert write_rows(one, ["exact", "bpmax", "calibrated"], tmp_path) == [
+    assert write_results(one, ["exact", "bpmax", "calibrated"], tmp_path) == [
         tmp_path / "toy-t-exact-42.json",
         tmp_path / "toy-t-bpmax-42.json",
     ]
@@ -151,9 +150,9 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     ]
     assert (row["schema"], row["yardstick"], row["within"]) == (3, False, None)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
-    assert write_rows(one, ["exact", "bpmax"], tmp_path) == []  # what is there is left alone
+    assert write_results(one, ["exact", "bpmax"], tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
-    other.carry_out(rows.needed(other.study, ["calibrated"], False))
+    other.carry_out(training_rows.needed(other.study, ["calibrated"], False))
     assert machine.names[5:] == ["teacher", "exact", "calibrated"]  # with the choice of the first seed
     second = row_content.row(other, other.study.run("calibrated"), "t")
     assert second["tried"] == row["tried"] and shlex.split(second["command"])[-1] == "seeds=[42,43]"  # one word
@@ -206,9 +205,11 @@ def test_a_row_of_folds_counts_the_samples_of_all(tmp_path):
         ("task.fold=1", "task.folds=2"),
     )
     first.carry_out()
-    assert rows.write_rows([first, second], ["exact"], "t", tmp_path, register) == []  # one fold is none
+    assert training_rows.write_results([first, second], ["exact"], "t", tmp_path, register) == []  # one fold is none
     second.carry_out()
-    assert rows.write_rows([first, second], ["exact"], "t", tmp_path, register) == [tmp_path / "toy-t-exact-42.json"]
+    assert training_rows.write_results([first, second], ["exact"], "t", tmp_path, register) == [
+        tmp_path / "toy-t-exact-42.json"
+    ]
     row = read_json(tmp_path / "toy-t-exact-42.json")
     kept = read(tmp_path, "toy-t-exact-42", row["predictions"])
     assert kept.labels.tolist() == LABELS * 2 and kept.this.tolist() == PREDICTIONS["exact"] * 2
@@ -254,9 +255,9 @@ def test_folds_of_other_runs_make_no_row_and_extremes_are_kept():
 
 def test_folds_need_settings_that_are_found_already():
     study = Study.of(CONFIG | {"study": {**CONFIG["study"], "folds": 2}})
-    rows.check_decided(study, ["exact"])
+    training_rows.check_decided(study, ["exact"])
     with pytest.raises(UserError, match="bpmax, calibrated has several to choose from"):
-        rows.check_decided(study, ["exact", "bpmax", "calibrated"])
+        training_rows.check_decided(study, ["exact", "bpmax", "calibrated"])
     with pytest.raises(UserError, match=r"study\.folds must be a whole number of at least 2"):
         Study.of(CONFIG | {"study": {**CONFIG["study"], "folds": 1}})
 
@@ -264,34 +265,34 @@ def test_folds_need_settings_that_are_found_already():
 def test_a_choice_is_read_off_its_row_where_its_trainings_are_gone(tmp_path):
     first = seed(tmp_path / "gone" / "seed-42", Machine())
     first.carry_out()
-    write_rows(first, ["bpmax"], tmp_path)
+    write_results(first, ["bpmax"], tmp_path)
     shutil.rmtree(tmp_path / "gone")
-    told = rows.recorded(first.study, "t", tmp_path, 42)
-    assert list(told) == ["bpmax"] and rows.known(told) == {"bpmax": 1}
+    told = training_rows.recorded(first.study, "t", tmp_path, 42)
+    assert list(told) == ["bpmax"] and training_rows.known(told) == {"bpmax": 1}
     machine = Machine()
     other = Seed(
         first.study,
         43,
         tmp_path / "gone" / "seed-43",
         tmp_path / "gone" / "seed-42",
-        known=rows.known(told),
+        known=training_rows.known(told),
         more=("predictions=true",),
         execute=machine,
     )
-    other.carry_out(rows.needed(other.study, ["bpmax", "calibrated"], False))
+    other.carry_out(training_rows.needed(other.study, ["bpmax", "calibrated"], False))
     assert machine.names == ["teacher", "exact", "bpmax-1", "calibrated"]
     for name in ("bpmax", "calibrated"):
-        write_rows(other, [name], tmp_path)
+        write_results(other, [name], tmp_path)
         assert read_json(tmp_path / f"toy-t-{name}-43.json")["tried"] == told["bpmax"]
 
 
 def test_a_choice_among_others_is_not_read_off_a_row(tmp_path):
     one = seed(tmp_path / "seed-42", Machine())
     one.carry_out()
-    write_rows(one, ["bpmax"], tmp_path)
+    write_results(one, ["bpmax"], tmp_path)
     runs = {**CONFIG["runs"], "bpmax": {**CONFIG["runs"]["bpmax"], "choices": [["p=3"], ["p=5"]]}}
-    assert rows.recorded(Study.of({**CONFIG, "runs": runs}), "t", tmp_path, 42) == {}
-    assert rows.recorded(one.study, "t", tmp_path, 43) == {}
+    assert training_rows.recorded(Study.of({**CONFIG, "runs": runs}), "t", tmp_path, 42) == {}
+    assert training_rows.recorded(one.study, "t", tmp_path, 43) == {}
 
 
 def test_a_changed_tree_is_told(tmp_path):
@@ -333,7 +334,7 @@ def test_each_test_figure_is_opened_once_unless_told_why(tmp_path):
         ("train/toy-t-exact-42", "trained", "first"),
     ]
     assert all(set(line) == {"row", "figure", "date", "commit", "reason", "of"} for line in register.lines())
-    write_rows(one, ["exact"], tmp_path)
+    write_results(one, ["exact"], tmp_path)
     row = read_json(tmp_path / "toy-t-exact-42.json")
     assert row["opened"] == register.of("train/toy-t-exact-42") != []
     steps = read_lines(one.folder / "steps.jsonl")
@@ -359,13 +360,13 @@ def test_each_test_figure_is_opened_once_unless_told_why(tmp_path):
 
 def test_what_is_needed_and_wanted():
     study = Study.of(CONFIG)
-    assert rows.needed(study, ["calibrated"], True) == ["teacher", "exact", "bpmax", "calibrated"]
-    assert rows.needed(study, ["calibrated"], False) == ["teacher", "exact", "calibrated"]
-    assert rows.needed(study, [], True) == []
-    assert rows.wanted(study, ["bpmax", "exact"]) == ["exact", "bpmax"]
+    assert training_rows.needed(study, ["calibrated"], True) == ["teacher", "exact", "bpmax", "calibrated"]
+    assert training_rows.needed(study, ["calibrated"], False) == ["teacher", "exact", "calibrated"]
+    assert training_rows.needed(study, [], True) == []
+    assert training_rows.wanted(study, ["bpmax", "exact"]) == ["exact", "bpmax"]
     for none in ([], ["teacher"], ["bpmaks"]):
         with pytest.raises(UserError, match=r"softmaxes names runs \(exact, bpmax, calibrated\)"):
-            rows.wanted(study, none)
+            training_rows.wanted(study, none)
 
 
 def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
@@ -375,12 +376,12 @@ def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
         "calibrated_narrow": {"schedule": "long", "after": "teacher", "options": [], "against": "exact_narrow"},
     }
     study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], **narrow}})
-    assert rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
+    assert training_rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
     one.carry_out(["teacher", "exact", "calibrated_narrow"])
-    assert write_rows(one, ["calibrated_narrow"], tmp_path) == []
+    assert write_results(one, ["calibrated_narrow"], tmp_path) == []
     one.carry_out(["exact_narrow"])
-    write_rows(one, ["calibrated_narrow"], tmp_path)
+    write_results(one, ["calibrated_narrow"], tmp_path)
     row = read_json(tmp_path / "toy-t-calibrated_narrow-42.json")
     assert (row["accuracy"], row["accuracy_exact"]) == (1.0, 4 / 6)
 
