@@ -16,15 +16,17 @@ TOY = [{"text": f"{a} {b} film", "label": b} for a in ("a", "the", "one", "this"
 
 
 def run(
-    rows: list[dict[str, str]], text: str, label: str, hidden: int = 32, epochs: int = 5, samples: int = 12
+    records: list[dict[str, str]], text: str, label: str, hidden: int = 32, epochs: int = 5, samples: int = 12
 ) -> cgf.ModelEvaluation:
-    """A small model with random weights and a tokenizer of the file's own words; the last rows are the test."""
+    """A small model with random weights and a tokenizer of the file's own words; the last records are the test."""
     words = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    words.train_from_iterator((row[text] for row in rows), trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"]))
+    words.train_from_iterator(
+        (record[text] for record in records), trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"])
+    )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
-    classes = sorted({row[label] for row in rows})
-    items = [{**tokenizer(row[text]), "labels": classes.index(row[label])} for row in rows]
+    classes = sorted({record[label] for record in records})
+    items = [{**tokenizer(record[text]), "labels": classes.index(record[label])} for record in records]
     for item in items:
         item.pop("token_type_ids", None)
     collate = DataCollatorWithPadding(tokenizer)

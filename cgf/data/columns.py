@@ -42,16 +42,16 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
         lines = _separated(path, needed, tabs=suffix == ".tsv")
     else:
         lines = _objects(path, needed, whole=suffix == ".json")
-    rows = []
+    records = []
     for number, line in lines:
         values = tuple(as_text(line.get(column)) for column in needed)
         for column, value in zip(needed, values, strict=True):
             if not value:
                 raise UserError(f"{path} needs a value of '{column}' in every row, and line {number} has none")
-        rows.append(tuple(str(value) for value in values))
-    if not rows:
+        records.append(tuple(str(value) for value in values))
+    if not records:
         raise UserError(f"{path} needs rows, and it has none")
-    return rows
+    return records
 
 
 def as_text(value: object) -> str | None:
@@ -135,10 +135,10 @@ def _parquet(path: Path, needed: Sequence[str]) -> Iterator[Line]:
     try:
         check_columns_of(path, needed, pyarrow.parquet.read_schema(path).names)
         table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(needed)))
-        rows = table.to_pylist()
+        records = table.to_pylist()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} needs to be a parquet file, and reading it failed: {_first(error)}") from None
-    yield from enumerate(rows, 1)
+    yield from enumerate(records, 1)
 
 
 def _first(error: Exception) -> str:

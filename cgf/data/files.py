@@ -15,7 +15,7 @@ from cgf.types import JsonValue, Options
 
 MOST_TEXT = 2**30  # bytes of a table, which is read whole
 FULLEST, FREE = 100, 2**26  # a packed file holds at most so many times its own size, or so many bytes
-Row = tuple[str, str]  # text, label as the file writes it
+Record = tuple[str, str]  # text, label as the file writes it
 
 
 def find_file(root: Path, name: str, task: str) -> Path:
@@ -110,8 +110,8 @@ def read_json(path: Path) -> JsonValue:
         raise UserError(f"{path} needs to be JSON, and it is not: {error}") from error
 
 
-def read_table(path: Path, text: str, label: str) -> list[Row]:
-    """Rows of a .csv (quoted as usual) or .tsv (quotes are plain characters) file with a header line.
+def read_table(path: Path, text: str, label: str) -> list[Record]:
+    """Records of a .csv (quoted as usual) or .tsv (quotes are plain characters) file with a header line.
 
     UserError for missing columns, a row without a value, a file without rows.
     """
@@ -120,28 +120,28 @@ def read_table(path: Path, text: str, label: str) -> list[Row]:
     lines: Iterable[str] = content.split("\n") if tabs else io.StringIO(content, newline="")
     options: Options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     reader = csv.DictReader(lines, **options)
-    rows = []
+    records = []
     try:
         have = reader.fieldnames or []
         if text not in have or label not in have:
             raise UserError(f"{path} needs the columns {text}, {label}, and it has {', '.join(have) or 'none'}")
-        for row in reader:
-            if not (row[text] or "").strip() or not (row[label] or "").strip():
+        for record in reader:
+            if not (record[text] or "").strip() or not (record[label] or "").strip():
                 raise UserError(
                     f"{path} needs a {text} and a {label} in every row, and line {reader.line_num} lacks one"
                 )
-            rows.append((row[text].strip(), row[label].strip()))
+            records.append((record[text].strip(), record[label].strip()))
     except csv.Error as error:
         raise UserError(f"{path} needs to be a table, and line {reader.line_num} is not: {error}") from error
-    if not rows:
+    if not records:
         raise UserError(f"{path} needs rows below its header, and it has none")
-    return rows
+    return records
 
 
-def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Row]]:
-    """Train, val and test of a JSON file in CLINC150's layout, out-of-scope rows at the end of each.
+def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Record]]:
+    """Train, val and test of a JSON file in CLINC150's layout, out-of-scope records at the end of each.
 
-    The file is one object: split -> list of [text, intent], with the out-of-scope rows in `oos_<split>`.
+    The file is one object: split -> list of [text, intent], with the out-of-scope records in `oos_<split>`.
     UserError where it is not, or where a split is missing or empty.
     """
     data = read_json(path)
@@ -151,11 +151,13 @@ def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Row]]:
     for split in ("train", "val", "test"):
         if not data.get(split):
             raise UserError(f"{path} needs rows in {split!r}, and it has {', '.join(data) or 'nothing'}")
-        rows = [*data[split], *data.get(f"oos_{split}", [])]
-        for i, row in enumerate(rows):
-            if not (isinstance(row, list) and len(row) == 2 and all(isinstance(v, str) and v.strip() for v in row)):
-                raise UserError(f"{path} needs [text, intent] in every row, and row {i} of {split!r} is {row!r}")
-        splits[split] = [(text.strip(), intent.strip()) for text, intent in rows]
+        records = [*data[split], *data.get(f"oos_{split}", [])]
+        for i, record in enumerate(records):
+            if not (
+                isinstance(record, list) and len(record) == 2 and all(isinstance(v, str) and v.strip() for v in record)
+            ):
+                raise UserError(f"{path} needs [text, intent] in every row, and row {i} of {split!r} is {record!r}")
+        splits[split] = [(text.strip(), intent.strip()) for text, intent in records]
         if {intent for _, intent in splits[split]} == {out_of_scope}:
             raise UserError(f"{path} needs intents in {split!r}, and it has out-of-scope rows only")
     return splits

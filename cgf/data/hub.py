@@ -73,16 +73,16 @@ def load_folder(folder: Path, config: str | None) -> dict[str, HubDataset]:
         raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
 
 
-def hub_rows(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:
-    """(text, label name) of every row; a numbered label goes by its name where the dataset gives one."""
+def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:
+    """(text, label name) of every record; a numbered label goes by its name where the dataset gives one."""
     check_columns(task, hub, data, (text, label))
     names = getattr(data.features[label], "names", None)
-    rows = []
+    records = []
     for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
         if names is not None and (not isinstance(value, int) or not 0 <= value < len(names)):
             raise UserError(f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}")
-        rows.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
-    return rows
+        records.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
+    return records
 
 
 def check_columns(task: str, hub: str, data: HubDataset, needed: tuple[str, ...]) -> None:

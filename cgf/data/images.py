@@ -65,11 +65,11 @@ def small_affine(image: Picture, want: ImageInput) -> Picture:
         return image
     angle, scale, right, down = (torch.rand(4) - 0.5).tolist()
     turn, size = math.radians(30 * angle), 1 + 0.3 * scale
-    rows = [
+    matrix = [
         [math.cos(turn) / size, -math.sin(turn) / size, 0.35 * right],
         [math.sin(turn) / size, math.cos(turn) / size, 0.35 * down],
     ]
-    grid = affine_grid(torch.tensor([rows]), [1, *image.shape], align_corners=False)
+    grid = affine_grid(torch.tensor([matrix]), [1, *image.shape], align_corners=False)
     return grid_sample(image[None], grid, mode="bicubic", align_corners=False)[0]
 
 

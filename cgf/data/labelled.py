@@ -44,12 +44,12 @@ class LabelledArchiveTask(VisionTask):
     def class_names(self) -> list[str]:
         """See Task."""
         names: dict[int, str] = {}
-        for row in self._rows:
-            label = self._number(row)
-            if names.setdefault(label, row[self.title]) != row[self.title]:
+        for record in self._records:
+            label = self._number(record)
+            if names.setdefault(label, record[self.title]) != record[self.title]:
                 raise UserError(
                     f"{self._path(self.table)} needs one name for a class, and class {label} is "
-                    f"{names[label]!r} and {row[self.title]!r}"
+                    f"{names[label]!r} and {record[self.title]!r}"
                 )
         if sorted(names) != list(range(len(names))):
             raise UserError(
@@ -82,43 +82,43 @@ class LabelledArchiveTask(VisionTask):
             raise UserError(f"task {self.name} needs {path}, and there is no such file")
         return path
 
-    def _number(self, row: dict[str, str]) -> int:
+    def _number(self, record: dict[str, str]) -> int:
         try:
-            return int(row[self.label])
+            return int(record[self.label])
         except (TypeError, ValueError):
             raise UserError(
-                f"{self._path(self.table)} needs a whole number as the label of {row[self.file]}, and "
-                f"has {row[self.label]!r}"
+                f"{self._path(self.table)} needs a whole number as the label of {record[self.file]}, and "
+                f"has {record[self.label]!r}"
             ) from None
 
     @cached_property
-    def _rows(self) -> list[dict[str, str]]:
+    def _records(self) -> list[dict[str, str]]:
         path = self._path(self.table)
         try:
             with path.open(newline="", encoding="utf-8") as table:
                 reader = csv.DictReader(table)
-                columns, rows = reader.fieldnames or [], list(reader)
+                columns, records = reader.fieldnames or [], list(reader)
         except (UnicodeDecodeError, csv.Error) as error:
             raise UserError(f"{path} needs to be a CSV table, and reading it failed: {error}") from None
         missing = [name for name in (self.file, self.label, self.title) if name not in columns]
-        if missing or not rows:
+        if missing or not records:
             raise UserError(
                 f"{path} needs rows with the columns {self.file}, {self.label} and {self.title}, and it "
-                f"has {len(rows)} rows with {', '.join(columns) or 'no column'}"
+                f"has {len(records)} rows with {', '.join(columns) or 'no column'}"
             )
-        return rows
+        return records
 
     @cached_property
     def _images(self) -> Images:
         _ = self.class_names  # refuses labels with a gap
         source = Archive(self._path(self.archive))
-        files = [row[self.file] for row in self._rows]
+        files = [record[self.file] for record in self._records]
         absent = [name for name in files if name not in source.content]
         if absent:
             raise UserError(
                 f"{source.path} needs every file of {self.table}, and lacks {len(absent)}, {absent[0]} for one"
             )
-        return Images(EncodedImages(source, files), files, [self._number(row) for row in self._rows])
+        return Images(EncodedImages(source, files), files, [self._number(record) for record in self._records])
 
     @cached_property
     def _parts(self) -> dict[str, list[int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from cgf.data.files import Row
+from cgf.data.files import Record
 from cgf.data.image_items import Images
 from cgf.data.own_images import OwnImages
 from cgf.data.own_text import text_notes
@@ -30,13 +30,13 @@ class LoadedTexts(TextTask):
         """See TextTask."""
         return self.source
 
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+    def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         return self.names
 
     def notes(self) -> list[str]:
         """See Task."""
-        return text_notes(self, self.source.rows, self.paired)
+        return text_notes(self, self.source.records, self.paired)
 
 
 @dataclass(kw_only=True)

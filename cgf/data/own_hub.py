@@ -188,8 +188,8 @@ class HubTask(Task):
                 keys = [f"{split}/{i}" for i in range(len(data))]
                 images[split] = Images(HubImages(data, samples[0]), keys, [number[value] for value in labels[split]])
             return LoadedPictures(splits=images, names=names, augment=self.augment, **common)
-        rows = {s: list(zip(self._texts(s, d, samples), labels[s], strict=True)) for s, d in splits.items()}
-        source = Source(rows, {s: f"{self.name}, split {n}" for s, n in self._names.items()}, self.revision())
+        records = {s: list(zip(self._texts(s, d, samples), labels[s], strict=True)) for s, d in splits.items()}
+        source = Source(records, {s: f"{self.name}, split {n}" for s, n in self._names.items()}, self.revision())
         return LoadedTexts(
             source=source,
             names={name: name for name in names},

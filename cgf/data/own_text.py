@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cgf.data.columns import in_order, read_columns, suffix_of
-from cgf.data.files import Row, check_own, sha256
+from cgf.data.files import Record, check_own, sha256
 from cgf.data.pairs import MARK, joined
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
@@ -18,7 +18,7 @@ MANY = 20  # classes from which on a label column is suspected to hold something
 
 
 def names_of(labels: Sequence[str], where: str) -> dict[str, str]:
-    """The classes of the labels that training rows have, in order.
+    """The classes of the labels that training records have, in order.
 
     UserError for one class alone, and for labels that nearly all differ: those are no classes.
     """
@@ -71,14 +71,15 @@ class FileTask(TextTask):
         paths = {split: self._path(root, split, name) for split, name in self._files.items()}
         hashes = self._hashes
         check_own(paths, hashes, self.sha256)
-        rows = {
-            split: [self._row(values) for values in read_columns(path, self._columns)] for split, path in paths.items()
+        records = {
+            split: [self._record(values) for values in read_columns(path, self._columns)]
+            for split, path in paths.items()
         }
         return Source(
-            rows, {s: str(p) for s, p in paths.items()}, {f"{p.name} ({s})": hashes[s] for s, p in paths.items()}
+            records, {s: str(p) for s, p in paths.items()}, {f"{p.name} ({s})": hashes[s] for s, p in paths.items()}
         )
 
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+    def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         return names_of([label for _, label in train], str(self._source.origin["train"]))
 
@@ -90,7 +91,7 @@ class FileTask(TextTask):
 
     def notes(self) -> list[str]:
         """See Task."""
-        return text_notes(self, self._source.rows, self.text_pair is not None)
+        return text_notes(self, self._source.records, self.text_pair is not None)
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
@@ -116,21 +117,21 @@ class FileTask(TextTask):
         suffix_of(path)
         return path
 
-    def _row(self, values: tuple[str, ...]) -> Row:
+    def _record(self, values: tuple[str, ...]) -> Record:
         return (joined(values[0], values[1]) if self.text_pair else values[0]), values[-1]
 
 
-def text_notes(task: TextTask, rows: Mapping[str, Sequence[Row]], paired: bool) -> list[str]:
+def text_notes(task: TextTask, records: Mapping[str, Sequence[Record]], paired: bool) -> list[str]:
     """What a user should know of texts before training: what was cut off from train, and what is in two splits."""
     notes = []
-    if "test" not in rows:
+    if "test" not in records:
         notes.append(f"no test split: {task.test_fraction:.0%} of train, by class and fixed by task.seed, is test")
-    if "val" not in rows:
+    if "val" not in records:
         notes.append(f"no validation split: {task.val_fraction:.0%} of train, by class and fixed by task.seed, is val")
-    seen = {text for text, _ in rows["train"]}
+    seen = {text for text, _ in records["train"]}
     for split in ("val", "test"):
-        if both := sum(text in seen for text, _ in rows.get(split, ())):
-            notes.append(f"{both} of {len(rows[split])} texts of {split} are in train too, word for word")
+        if both := sum(text in seen for text, _ in records.get(split, ())):
+            notes.append(f"{both} of {len(records[split])} texts of {split} are in train too, word for word")
     if not paired and any(MARK in text for text in seen):
         raise UserError(f"task {task.name} needs texts without the control character {MARK!r}, and train has one")
     return notes

@@ -185,10 +185,10 @@ def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: objec
     members: dict[Label, list[str]] = {}
     for key, label in stratum.items():
         members.setdefault(label, []).append(key)
-    quota = _quotas({label: len(rows) for label, rows in members.items()}, count, salt)
+    quota = _quotas({label: len(keys_of_label) for label, keys_of_label in members.items()}, count, salt)
     chosen: set[str] = set()
-    for label, rows in members.items():
-        chosen.update(sorted(rows, key=lambda key: _hash(salt, key))[: quota[label]])
+    for label, keys_of_label in members.items():
+        chosen.update(sorted(keys_of_label, key=lambda key: _hash(salt, key))[: quota[label]])
     return [i for i, key in enumerate(keys) if key in chosen]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from cgf.data.files import Row, find_file, read_intents, read_json, read_table, sha256
+from cgf.data.files import Record, find_file, read_intents, read_json, read_table, sha256
 from cgf.data.task import inside
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
@@ -43,8 +43,10 @@ class IntentsTask(TextTask):
         """See TextTask."""
         name = f"{self.name}/data_{self.variant}.json"
         path = find_file(root, name, self.name)
-        rows = read_intents(path, self.oos_name)
-        return Source(rows, {split: f"{path} ({split})" for split in rows}, {f"{self.name}/{path.name}": sha256(path)})
+        records = read_intents(path, self.oos_name)
+        return Source(
+            records, {split: f"{path} ({split})" for split in records}, {f"{self.name}/{path.name}": sha256(path)}
+        )
 
     def read_hub(self) -> Source:
         """See TextTask."""
@@ -61,7 +63,7 @@ class IntentsTask(TextTask):
         """See TextTask."""
         return self.oos or label != self.oos_name
 
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+    def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         names = sorted({label for _, label in train} - {self.oos_name}) + ([self.oos_name] if self.oos else [])
         return {name: name for name in names}
@@ -99,11 +101,11 @@ class TableTask(TextTask):
                     f"task {self.name} needs a source of its own for each split, and {paths[other]} for {other} "
                     f"and {paths[split]} for {split} are the same"
                 )
-        rows = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
+        records = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
         revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
-        return Source(rows, {split: str(path) for split, path in paths.items()}, revision)
+        return Source(records, {split: str(path) for split, path in paths.items()}, revision)
 
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+    def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         if self.classes:
             return {str(raw): str(name) for raw, name in self.classes.items()}

@@ -1,7 +1,7 @@
 """What all tasks of text classification share.
 
-Rows from files and rows from the hub are (text, label name) from the first step on, and go through the same
-labels, the same validation part and the same limit. Test rows take no part in any of these choices.
+Records from files and records from the hub are (text, label name) from the first step on, and go through the same
+labels, the same validation part and the same limit. Test records take no part in any of these choices.
 """
 
 from abc import abstractmethod
@@ -11,8 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgf.data.files import Row
-from cgf.data.hub import hub_rows, load_hub
+from cgf.data.files import Record
+from cgf.data.hub import hub_records, load_hub
 from cgf.data.pairs import parted
 from cgf.data.sentences import whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
@@ -24,9 +24,9 @@ from cgf.types import Tokenizer
 
 @dataclass(frozen=True)
 class Source:
-    """Rows by split (val only where the source has one), what each split was read from, and its revision."""
+    """Records by split (val only where the source has one), what each split was read from, and its revision."""
 
-    rows: dict[str, list[Row]]
+    records: dict[str, list[Record]]
     origin: dict[str, str]
     revision: dict[str, str]
 
@@ -73,10 +73,10 @@ class TextTask(Task):
 
     @abstractmethod
     def read_local(self, root: Path) -> Source:
-        """Rows of the local files. UserError for a file that is missing or wrong."""
+        """Records of the local files. UserError for a file that is missing or wrong."""
 
     @abstractmethod
-    def label_names(self, train: Sequence[Row]) -> dict[str, str]:
+    def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """Label as the source writes it -> class name; the values, in order, are the classes."""
 
     @property
@@ -119,23 +119,23 @@ class TextTask(Task):
         return dict(self._source.revision)
 
     def read_hub(self) -> Source:
-        """Rows of the hub dataset. UserError if there is none, or it cannot be loaded."""
+        """Records of the hub dataset. UserError if there is none, or it cannot be loaded."""
         if not self.hub:
             raise UserError(
                 f"task {self.name} needs a data root (data.root or CGF_DATA_ROOT) or a hub dataset "
                 "(task.hub), and there is neither"
             )
         data = load_hub(self.name, self.hub, self.hub_config, list(self.hub_splits.values()), self.hub_revision)
-        rows = {
-            split: hub_rows(self.name, self.hub, data.splits[name], self.hub_text, self.hub_label)
+        records = {
+            split: hub_records(self.name, self.hub, data.splits[name], self.hub_text, self.hub_label)
             for split, name in self.hub_splits.items()
         }
         origin = {split: f"hub dataset {self.hub}, split {name}" for split, name in self.hub_splits.items()}
         key = f"{self.hub}/{self.hub_config}" if self.hub_config else self.hub
-        return Source(rows, origin, {key: data.commit})
+        return Source(records, origin, {key: data.commit})
 
     def in_scope(self, label: str) -> bool:
-        """Whether rows of this label take part."""
+        """Whether records of this label take part."""
         return True
 
     @cached_property
@@ -144,16 +144,16 @@ class TextTask(Task):
         return self.read_hub() if root is None else self.read_local(root)
 
     @cached_property
-    def _rows(self) -> dict[str, list[Row]]:
-        return {k: [row for row in rows if self.in_scope(row[1])] for k, rows in self._source.rows.items()}
+    def _records(self) -> dict[str, list[Record]]:
+        return {k: [r for r in records if self.in_scope(r[1])] for k, records in self._source.records.items()}
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        return self.label_names(self._rows["train"])
+        return self.label_names(self._records["train"])
 
     @cached_property
     def _splits(self) -> dict[str, tuple[list[str], list[int]]]:
-        splits = {split: self._encode(split, rows) for split, rows in self._rows.items()}
+        splits = {split: self._encode(split, records) for split, records in self._records.items()}
         if "test" not in splits:
             texts, labels = splits["train"]
             count = round(self.test_fraction * len(texts))
@@ -185,10 +185,10 @@ class TextTask(Task):
             count = len(set(keys))
         return set(choose(keys, labels, round(self.val_fraction * count), self.seed))
 
-    def _encode(self, split: str, rows: list[Row]) -> tuple[list[str], list[int]]:
+    def _encode(self, split: str, records: list[Record]) -> tuple[list[str], list[int]]:
         number = {name: i for i, name in enumerate(self.class_names)}
         labels = []
-        for i, (_, label) in enumerate(rows):
+        for i, (_, label) in enumerate(records):
             index = number.get(self._names.get(label, label))
             if index is None:
                 raise UserError(
@@ -196,7 +196,7 @@ class TextTask(Task):
                     f"{self.name}, and row {i + 1} has {label!r}"
                 )
             labels.append(index)
-        return [text for text, _ in rows], labels
+        return [text for text, _ in records], labels
 
     def _tokenizer(self, inputs: Inputs) -> Tokenizer:
         if inputs.tokenizer is None:

@@ -78,7 +78,7 @@ def digits_checkpoint(folder):
     saved(folder, digits, DIGITS)
 
 
-def rows(count=40):
+def records(count=40):
     """Texts of two classes."""
     return [(f"w{i % 7} w{i} w{i + 1}", "ab"[i % 2]) for i in range(count)]
 
@@ -88,7 +88,7 @@ def _texts(data):
     import pyarrow.parquet
 
     data.mkdir(parents=True)
-    for name, some in (("train", rows(40)), ("test", rows(60)[40:])):
+    for name, some in (("train", records(40)), ("test", records(60)[40:])):
         (data / f"{name}.csv").write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in some))
         (data / f"{name}.tsv").write_text("text\tlabel\n" + "".join(f"{t}\t{c}\n" for t, c in some))
         (data / f"{name}.jsonl").write_text("".join(json.dumps({"text": t, "label": c}) + "\n" for t, c in some))

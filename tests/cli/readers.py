@@ -78,9 +78,9 @@ def table(folder, name):
     suffix = name.partition(".")[2]
     with sentence():
         task = FileTask(train=str(folder / "data" / name), test=str(folder / "data" / f"test.{suffix}"))
-        rows = {split: task._source.rows[split] for split in ("train", "test")}
+        records = {split: task._source.records[split] for split in ("train", "test")}
         names, notes = list(task.class_names), task.notes()
-    return {"rows": rows, "names": names, "told": {**task.revision(), "notes": notes}}
+    return {"rows": records, "names": names, "told": {**task.revision(), "notes": notes}}
 
 
 def pictures(folder, name):

@@ -225,10 +225,10 @@ def test_a_damaged_checkpoint_for_the_other_entry_points(refused, checkpoint):
     refused("train", [f"ckpt={checkpoint}"], "model.safetensors cannot be read")
 
 
-def table(root, task, header, rows):
+def table(root, task, header, records):
     (root / task).mkdir(parents=True)
     for split in ("train", "test"):
-        text = "\n".join([header, *rows]) + "\n"
+        text = "\n".join([header, *records]) + "\n"
         (root / task / f"{split}.csv.gz").write_bytes(gzip.compress(text.encode()))
 
 

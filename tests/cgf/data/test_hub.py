@@ -34,18 +34,18 @@ def hub(monkeypatch):
     return answer
 
 
-def as_hub(rows, text, label, names):
+def as_hub(records, text, label, names):
     features = Features({text: Value("string"), label: ClassLabel(names=names)})
-    columns = {text: [row[0] for row in rows], label: [names.index(row[1]) for row in rows]}
+    columns = {text: [row[0] for row in records], label: [names.index(row[1]) for row in records]}
     return Dataset.from_dict(columns, features=features)
 
 
 def test_clinc_from_the_hub_equals_local(make, data_root, hub):
     plus = make("clinc150", data_root, variant="oos_plus", oos=True)
-    rows = plus._source.rows
+    records = plus._source.records
     names = sorted(plus.class_names)  # the hub's order: 'oos' in the middle
     hubs = {"train": "train", "val": "validation", "test": "test"}
-    asked = hub({name: as_hub(rows[ours], "text", "intent", names) for ours, name in hubs.items()})
+    asked = hub({name: as_hub(records[ours], "text", "intent", names) for ours, name in hubs.items()})
     local, far = make("clinc150", data_root), make("clinc150")
     assert far.class_names == local.class_names and far._splits == local._splits
     assert asked == {"repo": "clinc/clinc_oos", "config": "plus", "revision": "c0ffee"}
@@ -57,8 +57,8 @@ def test_clinc_from_the_hub_equals_local(make, data_root, hub):
 
 def test_banking_from_the_hub_equals_local(make, data_root, hub):
     local = make("banking77", data_root)
-    rows = local._source.rows
-    splits = {name: as_hub(rows[name], "text", "label", local.class_names) for name in ("train", "test")}
+    records = local._source.records
+    splits = {name: as_hub(records[name], "text", "label", local.class_names) for name in ("train", "test")}
     asked = hub(splits, files=["README.md", "banking77.py"])
     assert make("banking77")._splits == local._splits
     assert asked["revision"] == "refs/convert/parquet"
@@ -66,9 +66,9 @@ def test_banking_from_the_hub_equals_local(make, data_root, hub):
 
 def test_sst2_from_the_hub_equals_local(make, data_root, hub):
     local = make("sst2", data_root)
-    rows = {k: [(t + " ", ["negative", "positive"][int(v)]) for t, v in r] for k, r in local._source.rows.items()}
+    records = {k: [(t + " ", ["negative", "positive"][int(v)]) for t, v in r] for k, r in local._source.records.items()}
     names = ["negative", "positive"]
-    splits = {"train": rows["train"], "validation": rows["test"]}
+    splits = {"train": records["train"], "validation": records["test"]}
     hub({k: as_hub(v, "sentence", "label", names) for k, v in splits.items()})
     assert make("sst2")._splits == local._splits
 

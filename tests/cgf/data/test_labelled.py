@@ -18,8 +18,8 @@ def test_tiny_imagenet(make, data_root, colour):
     assert sorted(train.own + val.own + test.own) == list(range(10_000))
     assert make("tiny_imagenet", data_root).dataset("val", colour).own == val.own
     with (data_root / "tiny_imagenet" / "val_labels.csv").open() as table:
-        rows = {row["file"]: int(row["label"]) for row in csv.DictReader(table)}
-    assert all(rows[test.source.keys[i]] == label for i, label in zip(test.own, test.labels, strict=True))
+        records = {row["file"]: int(row["label"]) for row in csv.DictReader(table)}
+    assert all(records[test.source.keys[i]] == label for i, label in zip(test.own, test.labels, strict=True))
     assert test[0]["pixel_values"].shape == (3, 32, 32)
     assert sorted(task.revision()) == ["tiny_imagenet/val_64px.zip", "tiny_imagenet/val_labels.csv"]
     assert len(make("tiny_imagenet", data_root, limit={"train": 400}).dataset("train", colour)) == 400
@@ -35,8 +35,8 @@ def small(data_root, tmp_path):
         for i in range(20):
             target.writestr(f"val_{i}.JPEG", source.read(f"val_{i}.JPEG"))
 
-    def write(rows, columns="file,label,name"):
-        (folder / "val_labels.csv").write_text("\n".join([columns, *rows]) + "\n")
+    def write(records, columns="file,label,name"):
+        (folder / "val_labels.csv").write_text("\n".join([columns, *records]) + "\n")
         return tmp_path
 
     return write
@@ -52,7 +52,7 @@ def test_a_small_archive_is_split_by_class(make, small, colour):
 
 
 @pytest.mark.parametrize(
-    "rows, columns, says",
+    "records, columns, says",
     [
         (
             GOOD,
@@ -66,9 +66,9 @@ def test_a_small_archive_is_split_by_class(make, small, colour):
         ([*GOOD[:-1], "val_19.JPEG,5,c"], "file,label,name", "needs labels from 0 without a gap"),
     ],
 )
-def test_a_bad_table_is_one_sentence(make, small, colour, rows, columns, says):
+def test_a_bad_table_is_one_sentence(make, small, colour, records, columns, says):
     with pytest.raises(UserError, match=says):
-        make("tiny_imagenet", small(rows, columns)).dataset("train", colour)
+        make("tiny_imagenet", small(records, columns)).dataset("train", colour)
 
 
 def test_bad_settings(make, small, colour, monkeypatch):

@@ -21,10 +21,10 @@ ROWS = [(f"word{i} of class {i % 3}", ("low", "mid", "high")[i % 3]) for i in ra
 WITHIN = "is not what the checkpoint was trained with"  # of own data whose hash differs
 
 
-def write_csv(path, rows, header=("text", "label")):
+def write_csv(path, records, header=("text", "label")):
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerows([header, *rows])
+        writer.writerows([header, *records])
     return path
 
 
@@ -39,16 +39,16 @@ def files(tmp_path):
 def test_every_format_gives_the_same_rows(tmp_path):
     import pandas
 
-    rows = [('a "quoted" text', "1"), ("commas, and\nlines", "0"), ("naïve", "1")]
-    frame = pandas.DataFrame(rows, columns=["said", "is"])
+    records = [('a "quoted" text', "1"), ("commas, and\nlines", "0"), ("naïve", "1")]
+    frame = pandas.DataFrame(records, columns=["said", "is"])
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_json(tmp_path / "a.json", orient="records")
     frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     frame.astype({"is": int}).to_parquet(tmp_path / "a.parquet")
     for suffix in ("csv", "json", "jsonl", "parquet"):
-        assert read_columns(tmp_path / f"a.{suffix}", ["said", "is"]) == rows, suffix
+        assert read_columns(tmp_path / f"a.{suffix}", ["said", "is"]) == records, suffix
     (tmp_path / "a.tsv").write_text('is\tsaid\r\n1\ta "quoted" text\r\n')
-    assert read_columns(tmp_path / "a.tsv", ["said", "is"]) == rows[:1]
+    assert read_columns(tmp_path / "a.tsv", ["said", "is"]) == records[:1]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_the_order_of_rows_has_no_say(make, files, tmp_path):
 
 
 def test_pairs_are_tokenised_together(make, tmp_path, text_inputs):
-    rows = [(f"first {i}", f"second {i}", i % 2) for i in range(20)]
-    path = write_csv(tmp_path / "pairs.csv", rows, ("a", "b", "same"))
+    records = [(f"first {i}", f"second {i}", i % 2) for i in range(20)]
+    path = write_csv(tmp_path / "pairs.csv", records, ("a", "b", "same"))
     task = make("csv", train=str(path), text="a", text_pair="b", label="same")
     text, label = task._splits["train"][0][0], task._splits["train"][1][0]
     (first,), (second,) = parted([text])

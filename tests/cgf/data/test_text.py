@@ -192,11 +192,11 @@ def test_a_file_serves_one_split(make, tmp_path):
     """A file under another name, as a link of either kind, is the same file."""
     folder = tmp_path / "banking77"
     folder.mkdir()
-    rows = [f"text {i},{'a' if i % 2 else 'b'}" for i in range(40)]
-    (folder / "train.csv").write_text("\n".join(["text,category", *rows]))
+    records = [f"text {i},{'a' if i % 2 else 'b'}" for i in range(40)]
+    (folder / "train.csv").write_text("\n".join(["text,category", *records]))
     (folder / "hard.csv").hardlink_to(folder / "train.csv")
     (folder / "link.csv").symlink_to("train.csv")
-    (folder / "test.csv").write_text("\n".join(["text,category", *rows[:10]]))  # rows may repeat: real sets' do
+    (folder / "test.csv").write_text("\n".join(["text,category", *records[:10]]))  # rows may repeat: real sets' do
     for test in ("train.csv", "./train.csv", "hard.csv", "link.csv"):
         files = {"train": "train.csv", "test": test}
         with pytest.raises(UserError, match=r"own for each split, and .*train.csv for train and .* are the same"):
