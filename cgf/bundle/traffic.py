@@ -14,10 +14,10 @@ from cgf.parcel import Parcel
 
 @dataclass(frozen=True)
 class SampleSet:
-    """tokens: of each sample;  rows: which of the client's samples they are, in the order of the slots."""
+    """tokens: of each sample;  indices: which of the client's samples they are, in the order of the slots."""
 
     tokens: int
-    rows: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 def read_upload(parcel: Parcel, agreement: Agreement, key: str) -> SampleSet:
@@ -53,10 +53,12 @@ def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., N
             f"{parcel.path} must be of the network {agreement.network[:16]} of the bundle, and is of "
             f"{facts['network'][:16]}"
         )
-    rows, length = facts["rows"], agreement.of_tokens(facts["tokens"])
-    if not 1 <= len(rows) <= length.samples or min(rows) < 0 or len(set(rows)) != len(rows):
-        raise UserError(f"{parcel.path} must hold 1 to {length.samples} samples, each once, and has {len(rows)} rows")
-    return SampleSet(length.tokens, tuple(rows))
+    indices, length = facts["rows"], agreement.of_tokens(facts["tokens"])
+    if not 1 <= len(indices) <= length.samples or min(indices) < 0 or len(set(indices)) != len(indices):
+        raise UserError(
+            f"{parcel.path} must hold 1 to {length.samples} samples, each once, and has {len(indices)} rows"
+        )
+    return SampleSet(length.tokens, tuple(indices))
 
 
 def _upload_facts(network: str, tokens: int, rows: list[int]) -> None:

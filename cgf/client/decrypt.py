@@ -18,14 +18,14 @@ from cgf.parcel import Parcel
 from cgf.results import write_json
 from cgf.types import Json
 
-Row = Json
+Answer = Json
 
 
 def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path, mode: str) -> tuple[Report, int]:
-    """Writes label and logits of each row as JSON; returns the report and the number of red lights.
+    """Writes label and logits of each sample as JSON; returns the report and the number of red lights.
 
-    A row with a red light has no label and no logits: why is said instead. UserError for results that do not fit,
-    that hold a row twice, and where ``out`` lies in a folder of results, which goes to others.
+    A sample with a red light has no label and no logits: why is said instead. UserError for results that do not fit,
+    that hold a sample twice, and where ``out`` lies in a folder of results, which goes to others.
     """
     terms = bundle.agreement.terms
     if out.exists():
@@ -34,26 +34,26 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
         raise UserError(f"{out} must lie outside the folder of results: what was decrypted stays with the client")
     secret, key = secret_key(keys, terms)
     report = Report("client decrypt", terms, key)
-    rows: dict[int, Row] = {}
+    answers: dict[int, Answer] = {}
     with report.stage("setup: library and secret key"):
         decryptor = Decryptor(terms.max_level, secret, mode)
     for path in results:
         with Parcel(path, RESULT) as parcel, report.stage("result decryption"):
             sent, logits = _logits(bundle, key, decryptor, parcel)
         with report.stage("result postprocessing"):
-            new = _rows(bundle, sent, logits)
-            if twice := sorted(rows.keys() & new.keys()):
+            new = _answers(bundle, sent, logits)
+            if twice := sorted(answers.keys() & new.keys()):
                 raise UserError(f"{path} holds sample {twice[0] + 1}, and another result holds it too")
-            rows.update(new)
+            answers.update(new)
         report.size("encrypted results", path)
-    lights = sum(row["light"] is not None for row in rows.values())
+    lights = sum(answer["light"] is not None for answer in answers.values())
     content = {
         "kind": "decrypted logits",
         "network": bundle.agreement.name,
         "classes": list(bundle.agreement.classes),
         "bound": bundle.limit.bound,
         "lights": lights,
-        "rows": [rows[row] for row in sorted(rows)],
+        "rows": [answers[index] for index in sorted(answers)],
     }
     write_json(out, content)
     return report, lights
@@ -65,13 +65,13 @@ def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel
     columns = []
     for item, data in parcel.items():
         assert item.level is not None
-        columns.append(decryptor.decrypt(data, item.level)[: len(sent.rows)])
+        columns.append(decryptor.decrypt(data, item.level)[: len(sent.indices)])
     return sent, np.stack(columns, axis=1)
 
 
-def _rows(bundle: ClientBundle, sent: SampleSet, logits: np.ndarray) -> dict[int, Row]:
-    made: dict[int, Row] = {}
-    for row, values, light in zip(sent.rows, logits, bundle.limit.lights(logits), strict=True):
+def _answers(bundle: ClientBundle, sent: SampleSet, logits: np.ndarray) -> dict[int, Answer]:
+    made: dict[int, Answer] = {}
+    for index, values, light in zip(sent.indices, logits, bundle.limit.lights(logits), strict=True):
         label = None if light else bundle.agreement.classes[int(values.real.argmax())]
-        made[row] = {"row": row, "label": label, "logits": None if light else values.real.tolist(), "light": light}
+        made[index] = {"row": index, "label": label, "logits": None if light else values.real.tolist(), "light": light}
     return made

@@ -21,7 +21,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
     """Writes an upload a batch into a folder, which is new, and there whole or not at all.
 
     UserError for samples and keys that do not fit.
-    Numbers of rows and tokens stand in the header in the clear, and nothing else of the samples does.
+    Numbers of samples and tokens stand in the header in the clear, and nothing else of the samples does.
     """
     terms = bundle.agreement.terms
     check_free(folder)
@@ -37,7 +37,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
         part.mkdir(parents=True)
         for number, batch in enumerate(batches, start=1):
             path = part / f"{number:04d}.upload"
-            with report.stage("input encryption", samples=len(batch.rows), tokens=batch.features.shape[1]):
+            with report.stage("input encryption", samples=len(batch.indices), tokens=batch.features.shape[1]):
                 _write(bundle, encryptor, key, batch, path)
             report.size("encrypted input", path)
         part.rename(folder)
@@ -48,7 +48,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
 
 def _write(bundle: ClientBundle, encryptor: Encryptor, key: str, batch: Batch, path: Path) -> None:
     agreement, tokens = bundle.agreement, batch.features.shape[1]
-    facts = {"network": agreement.network, "tokens": tokens, "rows": list(batch.rows)}
+    facts = {"network": agreement.network, "tokens": tokens, "rows": list(batch.indices)}
     packed = agreement.of_tokens(tokens).packed(np.asarray(batch.features, dtype=np.float64), agreement.terms.slots)
     with ParcelWriter(path, UPLOAD, agreement.terms, key, facts) as parcel:
         for name, columns in packed.items():

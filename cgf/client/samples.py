@@ -24,9 +24,9 @@ TEXTS = (".txt",)
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples that one set of ciphertexts holds: which rows of the client's they are, and their features."""
+    """Samples that one set of ciphertexts holds: which of the client's they are, and their features."""
 
-    rows: tuple[int, ...]
+    indices: tuple[int, ...]
     features: np.ndarray  # (samples, tokens, features)
 
 
@@ -39,17 +39,17 @@ def batches_of(bundle: ClientBundle, path: Path) -> Iterator[Batch]:
     given = _images(bundle, path) if isinstance(bundle.inputs, Patches) else _ids(bundle, path)
     by_tokens: dict[int, list[int]] = {}
     features = [bundle.inputs.prepared(one[None])[0] for one in given]
-    for row, one in enumerate(features):
+    for index, one in enumerate(features):
         try:
             bundle.agreement.of_tokens(len(one))
         except UserError as error:
-            raise UserError(f"{path}, sample {row + 1}: {error}") from None
-        by_tokens.setdefault(len(one), []).append(row)
-    for tokens, rows in sorted(by_tokens.items()):
+            raise UserError(f"{path}, sample {index + 1}: {error}") from None
+        by_tokens.setdefault(len(one), []).append(index)
+    for tokens, indices in sorted(by_tokens.items()):
         most = bundle.agreement.of_tokens(tokens).samples
-        for start in range(0, len(rows), most):
-            own = rows[start : start + most]
-            yield Batch(tuple(own), np.stack([features[row] for row in own]))
+        for start in range(0, len(indices), most):
+            own = indices[start : start + most]
+            yield Batch(tuple(own), np.stack([features[index] for index in own]))
 
 
 def _images(bundle: ClientBundle, path: Path) -> list[np.ndarray]:

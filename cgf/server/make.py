@@ -111,5 +111,5 @@ def _training_logits(network: Network, inputs: Inputs, opened: OpenCheckpoint, c
     if not by_tokens:
         raise UserError(f"network '{network.name}' takes no sample of the training data: none has its count of tokens")
     return np.concatenate(
-        [twin(program_of(network, count), np.stack(rows)) for count, rows in sorted(by_tokens.items())]
+        [twin(program_of(network, count), np.stack(samples)) for count, samples in sorted(by_tokens.items())]
     )

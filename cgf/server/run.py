@@ -121,7 +121,7 @@ class Server:
                 for stage in kept.stages:
                     report.stages.append({**stage, "resumed": True})
         state = self._stages(evaluator, sent, kept, state, report)
-        facts = {"network": agreement.network, "tokens": sent.tokens, "rows": list(sent.rows)}
+        facts = {"network": agreement.network, "tokens": sent.tokens, "rows": list(sent.indices)}
         with ParcelWriter(target, RESULT, agreement.terms, header.key, {**facts, "upload": header.digest()}) as result:
             for i, ct in enumerate(state[LOGITS]):
                 result.add(f"{LOGITS}.{i}", evaluator.export(ct), evaluator.level(ct))
@@ -135,7 +135,7 @@ class Server:
             raise UserError(f"{kept.folder} must be of {len(stages)} stages, as the plan, and has finished {kept.done}")
         since = time.monotonic()
         for stage, planned in list(zip(stages, plan.stages, strict=True))[kept.done :]:
-            with report.stage(f"encrypted computation: {stage.name}", samples=len(sent.rows)):
+            with report.stage(f"encrypted computation: {stage.name}", samples=len(sent.indices)):
                 state = stage.run(evaluator, state)
             facts = _seen(evaluator, state)
             report.stages[-1] |= {**facts, "level_planned": planned.left, "ops": planned.ops}

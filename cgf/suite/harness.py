@@ -27,7 +27,6 @@ from cgf.types import Json
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ("softmax", "attention", "network")
 Told = Callable[[str], None]
-Row = Json
 
 
 @dataclass
@@ -39,10 +38,10 @@ class Run:
     engine: str
     folder: Path
     told: Told
-    stages: list[Row] = field(default_factory=list)
+    stages: list[Json] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def process(self, stage: str, *command: str | Path) -> Row:
+    def process(self, stage: str, *command: str | Path) -> Json:
         """A stage as a process of this interpreter. UserError where it does not end well."""
         start = time.perf_counter()
         words = [sys.executable, "-m", *map(str, command)]
@@ -77,7 +76,7 @@ class Run:
 
 def carried_out(
     workload: str, size: str, engine: str, seed: int, folder: Path, told: Told, *, bundles: Path | None = None
-) -> Row:
+) -> Json:
     """A row of the result: stages with seconds, bytes by name, the verdict. UserError where a stage does not end well.
 
     folder: made anew; bundles: of a trained network, with its images in images.npy, instead of one of random weights.
@@ -117,7 +116,7 @@ def carried_out(
 ONCE = ("server_preprocess_model", "client_key_generation")  # not again for the next input
 
 
-def _arrays(run: Run, seed: int) -> tuple[Verdict, Row]:
+def _arrays(run: Run, seed: int) -> tuple[Verdict, Json]:
     """A softmax or a whole attention: cgf.suite, stage by stage."""
     workload = workload_of(run.workload, run.size)
     client, server, shared = (run.folder / name for name in ("client", "server", "shared"))
@@ -144,7 +143,7 @@ def _shape(blank: dict[str, np.ndarray]) -> dict[str, list[int]]:
     return {name: list(array.shape) for name, array in blank.items()}
 
 
-def _network(run: Run, seed: int, bundles: Path | None) -> tuple[Verdict, Row]:
+def _network(run: Run, seed: int, bundles: Path | None) -> tuple[Verdict, Json]:
     """A whole network: the commands of cgf.client and cgf.server.
 
     Preparing and encrypting are one process, as are decrypting and judging: their reports part the seconds.
@@ -185,7 +184,7 @@ def _network(run: Run, seed: int, bundles: Path | None) -> tuple[Verdict, Row]:
     return network_verdict(logits, wanted), {"images": len(wanted), "trained": bundles is not None, **facts}
 
 
-def _parted(report: Path, stage: str, name: str) -> Row:
+def _parted(report: Path, stage: str, name: str) -> Json:
     """The seconds of another stage within the process, from its own report."""
     seconds = sum(part["wall_s"] for part in read_json(report)["stages"] if part["stage"] == name)
     return {"holds_too": {"stage": stage, "seconds": round(seconds, 3)}}

@@ -97,14 +97,14 @@ def logits_in_the_clear(client: Path, server: Path, images: Path) -> np.ndarray:
     bundle, network = ClientBundle.read(client), ServerBundle.read(server).network
     batches = list(batches_of(bundle, images))
     logits = np.concatenate([twin(program_of(network, b.features.shape[1]), b.features) for b in batches])
-    rows = np.concatenate([b.rows for b in batches])
-    return np.asarray(logits[np.argsort(rows)])
+    indices = np.concatenate([b.indices for b in batches])
+    return np.asarray(logits[np.argsort(indices)])
 
 
 def network_verdict(told: Path, wanted: np.ndarray) -> Verdict:
     """Of decrypted logits: their largest error; infinite where an answer differs or a sample has none."""
-    rows = read_json(told)["rows"]
-    got = [row["logits"] for row in rows]
+    answers = read_json(told)["rows"]
+    got = [answer["logits"] for answer in answers]
     what = "largest error of a logit, of the largest logit, all answers alike"
     if len(got) != len(wanted) or any(logits is None for logits in got):
         return Verdict(float("inf"), LOGITS_BOUND, what)

@@ -119,9 +119,9 @@ def texts(tmp_path_factory):
     )
     write(folder / "run" / "ckpt-1", host, TABLE, BERT)
     (folder / "data" / "table").mkdir(parents=True)
-    rows = "".join(f"w{i % 9} w{i % 5},{'ab'[i % 2]}\n" for i in range(40))
+    table = "".join(f"w{i % 9} w{i % 5},{'ab'[i % 2]}\n" for i in range(40))
     for name in ("train.csv", "test.csv"):
-        (folder / "data" / "table" / name).write_text("text,label\n" + rows)
+        (folder / "data" / "table" / name).write_text("text,label\n" + table)
     return folder
 
 
@@ -133,7 +133,7 @@ def test_a_client_of_texts_tokenises_as_the_model(texts, capsys):
     client = ClientBundle.read(texts / "bundles" / "client")
     (texts / "lines.txt").write_text("w1 w2\nw3 w4 w5\nw0 unheard\n")
     batches = {len(b.features[0]): b for b in batches_of(client, texts / "lines.txt")}
-    assert {tokens: batch.rows for tokens, batch in batches.items()} == {2: (0, 2), 3: (1,)}
+    assert {tokens: batch.indices for tokens, batch in batches.items()} == {2: (0, 2), 3: (1,)}
     host, _ = from_checkpoint(read(str(texts / "run")))
     for row, line in ((0, "w1 w2"), (1, "w0 unheard")):
         ids = host.inputs.tokenizer(line)["input_ids"]
@@ -145,8 +145,8 @@ def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, caps
     given = ("bundle", texts / "run", "--out", tmp_path / "o", "--tokens", 2, "--data-root")
     (tmp_path / "table").mkdir()
     for name in ("train.csv", "test.csv"):
-        rows = (texts / "data" / "table" / name).read_text()
-        (tmp_path / "table" / name).write_text(rows.replace(" w", MARK + "w"))
+        table = (texts / "data" / "table" / name).read_text()
+        (tmp_path / "table" / name).write_text(table.replace(" w", MARK + "w"))
     assert call(server, *given, tmp_path) == 2
     assert "takes a text a line, and task table has pairs of texts" in capsys.readouterr().err
     shutil.copytree(texts / "run", tmp_path / "run")

@@ -138,8 +138,8 @@ def test_a_network_is_judged_by_all_its_logits(tmp_path):
     assert wanted.shape == (5, 10) and np.abs(wanted).max() > 0.01
 
     def verdict(logits):
-        rows = [{"row": i, "logits": row} for i, row in enumerate(logits)]
-        (tmp_path / "logits.json").write_text(json.dumps({"rows": rows}))
+        answers = [{"row": i, "logits": row} for i, row in enumerate(logits)]
+        (tmp_path / "logits.json").write_text(json.dumps({"rows": answers}))
         return network_verdict(tmp_path / "logits.json", wanted)
 
     assert verdict((wanted + 1e-9).tolist()).passed
