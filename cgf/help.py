@@ -182,9 +182,9 @@ def _keys(there: Iterable[Key]) -> list[str]:
     return _columns((key.name + (f"={key.value}" if key.value else ""), key.comment) for key in shown)
 
 
-def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
+def _columns(table_rows: Iterable[tuple[str, str]]) -> list[str]:
     lines = []
-    for name, said in rows:
+    for name, said in table_rows:
         wrapped = textwrap.wrap(said, WIDTH - NAMES - 3) or [""]
         start = [f"  {name:{NAMES}} {wrapped[0]}".rstrip()] if len(name) <= NAMES else [f"  {name}"]
         rest = wrapped[1:] if len(name) <= NAMES else [line for line in wrapped if line]

@@ -101,14 +101,14 @@ def _remove_drafts(path: Path) -> None:
                 os.close(file)
 
 
-def append_line(path: str | os.PathLike, row: dict) -> None:
+def append_line(path: str | os.PathLike, record: dict) -> None:
     """Append one JSON line (same rules as `write_json`), after cutting off a line that a kill left torn."""
-    append_lines(path, [row])
+    append_lines(path, [record])
 
 
-def append_lines(path: str | os.PathLike, rows: list[dict]) -> None:
+def append_lines(path: str | os.PathLike, records: list[dict]) -> None:
     """Append JSON lines in one write, as `append_line` does."""
-    lines = b"".join(json.dumps(_plain(row, ""), ensure_ascii=False).encode() + b"\n" for row in rows)
+    lines = b"".join(json.dumps(_plain(record, ""), ensure_ascii=False).encode() + b"\n" for record in records)
     with open(regular(path), "a+b") as file:
         file.seek(0, os.SEEK_END)
         if end := file.tell():
@@ -159,7 +159,7 @@ def read_json(path: str | os.PathLike) -> JsonValue:
 
 
 def read_lines(path: str | os.PathLike) -> list[dict]:
-    """The rows of a JSON-lines file, [] if there is none; without a torn last line.
+    """The records of a JSON-lines file, [] if there is none; without a torn last line.
 
     A line counts once its line feed is written. UserError, with the line's number, for any other damage.
     """
@@ -169,13 +169,13 @@ def read_lines(path: str | os.PathLike) -> list[dict]:
         return []
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    rows = []
+    records = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(_parse(line))
+            records.append(_parse(line))
         except ValueError as error:
             raise UserError(f"{path} should hold one JSON object a line; line {number}: {error}") from None
-    return rows
+    return records
 
 
 def _parse(text: bytes) -> JsonValue:
@@ -213,17 +213,17 @@ def check_replaceable(path: str | os.PathLike, same: Callable[[dict], bool]) -> 
 
 
 def find_results(root: str | os.PathLike) -> list[dict]:
-    """Every eval/*.json at any depth under `root`, by path; each row gets its file as `_path`.
+    """Every eval/*.json at any depth under `root`, by path; each gets its file as `_path`.
 
     UserError if `root` is no folder, or, naming the file, if one cannot be read. [] if there are none.
     """
     root = Path(root)
     if not root.is_dir():
         raise UserError(f"a folder with results is needed, and {root} is none")
-    rows = []
+    results = []
     for path in sorted(root.rglob("eval/*.json")):
-        row = read_json(path)
-        if not isinstance(row, dict):
-            raise UserError(f"{path} should hold one JSON object, but holds a {type(row).__name__}")
-        rows.append({**row, "_path": str(path)})
-    return rows
+        result = read_json(path)
+        if not isinstance(result, dict):
+            raise UserError(f"{path} should hold one JSON object, but holds a {type(result).__name__}")
+        results.append({**result, "_path": str(path)})
+    return results

@@ -47,18 +47,18 @@ class Journal:
                 "log in, or use tracker.mode=offline or tracker.name=none"
             ) from None
 
-    def write(self, row: Json) -> None:
-        """Appends a row, which has its 'step', in the main process."""
+    def write(self, record: Json) -> None:
+        """Appends a record, which has its 'step', in the main process."""
         if not self.accelerator.is_main_process:
             return
-        append_line(self.folder / "metrics.jsonl", row)
+        append_line(self.folder / "metrics.jsonl", record)
         if self.wandb:
-            self.accelerator.log({k: v for k, v in row.items() if k != "step"}, step=row["step"])
+            self.accelerator.log({k: v for k, v in record.items() if k != "step"}, step=record["step"])
 
     def finish(self, checkpoint: Path, layers: list[dict[str, float]], step: int) -> None:
         """Gives wandb, where it is asked for, a table of the layers and the checkpoint as an artifact.
 
-        layers: a row a layer of numbers by name; none makes no table. tracker.artifact says what of the checkpoint.
+        layers: of each its numbers by name; none makes no table. tracker.artifact says what of the checkpoint.
         """
         if self.wandb and self.accelerator.is_main_process:
             tracker = self.accelerator.get_tracker("wandb")
@@ -68,7 +68,7 @@ class Journal:
     def cut(self, step: int) -> None:
         """Forgets what was written after a step: a resumed run goes on from there."""
         log = self.folder / "metrics.jsonl"
-        kept = [row for row in read_lines(log) if row["step"] <= step]
+        kept = [record for record in read_lines(log) if record["step"] <= step]
         draft = log.with_suffix(".part")
-        draft.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        draft.write_text("".join(json.dumps(record) + "\n" for record in kept))
         draft.replace(log)

@@ -50,7 +50,7 @@ class RangeControl:
         known = [f.name for f in fields(RowSumPenalty)]
         if not isinstance(self.row_sum, Mapping) or set(self.row_sum) - set(known):
             raise UserError(f"penalty.row_sum takes {', '.join(known)}, and has {self.row_sum}")
-        self.rows = RowSumPenalty(**self.row_sum)
+        self.sums = RowSumPenalty(**self.row_sum)
         known = [f.name for f in fields(InputPenalty)]
         if not isinstance(self.inputs, Mapping) or set(self.inputs) - set(known):
             raise UserError(f"penalty.inputs takes {', '.join(known)}, and has {self.inputs}")
@@ -69,7 +69,7 @@ class RangeControl:
                 softmax.observers.append(partial(self._observe, layer, bound))
             elif self.range.weight:
                 raise UserError(f"penalty.weight needs a softmax with an exponent, and '{softmax.name}' has none")
-            elif self.rows.weight:
+            elif self.sums.weight:
                 raise UserError(
                     "penalty.row_sum.weight needs a softmax whose rows can be observed (one with an "
                     f"exponent), and '{softmax.name}' is none"
@@ -94,8 +94,8 @@ class RangeControl:
         terms = {}
         if self.range.weight:
             terms["range_penalty"] = self.range.term(y, valid, bound)
-        if self.rows.weight:
-            terms["row_sum_penalty"] = self.rows.term(y, weights, valid)
+        if self.sums.weight:
+            terms["row_sum_penalty"] = self.sums.term(y, weights, valid)
         if softmax.again:  # a second computation must do what the first did, and is taken already
             return
         for name, term in terms.items():
@@ -112,7 +112,7 @@ class RangeControl:
             y, sums = y[keep], sums[keep.any(-1)]
         if y.numel():
             y_outside = (y < -bound) | (y > self.range.high)
-            sums_outside = (sums < self.rows.low) | (sums > self.rows.high)
+            sums_outside = (sums < self.sums.low) | (sums > self.sums.high)
             self._seen.append(
                 [
                     float(v)
@@ -141,7 +141,7 @@ class RangeControl:
         if "range_penalty" in terms:
             parts["range_penalty"] = share * self.range.weight * torch.stack(terms["range_penalty"]).sum()
         if "row_sum_penalty" in terms:
-            parts["row_sum_penalty"] = share * self.rows.weight * torch.stack(terms["row_sum_penalty"]).mean()
+            parts["row_sum_penalty"] = share * self.sums.weight * torch.stack(terms["row_sum_penalty"]).mean()
         if "input_penalty" in terms:
             parts["input_penalty"] = share * self.into_parts.weight * torch.stack(terms["input_penalty"]).sum()
         if seen:

@@ -45,11 +45,11 @@ def temper(host: Host, dataset: Items, collate: Collate, samples: int, seed: int
     with torch.no_grad(), installed(host.model, lambda layer: FactorSearch(softmaxes[layer])) as slots:
         host.logits(batch)
     host.model.train(training)
-    for (linear, rows), slot in zip(projections, slots, strict=True):
-        factors = torch.tensor(slot.factors).repeat_interleave((rows.stop - rows.start) // len(slot.factors))
+    for (linear, features), slot in zip(projections, slots, strict=True):
+        factors = torch.tensor(slot.factors).repeat_interleave((features.stop - features.start) // len(slot.factors))
         with torch.no_grad():
             for parameter in linear.parameters(recurse=False):  # weight, and bias where there is one
-                own = parameter[rows]
+                own = parameter[features]
                 own.mul_(factors.to(own).reshape(-1, *[1] * (own.dim() - 1)))
     return [slot.factors for slot in slots]
 
@@ -68,12 +68,12 @@ def _check_scaling(host: Host, batch: dict[str, Tensor], projections: list[tuple
     first, so that every layer is given the same in both.
     """
 
-    def doubled(_: nn.Module, __: object, output: Tensor, rows: slice) -> Tensor:
+    def doubled(_: nn.Module, __: object, output: Tensor, features: slice) -> Tensor:
         output = output.clone()
-        output[len(output) // 2 :, ..., rows] *= 2
+        output[len(output) // 2 :, ..., features] *= 2
         return output
 
-    handles = [linear.register_forward_hook(partial(doubled, rows=rows)) for linear, rows in projections]
+    handles = [linear.register_forward_hook(partial(doubled, features=features)) for linear, features in projections]
     softmaxes = installed_softmaxes(host.model)
     try:
         with torch.no_grad(), installed(host.model, lambda layer: ScalingProbe(softmaxes[layer])) as slots:

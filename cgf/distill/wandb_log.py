@@ -23,11 +23,13 @@ def check_artifact(wanted: object) -> None:
         raise UserError(f"tracker.artifact must be one of {', '.join(ARTIFACTS)}, and {wanted!r} was given")
 
 
-def log_layers(tracker: WandBTracker, rows: list[dict[str, float]], step: int) -> None:
+def log_layers(tracker: WandBTracker, layers: list[dict[str, float]], step: int) -> None:
     """A table with a line a layer, through accelerate's tracker; nothing where there is no row."""
-    if rows:
-        columns = list(rows[0])
-        tracker.log_table(LAYERS, columns=columns, data=[[row[key] for key in columns] for row in rows], step=step)
+    if layers:
+        columns = list(layers[0])
+        tracker.log_table(
+            LAYERS, columns=columns, data=[[layer[key] for key in columns] for layer in layers], step=step
+        )
 
 
 def log_checkpoint(tracker: WandBTracker, folder: Path, wanted: str) -> None:

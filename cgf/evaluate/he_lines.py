@@ -46,11 +46,11 @@ class FinishedSamples:
 
     def predictions(self) -> list[tuple[int, int | None]]:
         """(label, prediction) of every sample."""
-        return [(row["label"], row["prediction"]) for row in self.samples.values()]
+        return [(record["label"], record["prediction"]) for record in self.samples.values()]
 
     def share(self, key: str, other: str) -> float:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
-        return sum(row[key] == row[other] for row in self.samples.values()) / len(self.samples)
+        return sum(record[key] == record[other] for record in self.samples.values()) / len(self.samples)
 
     def shares(self) -> Json:
         """How many samples there are, their accuracies, agreements, and how many were ruined, as results name them."""
@@ -61,7 +61,7 @@ class FinishedSamples:
             "accuracy_exact": self.share("exact", "label"),
             "agreement": self.share("prediction", "plain"),
             "agreement_exact": self.share("prediction", "exact"),
-            "ruined": sum(row["prediction"] is None for row in self.samples.values()),
+            "ruined": sum(record["prediction"] is None for record in self.samples.values()),
         }
 
 
@@ -83,21 +83,21 @@ class SampleLog:
 
         UserError, with its number, for a line that was changed after it was written.
         """
-        rows = read_lines(self.path)
-        for number, row in enumerate(rows, 1):
-            if not isinstance(row, dict):
+        records = read_lines(self.path)
+        for number, record in enumerate(records, 1):
+            if not isinstance(record, dict):
                 raise UserError(f"{self.path} should hold one JSON object a line, and line {number} has none")
-            if str(row.get("digest")).startswith(VERSION) and row.get("sha256") != checksum(row):
+            if str(record.get("digest")).startswith(VERSION) and record.get("sha256") != checksum(record):
                 raise UserError(
                     f"{self.path} line {number} was changed after it was written: its checksum is another. "
                     "Remove the file, and evaluate anew"
                 )
-        return collect(row for row in rows if row.get("digest") == self.digest)
+        return collect(record for record in records if record.get("digest") == self.digest)
 
     def add(self, samples: list[Json], batch: Json) -> None:
         """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
-        rows = [{**row, "digest": self.digest} for row in (*samples, {**batch, "made_by": self.made_by})]
-        append_lines(self.path, [{**row, "sha256": checksum(row)} for row in map(_as_read, rows)])
+        records = [{**record, "digest": self.digest} for record in (*samples, {**batch, "made_by": self.made_by})]
+        append_lines(self.path, [{**record, "sha256": checksum(record)} for record in map(_as_read, records)])
 
     def sha256(self) -> str:
         """Of the whole file, for the result that is made of it."""
@@ -121,12 +121,12 @@ class SampleLog:
 
     def check_own(self) -> None:
         """UserError where the file holds something else than lines of this evaluation: nothing of it is removed."""
-        rows = read_lines(self.path)
-        if any(isinstance(row, dict) and row.get("digest") == self.digest for row in rows):
+        records = read_lines(self.path)
+        if any(isinstance(record, dict) and record.get("digest") == self.digest for record in records):
             return
-        torn = not rows and (not self.path.exists() or self.path.read_bytes()[:9] in (b"", b'{"index":'))
+        torn = not records and (not self.path.exists() or self.path.read_bytes()[:9] in (b"", b'{"index":'))
         if not torn:
-            samples = sum(isinstance(row, dict) and "index" in row for row in rows)
+            samples = sum(isinstance(record, dict) and "index" in record for record in records)
             what = f"{samples} samples of another evaluation" if samples else "no lines of an evaluation"
             raise UserError(
                 f"{self.path} holds {what} (other settings, samples, polynomial or checkpoint) and is not "
@@ -134,15 +134,15 @@ class SampleLog:
             )
 
 
-def checksum(row: Json) -> str:
+def checksum(record: Json) -> str:
     """sha256 of a line's content, its own checksum left out."""
-    content = {key: value for key, value in row.items() if key != "sha256"}
+    content = {key: value for key, value in record.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _as_read(row: Json) -> Json:
+def _as_read(record: Json) -> Json:
     """A line as it comes back from its file: keys are texts, numpy's numbers plain ones."""
-    return json.loads(json.dumps(row, default=lambda value: value.tolist()))
+    return json.loads(json.dumps(record, default=lambda value: value.tolist()))
 
 
 def made_by() -> Json:
@@ -152,14 +152,14 @@ def made_by() -> Json:
     return {**info["git"], **libraries}
 
 
-def collect(rows: Iterable[Json]) -> FinishedSamples:
+def collect(records: Iterable[Json]) -> FinishedSamples:
     """Samples and batches of lines; samples whose batch did not end are left out."""
     samples: dict[int, Json] = {}
     finished = FinishedSamples()
-    for row in rows:
-        if "batch" in row:
-            finished.batches.append(row)
-            finished.samples.update({i: samples[i] for i in row["batch"]})
+    for record in records:
+        if "batch" in record:
+            finished.batches.append(record)
+            finished.samples.update({i: samples[i] for i in record["batch"]})
         else:
-            samples[row["index"]] = row
+            samples[record["index"]] = record
     return finished

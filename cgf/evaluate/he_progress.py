@@ -25,9 +25,9 @@ class EvaluationProgress(Bar):
         terminal: bool | None = None,
     ) -> None:
         super().__init__("under CKKS", work, say=say, terminal=terminal)
-        rows = before.samples.values()
-        self._right = sum(row["prediction"] == row["label"] for row in rows)
-        self._agreeing = sum(row["prediction"] == row["plain"] for row in rows)
+        records = before.samples.values()
+        self._right = sum(record["prediction"] == record["label"] for record in records)
+        self._agreeing = sum(record["prediction"] == record["plain"] for record in records)
         self._before, self._samples = len(before.samples), samples
         self._worked = 0
         self._lap = self._start

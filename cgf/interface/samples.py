@@ -38,12 +38,12 @@ class Samples:
         """One batch: texts padded on the right to the longest of them, images stacked; labels (B,)."""
         batch = {"labels": torch.tensor([item["labels"] for item in items])}
         for key in (key for key in items[0] if key != "labels"):
-            rows = [item[key] for item in items]
+            values = [item[key] for item in items]
             if self.lengths is None:
-                batch[key] = torch.stack(rows)
+                batch[key] = torch.stack(values)
             else:
                 fill = self.pad_id if key == TEXT else 0
-                batch[key] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
+                batch[key] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill)
         return batch
 
 
@@ -82,8 +82,8 @@ def _items(batch: object, labelled: bool) -> list[Item]:
     if labels is not None and (labels.dim() != 1 or labels.is_floating_point()):
         raise UserError("labels must be whole numbers (B,), one class for each sample")
     numbers = [UNLABELLED] * count if labels is None else labels.tolist()
-    rows = _texts(given) if TEXT in given else [{IMAGE: image.detach().cpu()} for image in given[IMAGE]]
-    return [{**row, "labels": number} for row, number in zip(rows, numbers, strict=True)]
+    inputs = _texts(given) if TEXT in given else [{IMAGE: image.detach().cpu()} for image in given[IMAGE]]
+    return [{**one, "labels": number} for one, number in zip(inputs, numbers, strict=True)]
 
 
 def _texts(given: dict[str, Tensor]) -> list[Item]:

@@ -97,13 +97,13 @@ class Plan:
         if not isinstance(data, dict):
             raise UserError(f"a plan must be a JSON object, and is {shortened(data)}")
         exponential = verified(exponential_from_json(data.get("exponential")), file)
-        rows, statistics = _statistics(exponential, data)
+        row_kind, statistics = _statistics(exponential, data)
         range_ = None if data.get("range") is None else interval("range", numbers(data, "range", 2))
         share = None if data.get("share_outside") is None else number(data, "share_outside")
         layers = tuple(cls.from_json(plan, f"{file} (layer {i})") for i, plan in enumerate(_of_layers(data, file)))
         plan = cls(
             exponential,
-            rows,
+            row_kind,
             statistics,
             statistics + exponential.levels,
             exponential.ct_mults,
@@ -209,28 +209,28 @@ def one_of_rows(row_kind: object) -> None:
 
 
 def _statistics(exponential: Exponential, data: Json) -> tuple[str, int]:
-    """(rows, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
+    """(row_kind, statistics_levels) of a plan's JSON; UserError for levels that the circuit does not take.
 
     2 on full rows are those of a circuit that does not fold.
     """
-    rows, statistics = data.get("rows"), data.get("statistics_levels")
+    row_kind, statistics = data.get("rows"), data.get("statistics_levels")
     if data.get("softmax") is None:
-        if rows not in ROWS or statistics is None or statistics not in ((1, 2) if rows == "full" else (2,)):
+        if row_kind not in ROWS or statistics is None or statistics not in ((1, 2) if row_kind == "full" else (2,)):
             raise UserError(
-                f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {rows!r} "
+                f"a plan needs rows full with 1 or 2 statistics_levels, or masked with 2, and has {row_kind!r} "
                 f"and {statistics!r}"
             )
-        return rows, statistics
+        return row_kind, statistics
     softmax = softmax_from_json(data["softmax"])
     if not isinstance(softmax, ExponentialSoftmax):
         raise UserError(f"softmax '{softmax.name}' has no exponential to plan, and a plan says that it is made for it")
-    counted = statistics_levels(str(rows), exponential, softmax)
+    counted = statistics_levels(str(row_kind), exponential, softmax)
     if statistics != counted:
         raise UserError(
-            f"a plan for softmax '{softmax.name}' needs {counted} statistics_levels on {rows} rows, and has "
+            f"a plan for softmax '{softmax.name}' needs {counted} statistics_levels on {row_kind} rows, and has "
             f"{statistics!r}"
         )
-    return str(rows), counted
+    return str(row_kind), counted
 
 
 def stretched(interval: Interval, margin: Margin) -> Interval:

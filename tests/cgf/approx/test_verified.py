@@ -107,14 +107,14 @@ def test_the_plan_of_each_layer_is_held_against_its_own_coefficients():
 def test_a_plan_of_another_checkpoint_or_for_other_rows_is_refused(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(written(LIMIT, checkpoint="a" * 64)))
-    mine, rows = "b" * 64, "masked"
+    mine, row_kind = "b" * 64, "masked"
     assert read_plan(tmp_path, "a" * 64, "full").checked == "coefficients and checkpoint"
     with pytest.raises(UserError, match="made for the checkpoint aaaaaaaaaaaa, and beside it lies bbbbbbbbbbbb"):
         read_plan(tmp_path, mine, "full")
     with pytest.raises(UserError, match="made for the checkpoint"):
         select({"method": "plan"}, tmp_path, "full", mine)
     with pytest.raises(UserError, match="is for full rows, and the model has masked ones"):
-        read_plan(tmp_path, "a" * 64, rows)
+        read_plan(tmp_path, "a" * 64, row_kind)
     path.write_text(json.dumps(written(LIMIT)))  # of before plans named their checkpoint
     assert read_plan(tmp_path, mine, "full").checked == "coefficients"
     masked = choose(Request((-9.0, 0.5), (-8.0, 0.5), mask="causal"), method="limit", k=5)

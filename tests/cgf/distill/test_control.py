@@ -317,10 +317,10 @@ def test_the_penalty_brings_row_sums_of_a_trained_model_towards_one(students):
 
 
 def test_terms_and_ranges_are_in_the_log(students):
-    rows = {n: [r for r in read_lines(students / n / "metrics.jsonl") if "loss" in r] for n in ("without", "with")}
-    measured = {n: [r for r in found if "row_sum_max" in r] for n, found in rows.items()}
+    records = {n: [r for r in read_lines(students / n / "metrics.jsonl") if "loss" in r] for n in ("without", "with")}
+    measured = {n: [r for r in found if "row_sum_max" in r] for n, found in records.items()}
     assert all([r["step"] for r in found] == [10, 20, 30, 40] for found in measured.values())
-    assert not any(k in r for r in rows["without"] for k in ("penalty", "row_sum_penalty", "range_penalty"))
+    assert not any(k in r for r in records["without"] for k in ("penalty", "row_sum_penalty", "range_penalty"))
     assert all(r["row_sum_penalty"] == pytest.approx(r["penalty"]) for r in measured["with"])
     assert all(r["range_min"] < r["range_max"] and 0 <= r["range_outside"] <= 1 for r in measured["with"])
     outside = {n: np.mean([r["row_sum_outside"] for r in found[1:]]) for n, found in measured.items()}
@@ -339,10 +339,12 @@ def test_the_report_by_layer_names_each_layer_that_showed_rows():
         softmax.weights(one, valid)
     assert control.by_layer() == []  # until the pass is taken
     control.take()
-    rows, whole = control.by_layer(), control.report()
-    for row, at in zip(rows, (0, 2), strict=True):
+    layers, whole = control.by_layer(), control.report()
+    for layer, at in zip(layers, (0, 2), strict=True):
         y = np.concatenate(list(exponents(scores[at], valid).values()))
-        assert row["layer"] == at and np.isclose(row["range_min"], y.min()) and np.isclose(row["range_max"], y.max())
-    assert whole["row_sum_max"] == max(row["row_sum_max"] for row in rows)
+        assert (
+            layer["layer"] == at and np.isclose(layer["range_min"], y.min()) and np.isclose(layer["range_max"], y.max())
+        )
+    assert whole["row_sum_max"] == max(layer["row_sum_max"] for layer in layers)
     control.take()  # a pass that nobody measured: the last one stays
-    assert control.report() == {} and control.by_layer() == rows
+    assert control.report() == {} and control.by_layer() == layers

@@ -206,8 +206,8 @@ def test_a_layer_that_waits_shows_the_exponent_it_will_have(make):
 
 
 def losses(folder):
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [record["loss"] for record in records if "loss" in record]
 
 
 def sharpen(checkpoint):

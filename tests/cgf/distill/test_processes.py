@@ -48,7 +48,7 @@ BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 def two(tmp_path_factory):
     """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
     folder = tmp_path_factory.mktemp("two")
-    rows = [
+    settings = [
         ("unbroken", DROPOUT, None),
         ("broken", DROPOUT, 3),
         ("broken", DROPOUT, None),
@@ -61,7 +61,7 @@ def two(tmp_path_factory):
             "stop": stop,
             "arguments": [*SMALL, *more, f"outputs={folder}", f"run={name}"],
         }
-        for name, more, stop in rows
+        for name, more, stop in settings
     ]
     (folder / "runs.json").write_text(json.dumps(runs))
     line = [
@@ -86,8 +86,8 @@ def two(tmp_path_factory):
 
 
 def logged(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [r for r in rows if "loss" in r], [r for r in rows if "val_loss" in r]
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [r for r in records if "loss" in r], [r for r in records if "val_loss" in r]
 
 
 @gloo

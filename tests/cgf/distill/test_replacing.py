@@ -67,9 +67,9 @@ def test_a_checkpoint_is_opened_with_its_norms_and_activations_in_place(trained)
     outcome = evaluate(
         opened.host.model, opened.host.logits, opened.dataset, opened.collate, batches_by_length(opened.dataset, 32)
     )
-    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    records = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     step = int(opened.checkpoint.path.name[5:])
-    told = [row for row in rows if row["step"] == step and "val_loss" in row]
+    told = [record for record in records if record["step"] == step and "val_loss" in record]
     assert float(outcome.loss) == pytest.approx(told[0]["val_loss"], rel=1e-4)  # the same model as in training
 
 

@@ -137,8 +137,8 @@ def test_two_epochs_are_adamw_on_the_distillation_loss(tmp_path):
                 moments[i + 2] = 0.999 * moments[i + 2] + 0.001 * g**2
                 m, v = moments[i] / (1 - 0.9**step), moments[i + 2] / (1 - 0.999**step)
                 p -= lr * (decay * p + m / (np.sqrt(v) + 1e-8))
-    rows = [r for r in read_lines(tmp_path / "run" / "metrics.jsonl") if "loss" in r]
-    np.testing.assert_allclose([r["loss"] for r in rows], losses, rtol=1e-4)
+    records = [r for r in read_lines(tmp_path / "run" / "metrics.jsonl") if "loss" in r]
+    np.testing.assert_allclose([r["loss"] for r in records], losses, rtol=1e-4)
     np.testing.assert_allclose(student.model.weight.detach().numpy(), W, atol=2e-4)
     np.testing.assert_allclose(student.model.bias.detach().numpy(), b, atol=2e-4)
     np.testing.assert_array_equal(teacher.model.weight.detach().double().numpy(), V)
@@ -238,8 +238,8 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(where, tmp_path):
     with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:  # noqa: RUF043
         made.fit()
     assert "\n" not in str(error.value) and saves == []
-    rows = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert all(math.isfinite(v) for row in rows for v in row.values())
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert all(math.isfinite(v) for record in records for v in record.values())
 
 
 def test_progress_says_rate_and_time_left(tmp_path):

@@ -23,8 +23,8 @@ SMALL = (
 
 
 def losses(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [(r["step"], r["loss"]) for r in rows if "loss" in r], [r for r in rows if "val_accuracy" in r]
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(r["step"], r["loss"]) for r in records if "loss" in r], [r for r in records if "val_accuracy" in r]
 
 
 def train(outputs, name, *arguments):
@@ -285,8 +285,8 @@ def test_offline_wandb(tmp_path):
     done = train(tmp_path, "tracked", "softmax=cgf", "train.max_steps=2", "tracker.name=wandb", "tracker.mode=offline")
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "tracked").glob("wandb/offline-run-*")
-    rows, validations = losses(tmp_path / "tracked")
-    assert [step for step, _ in rows] == [1, 2] and len(validations) == 1
+    steps, validations = losses(tmp_path / "tracked")
+    assert [step for step, _ in steps] == [1, 2] and len(validations) == 1
     (table,) = run.glob("files/media/table/*.json")
     shown = json.loads(table.read_text())
     assert shown["columns"][:3] == ["layer", "range_min", "range_max"]

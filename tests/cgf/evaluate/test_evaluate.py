@@ -49,8 +49,8 @@ def test_evaluate_in_the_order_of_the_indices():
     data = list(zip(points, labels, strict=True))
     seen = []
 
-    def collate(rows):
-        return {"x": torch.stack([r[0] for r in rows]), "labels": torch.tensor([r[1] for r in rows])}
+    def collate(samples):
+        return {"x": torch.stack([r[0] for r in samples]), "labels": torch.tensor([r[1] for r in samples])}
 
     outcome = evaluate(
         model,

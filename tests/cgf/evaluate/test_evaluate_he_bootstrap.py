@@ -41,7 +41,7 @@ def test_another_softmax_than_the_trained_one_with_workers(checkpoint):
         [json.loads(line) for line in (checkpoint / f"{name}.jsonl").read_text().splitlines()]
         for name in ("other", "own")
     ]
-    trained = [{row["index"]: row["exact"] for row in rows if "index" in row} for rows in lines]
+    trained = [{row["index"]: row["exact"] for row in records if "index" in row} for records in lines]
     assert trained[0] == trained[1] and len(trained[0]) == 4
 
 

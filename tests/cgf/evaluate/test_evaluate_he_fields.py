@@ -6,9 +6,9 @@ from cgf.he.layer_record import LayerRecord
 
 
 def test_every_accuracy_and_error_is_that_of_its_name():
-    rows = [(0, 0, 0, 0), (1, 1, 1, 1), (2, 9, 2, 2), (3, 8, 3, 3), (4, 9, 9, 4), (5, 7, 6, 5), (6, None, 5, 0)]
+    classes = [(0, 0, 0, 0), (1, 1, 1, 1), (2, 9, 2, 2), (3, 8, 3, 3), (4, 9, 9, 4), (5, 7, 6, 5), (6, None, 5, 0)]
     keys = ("label", "prediction", "plain", "exact")
-    samples = {i: dict(zip(keys, row, strict=True)) for i, row in enumerate(rows)}
+    samples = {i: dict(zip(keys, row, strict=True)) for i, row in enumerate(classes)}
     layers = [
         LayerRecord(entries=20, lost=4, sum_error=0.8, levels=5, levels_counted=6),
         LayerRecord(entries=20, lost=0, sum_error=1.0, levels=4, levels_counted=4),

@@ -40,11 +40,11 @@ def test_a_ruined_sample_is_wrong_and_the_others_go_on(checkpoint, one_bad_slot,
     done = call("eval_he", f"ckpt={checkpoint}", f"out={out}", *arguments)
     result, lines = json.loads(out.read_text()), read_lines(out.with_suffix(".jsonl"))
     bad = next(row["batch"][1] for row in lines if "batch" in row)
-    rows = {row["index"]: row for row in lines if "index" in row}
-    assert done.returncode == 1 and len(rows) == result["samples"] == 10
-    assert [i for i, row in rows.items() if row["prediction"] is None] == [bad] and rows[bad]["logits"] is None
+    by_index = {row["index"]: row for row in lines if "index" in row}
+    assert done.returncode == 1 and len(by_index) == result["samples"] == 10
+    assert [i for i, row in by_index.items() if row["prediction"] is None] == [bad] and by_index[bad]["logits"] is None
     assert result["ruined"] == 1 and result["agreement"] == 0.9
-    assert result["accuracy"] == sum(r["prediction"] == r["label"] for r in rows.values()) / 10
+    assert result["accuracy"] == sum(r["prediction"] == r["label"] for r in by_index.values()) / 10
     error = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(error) == 1 and error[0].startswith("error: 1 of 10 samples are ruined, counted as wrong")
     assert "finite numbers: layer 0 head 2 (1);" in error[0]
@@ -57,7 +57,7 @@ def test_a_ruined_sample_is_wrong_and_the_others_go_on(checkpoint, one_bad_slot,
     one_bad_slot.append(1)
     _, clean = evaluate(checkpoint, *arguments)
     for i, row in logits(clean).items():
-        assert (i == bad) or row == rows[i]["logits"]
+        assert (i == bad) or row == by_index[i]["logits"]
 
 
 def test_slots_beyond_what_a_ciphertext_holds_are_told(checkpoint):

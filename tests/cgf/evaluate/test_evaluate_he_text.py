@@ -29,8 +29,8 @@ def checkpoint_fixture(request, tmp_path, monkeypatch):
     host.inputs.tokenizer.save_pretrained(tmp_path / "host")
     random, data = np.random.default_rng(0), tmp_path / "data" / "banking77"
     data.mkdir(parents=True)
-    for split, rows in (("train", 20), ("test", SAMPLES)):
-        texts = [" ".join(f"w{w}" for w in random.integers(3, 50, random.integers(3, 10))) for _ in range(rows)]
+    for split, count in (("train", 20), ("test", SAMPLES)):
+        texts = [" ".join(f"w{w}" for w in random.integers(3, 50, random.integers(3, 10))) for _ in range(count)]
         lines = [f"{text},{'ab'[i % 2]}" for i, text in enumerate(texts)]
         (data / f"{split}.csv").write_text("\n".join(["text,category", *lines]) + "\n")
     (data / "categories.json").write_text(json.dumps(["a", "b"]))

@@ -170,8 +170,8 @@ def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):
 def test_what_was_cut_off_is_done_again(whole):
     _, logits, _ = run(whole, "he=sim", "he.samples=12", "he.batch=4")
     lines = whole / "eval" / "network.jsonl"
-    rows = lines.read_text().splitlines()
-    lines.write_text("\n".join(rows[:7]) + "\n")  # a batch, and two samples of the next
+    whole_lines = lines.read_text().splitlines()
+    lines.write_text("\n".join(whole_lines[:7]) + "\n")  # a batch, and two samples of the next
     result, again, printed = run(whole, "he=sim", "he.samples=12", "he.batch=4")
     assert "4 samples are done already" in printed and result["samples"] == 12
     for i, row in logits.items():

@@ -172,9 +172,9 @@ def test_transformers_trainer_trains_and_saves_it(tmp_path):
     model = bert()
     cgf.install(model, "cgf")
     batch = texts(types=True)[0]
-    rows = [{key: value[i] for key, value in batch.items()} for i in range(6)]
+    samples = [{key: value[i] for key, value in batch.items()} for i in range(6)]
     settings = {"max_steps": 2, "report_to": [], "use_cpu": True, "save_steps": 2, "disable_tqdm": True}
-    Trainer(model, TrainingArguments(str(tmp_path), **settings), train_dataset=rows).train()
+    Trainer(model, TrainingArguments(str(tmp_path), **settings), train_dataset=samples).train()
     again = cgf.load(tmp_path / "checkpoint-2").eval()
     assert torch.equal(logits(again, [batch]), logits(model.eval(), [batch]))
 

@@ -22,7 +22,7 @@ def model():
     return made
 
 
-def rows(count=12):
+def samples(count=12):
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(1, 40, (count, 7), generator=draw)
     return [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0]) % 3} for row in ids]
@@ -44,7 +44,7 @@ def test_accelerate_trains_it_as_a_plain_loop_does(accumulate, tmp_path):
     """The same steps with and without accelerate give the same weights, and the softmax goes along."""
     weights = []
     for accelerator in (None, Accelerator(cpu=True, gradient_accumulation_steps=accumulate)):
-        student, batches = model(), DataLoader(rows(), batch_size=4)
+        student, batches = model(), DataLoader(samples(), batch_size=4)
         optimizer, prepared = torch.optim.SGD(student.parameters(), lr=0.5), student
         if accelerator is not None:
             prepared, optimizer, batches = accelerator.prepare(student, optimizer, batches)
@@ -66,7 +66,7 @@ def test_accelerate_trains_it_as_a_plain_loop_does(accumulate, tmp_path):
     assert any(not torch.equal(a, b) for a, b in zip(accelerated, model().parameters(), strict=True))
     unwrapped = accelerator.unwrap_model(prepared)
     assert unwrapped is student
-    compared(unwrapped, tmp_path / "out", next(iter(DataLoader(rows(), batch_size=4))))
+    compared(unwrapped, tmp_path / "out", next(iter(DataLoader(samples(), batch_size=4))))
 
 
 def test_lightning_trains_it(tmp_path):
@@ -83,7 +83,7 @@ def test_lightning_trains_it(tmp_path):
         def configure_optimizers(self):
             return torch.optim.AdamW(self.inner.parameters(), lr=1e-2)
 
-    student, batches = Student(), DataLoader(rows(), batch_size=4)
+    student, batches = Student(), DataLoader(samples(), batch_size=4)
     before = [p.detach().clone() for p in student.parameters()]
     trainer = lightning.Trainer(
         max_steps=3, accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=tmp_path / "root"

@@ -15,9 +15,11 @@ SMALL = NetworkShape(1, 8, 2, 16, 4, 2, 3, k=2)
 
 def table(ms=1.0, **others):
     """Every operation takes ms at every level of four engines, those named so much."""
-    rows = {kind: {0: others.get(kind, ms), 40: others.get(kind, ms)} for kind in KINDS}
+    by_kind = {kind: {0: others.get(kind, ms), 40: others.get(kind, ms)} for kind in KINDS}
     keys = {"relinearize": 2**20, "rotate": 2**21, "public": 1}
-    return OpTimes({top: Size(slots, keys, rows) for top, slots in ((7, 8192), (10, 16384), (17, 16384), (24, 32768))})
+    return OpTimes(
+        {top: Size(slots, keys, by_kind) for top, slots in ((7, 8192), (10, 16384), (17, 16384), (24, 32768))}
+    )
 
 
 def test_seconds_are_operations_times_their_times_by_stage():

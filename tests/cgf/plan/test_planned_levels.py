@@ -94,7 +94,7 @@ def test_levels_beside_the_core_by_name(softmax, full, masked):
 
 def test_a_chain_by_head_takes_the_levels_of_one_head():
     heads = fit.with_fit(HeadChain("head_chain", (LIMIT, LIMIT)), (-8.0, 0.5))
-    assert [levels_of(heads, rows) for rows in ("full", "masked")] == [6, 7]
+    assert [levels_of(heads, row_kind) for row_kind in ("full", "masked")] == [6, 7]
 
 
 def test_a_plan_says_for_which_softmax_it_counts_and_is_believed_for_no_other():

@@ -23,9 +23,9 @@ RESULTS = Path(__file__).parents[3] / "results"
 
 def times(ms=1.0, **others):
     """Every operation takes ms at every level, those named so much."""
-    rows = {kind: {0: others.get(kind, ms), 40: others.get(kind, ms)} for kind in KINDS}
+    by_kind = {kind: {0: others.get(kind, ms), 40: others.get(kind, ms)} for kind in KINDS}
     keys = {"relinearize": 2**20, "rotate": 2**21, "public": 1}
-    return OpTimes({top: Size(slots, keys, rows) for top, slots in ((7, 8192), (17, 16384), (36, 32768))})
+    return OpTimes({top: Size(slots, keys, by_kind) for top, slots in ((7, 8192), (17, 16384), (36, 32768))})
 
 
 def sizes(*numbers, **others):
