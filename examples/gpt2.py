@@ -17,8 +17,8 @@ def data(count: int, length: int) -> list[dict[str, torch.Tensor]]:
     ids = torch.randint(2, 40, (count, length))
     ids[:, 1] = torch.where(labels == 1, 1, ids[:, 1])
     kept = torch.arange(length) < torch.randint(length // 2, length + 1, (count, 1))
-    rows = zip(ids * kept, kept.long(), labels, strict=True)
-    return [{"input_ids": row, "attention_mask": mask, "labels": label} for row, mask, label in rows]
+    samples = zip(ids * kept, kept.long(), labels, strict=True)
+    return [{"input_ids": tokens, "attention_mask": mask, "labels": label} for tokens, mask, label in samples]
 
 
 def run(

@@ -14,13 +14,13 @@ import cgf
 def run(hidden: int = 32, layers: int = 2, steps: int = 30) -> nn.Module:
     """Trains a small BERT with random weights; gives back what cgf.load reads from the folder that was saved."""
     ids = torch.randint(1, 40, (64, 12))
-    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[1] > 20)} for row in ids]
+    samples = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[1] > 20)} for row in ids]
     sizes = {"vocab_size": 40, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 2}
     model = BertForSequenceClassification(BertConfig(**sizes, intermediate_size=hidden, num_labels=2))
     cgf.install(model.eval(), "cgf")
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(folder, max_steps=steps, learning_rate=1e-3, use_cpu=True, report_to=[])
-        trainer = Trainer(model, settings, train_dataset=rows)
+        trainer = Trainer(model, settings, train_dataset=samples)
         print(f"loss {trainer.train().training_loss:.3f} over {steps} steps")
         trainer.save_model(folder)
         again = cgf.load(folder).eval()

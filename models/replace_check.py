@@ -170,8 +170,8 @@ def _is_gate(host: Host, batch: dict[str, Tensor], name: str, probe: Probe) -> b
     finally:
         probe.cut = False
         handle.remove()
-    rows = outputs[0].reshape(-1, outputs[0].shape[-1])
-    return bool((rows - rows[0]).abs().max() > 1e-6 * rows.abs().max())
+    vectors = outputs[0].reshape(-1, outputs[0].shape[-1])
+    return bool((vectors - vectors[0]).abs().max() > 1e-6 * vectors.abs().max())
 
 
 def start_from(host: Host, batch: dict[str, Tensor]) -> None:

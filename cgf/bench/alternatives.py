@@ -33,7 +33,7 @@ def cost(softmax: Softmax, rows: int, columns: int) -> Json:
 def table(
     softmaxes: Mapping[str, Softmax], exponential: Exponential, rows: int, columns: int, results: list[Json]
 ) -> list[Json]:
-    """A row a softmax, by name; then a row for each run of another name.
+    """An entry a softmax, by name; then one for each run of another name.
 
     exponential  stands in for exp where a softmax has no polynomial of its own; its weights are those of exp
     results      of training, as ``training_results`` gives them
@@ -74,14 +74,14 @@ def choices(softmaxes: Mapping[str, Softmax]) -> str:
 def by_run(results: list[Json]) -> dict[str, dict[str, Json]]:
     """run -> 'host task' -> mean accuracy over seeds, seeds, and the levels that the files state."""
     groups: dict[tuple[str, str], list[Json]] = defaultdict(list)
-    for row in results:
-        groups[row["run"], f"{row['host']} {row['task']}"].append(row)
+    for result in results:
+        groups[result["run"], f"{result['host']} {result['task']}"].append(result)
     accuracies: dict[str, dict[str, Json]] = defaultdict(dict)
-    for (run, where), rows in groups.items():
-        levels = [r["total_levels"] for r in rows if r.get("total_levels") is not None]
+    for (run, where), group in groups.items():
+        levels = [r["total_levels"] for r in group if r.get("total_levels") is not None]
         accuracies[run][where] = {
-            "accuracy": float(np.mean([r["accuracy"] for r in rows])),
-            "seeds": sorted(r["seed"] for r in rows),
+            "accuracy": float(np.mean([r["accuracy"] for r in group])),
+            "seeds": sorted(r["seed"] for r in group),
             "levels": max(levels, default=None),
         }
     return dict(accuracies)
@@ -90,11 +90,11 @@ def by_run(results: list[Json]) -> dict[str, dict[str, Json]]:
 def training_results(folder: Path) -> list[Json]:
     """The files of a folder of training results; none where there is no such folder. UserError for a file that
     lacks what the table needs."""
-    rows = []
+    results = []
     for path in sorted(folder.glob("*.json")):
-        row = current_row(read_json(path), path)
-        row = row if isinstance(row, dict) else {}
-        if missing := [k for k in NEEDED if k not in row]:
+        result = current_row(read_json(path), path)
+        result = result if isinstance(result, dict) else {}
+        if missing := [k for k in NEEDED if k not in result]:
             raise UserError(f"{path} is to be a training result, and lacks {', '.join(missing)}")
-        rows.append(row)
-    return rows
+        results.append(result)
+    return results

@@ -88,11 +88,11 @@ def shared_out(shape: Shape, costing: Costing, workers: int) -> dict[str, float]
     sample is shared out by heads.
     Raises UserError where the layer has fewer instances than there are workers, or more than fit a set a worker.
     """
-    rows = _in_processes(shape, costing, [(part, workers) for part in range(workers)])
+    measurements = _in_processes(shape, costing, [(part, workers) for part in range(workers)])
     instances = shape.samples * shape.heads
-    if sum(row["instances"] for row in rows) != instances:
+    if sum(one["instances"] for one in measurements) != instances:
         raise UserError(f"{instances} instances do not fit one set of ciphertexts for each of {workers} workers")
-    return _of_all(rows)
+    return _of_all(measurements)
 
 
 def shareable(shape: Shape, workers: int) -> bool:
@@ -100,13 +100,13 @@ def shareable(shape: Shape, workers: int) -> bool:
     return shape.samples == 1 and shape.heads >= workers > 1
 
 
-def _of_all(rows: list[Json]) -> dict[str, float]:
-    seconds = max(row["client_s"] + row["server_s"] for row in rows)
+def _of_all(measurements: list[Json]) -> dict[str, float]:
+    seconds = max(one["client_s"] + one["server_s"] for one in measurements)
     return {
-        "workers": len(rows),
+        "workers": len(measurements),
         "seconds": seconds,
-        "ms_per_head": 1e3 * seconds / sum(row["instances"] for row in rows),
-        "peak_mib": sum(row["peak_mib"] for row in rows),
+        "ms_per_head": 1e3 * seconds / sum(one["instances"] for one in measurements),
+        "peak_mib": sum(one["peak_mib"] for one in measurements),
     }
 
 

@@ -35,20 +35,20 @@ PEAK_GIB = {
 }
 
 
-def matrix_rows(cfg: Config) -> Json:
+def matrix_results(cfg: Config) -> Json:
     """ours and the paper's circuit, each by one worker, by all, and by one with the library's own threads."""
     matrix = spanning_matrix()
     truth = np.exp(exponent(matrix))
     ours, paper = CGF(), CGF()
     ours.exponential, paper.exponential = fit.chain(*DOMAIN, 6), fit.chebyshev(*DOMAIN, 15, 4)
     bootstrappable = {"max_level": BOOTSTRAPPABLE.max_level, "bootstrap": "plain"}
-    rows = {
+    circuits = {
         "ours": (ours, "folded", None),
         "paper": (paper, "paper", bootstrappable),
         "paper_smallest_ring": (paper, "paper", None),
     }
     result: Json = {}
-    for name, (softmax, style, owner) in rows.items():
+    for name, (softmax, style, owner) in circuits.items():
         result[name] = at_its_best(name, softmax, style, owner=owner, matrix=matrix, truth=truth, cfg=cfg)
         print(f"{name}: {result[name]['seconds']['mean']:.2f} s", flush=True)
     top = BOOTSTRAPPABLE.max_level  # as a user meets it who encrypts or bootstraps there and goes on

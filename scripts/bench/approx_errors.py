@@ -76,12 +76,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/approx/errors.json"))
     parser.add_argument("--bounds", type=int, nargs="+", default=[16, 32, 64, 128])
     arguments = parser.parse_args()
-    rows = []
+    results = []
     table = Table("method", "domain", "degree", "k", "levels", "ct mults", "max error", "guard", "fit s")
     for method, low, make in fits(arguments.bounds):
         start = time.perf_counter()
-        rows.append(row(method, low, make(), time.perf_counter() - start))
-        r = rows[-1]
+        results.append(row(method, low, make(), time.perf_counter() - start))
+        r = results[-1]
         table.add_row(
             method,
             f"[{low:g}, 0]",
@@ -94,7 +94,7 @@ def main() -> None:
             f"{r['fit_s']:.1f}",
         )
     Console(width=None if sys.stdout.isatty() else 140).print(table)
-    write_json(arguments.out, {"rows": rows, "grid": fit.GRID, "run": run_info()})
+    write_json(arguments.out, {"rows": results, "grid": fit.GRID, "run": run_info()})
     print(arguments.out)
 
 

@@ -46,7 +46,7 @@ def measured(given: argparse.Namespace) -> list[str]:
     if given.runs < 1 or given.seed < 0:
         raise UserError(f"--runs must be at least 1 and --seed at least 0, and they are {given.runs} and {given.seed}")
     out = None if given.out is None else result_file(given.out)
-    rows = []
+    results = []
     with tempfile.TemporaryDirectory(prefix="fhe_suite_") as scratch:
         folder = given.io or Path(scratch)
         for workload in given.workloads:
@@ -54,11 +54,13 @@ def measured(given: argparse.Namespace) -> list[str]:
                 for run in range(given.runs):
                     place = folder / f"{workload}-{size}-{run + 1}"
                     seed = given.seed + run
-                    rows.append(carried_out(workload, size, given.engine, seed, place, say, bundles=given.bundles))
+                    results.append(carried_out(workload, size, given.engine, seed, place, say, bundles=given.bundles))
     if out is not None:
-        write_json(out, {"kind": "fhe_suite", "rows": rows, "run": run_info(vars(given) | {"run": None}, given.seed)})
+        write_json(
+            out, {"kind": "fhe_suite", "rows": results, "run": run_info(vars(given) | {"run": None}, given.seed)}
+        )
         say(str(out))
-    return [f"{row['workload']} {row['size']}" for row in rows if row["verdict"] != "PASS"]
+    return [f"{row['workload']} {row['size']}" for row in results if row["verdict"] != "PASS"]
 
 
 def say(line: str) -> None:

@@ -85,14 +85,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/approx/paper_k.json"))
     parser.add_argument("--cache", type=Path, default=Path(".cache/fits"))
     arguments = parser.parse_args()
-    cache, rows = FitCache(arguments.cache), []
+    cache, results = FitCache(arguments.cache), []
     table = Table(
         "paper", "interval", "levels", "folded", "core mults", "error", "ours", "levels", "core mults", "error", "guard"
     )
     for method in INTERVALS:
         for k in sorted({getattr(published, method) for published in PAPER_K}):
-            rows.append(compare(method, k, cache))
-            r = rows[-1]
+            results.append(compare(method, k, cache))
+            r = results[-1]
             paper, ours = r["paper"], r["ours"]
             e = ours["exponential"]
             name = e["method"] + (f" {e['degree']}" if "degree" in e else "") + f" k={e['k']}"
@@ -112,7 +112,7 @@ def main() -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     write_json(
         arguments.out,
-        {"rows": rows, "tolerance": TOLERANCE, "columns": COLUMNS, "intervals": INTERVALS, "run": run_info()},
+        {"rows": results, "tolerance": TOLERANCE, "columns": COLUMNS, "intervals": INTERVALS, "run": run_info()},
     )
     print(arguments.out)
 

@@ -16,7 +16,7 @@ from cgf.target import result_file
 @entry("softmax_cost")
 def main(cfg: DictConfig) -> None:
     """Measures what is asked for, keeps the rest of the result file, prints and draws all of it."""
-    from cgf.bench.softmax_cost import batched, cho, matrix_rows, ratios
+    from cgf.bench.softmax_cost import batched, cho, matrix_results, ratios
     from cgf.report.cost import draw_softmax, print_softmax
 
     if cfg.workers < 1 or 256 % cfg.workers:
@@ -33,7 +33,7 @@ def main(cfg: DictConfig) -> None:
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")
     if cfg.matrix:
-        result |= {**matrix_rows(cfg), "run": run_info(resolved(cfg))}
+        result |= {**matrix_results(cfg), "run": run_info(resolved(cfg))}
         write_json(out, result | ratios(result))
     if cfg.batched:
         result |= {"batched": batched(cfg.workers), "batched_run": run_info(resolved(cfg))}

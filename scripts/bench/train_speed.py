@@ -25,10 +25,10 @@ def main(cfg: DictConfig) -> None:
     for _ in range(cfg.rounds):
         for name in names:
             seconds[name] += _steps(name, shape, cfg.batch, cfg.steps, cfg.precision)["seconds"]
-    base, rows = cfg.softmaxes[0], []
+    base, results = cfg.softmaxes[0], []
     for name in names:
         long = apart(name, cfg)
-        rows.append(
+        results.append(
             {
                 "softmax": name,
                 "step_s": median(seconds[name]),
@@ -38,15 +38,15 @@ def main(cfg: DictConfig) -> None:
                 "device": long["device"],
             }
         )
-    yard = next(row for row in rows if row["softmax"] == base)
-    for row in rows:
-        row["step_ratio"] = row["step_s"] / yard["step_s"]
-        row["peak_ratio"] = row["peak_mib"] / max(yard["peak_mib"], 1e-3)  # tiny rows may not reach beyond the start
+    yard = next(each for each in results if each["softmax"] == base)
+    for each in results:
+        each["step_ratio"] = each["step_s"] / yard["step_s"]
+        each["peak_ratio"] = each["peak_mib"] / max(yard["peak_mib"], 1e-3)  # tiny rows may not reach beyond the start
         print(
-            f"{row['softmax']:>18}  {row['tokens_per_s']:>9,.0f} tokens/s  step {row['step_ratio']:.2f} x {base}  "
-            f"peak at {cfg.memory_tokens} tokens {row['peak_mib']:,.0f} MiB, {row['peak_ratio']:.2f} x {base}"
+            f"{each['softmax']:>18}  {each['tokens_per_s']:>9,.0f} tokens/s  step {each['step_ratio']:.2f} x {base}  "
+            f"peak at {cfg.memory_tokens} tokens {each['peak_mib']:,.0f} MiB, {each['peak_ratio']:.2f} x {base}"
         )
-    write_json(out, {"rows": rows, "run": run_info(resolved(cfg))})
+    write_json(out, {"rows": results, "run": run_info(resolved(cfg))})
     print(out)
 
 

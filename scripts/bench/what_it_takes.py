@@ -31,16 +31,16 @@ def main(cfg: DictConfig) -> None:
         raise UserError(
             f"times={path} must be of one thread, and is of {data.get('threads')}: core-seconds are counted"
         )
-    rows = []
+    models = []
     for sizes in MODELS:
-        rows.append(row(sizes, times))
+        models.append(row(sizes, times))
         print(
-            f"{sizes.name}: {rows[-1]['levels']} levels, {rows[-1]['samples']:,} samples a set, "
-            f"{rows[-1]['core_s']:,.0f} core-s, {rows[-1]['bootstraps']:,} bootstraps",
+            f"{sizes.name}: {models[-1]['levels']} levels, {models[-1]['samples']:,} samples a set, "
+            f"{models[-1]['core_s']:,.0f} core-s, {models[-1]['bootstraps']:,} bootstraps",
             flush=True,
         )
     told = {"times": path.name, "clock": data.get("clock", "wall"), "engines": sorted(times.sizes)}
-    write_json(out, {"kind": "what_it_takes", **told, "models": rows, "run": run_info(resolved(cfg))})
+    write_json(out, {"kind": "what_it_takes", **told, "models": models, "run": run_info(resolved(cfg))})
     print(out)
 
 

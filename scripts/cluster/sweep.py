@@ -160,8 +160,8 @@ def batches(lines: Path) -> int:
 
 def logits(folder: Path, pattern: str) -> Json:
     """Of each sample by its index, over files of lines."""
-    rows = [row for path in folder.glob(pattern) for row in read_lines(path) if "index" in row]
-    return {str(row["index"]): row["logits"] for row in rows}
+    records = [record for path in folder.glob(pattern) for record in read_lines(path) if "index" in record]
+    return {str(record["index"]): record["logits"] for record in records}
 
 
 def essence(path: Path) -> Json:

@@ -46,22 +46,22 @@ def main() -> int:
     lines.parent.mkdir(parents=True, exist_ok=True)
     told = about(seed)  # of the code that ran, whatever is written meanwhile
     until, own = time.monotonic() + asked["seconds"], {"seed": seed, "cases": count}  # which are drawn together
-    over = done(kept(lines, own), lambda row: row["verdict"] not in FINDINGS, told["commit"])
+    over = done(kept(lines, own), lambda record: record["verdict"] not in FINDINGS, told["commit"])
     # the counts are of the cases that are done
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-bad-inputs-") as place:
         cases = run(Path(place), seed, count, over, out / "bad_inputs_cases.json") if asked["seconds"] else ()
-        for number, row in cases:
-            append_line(lines, {"number": number, **own, **row, "commit": told["commit"]})
+        for number, record in cases:
+            append_line(lines, {"number": number, **own, **record, "commit": told["commit"]})
             if time.monotonic() > until:
                 break
-    rows = list(kept(lines, own).values())
-    counts = counted(rows)
+    records = list(kept(lines, own).values())
+    counts = counted(records)
     for name, keys in FILES.items():
-        write_json(out / name, {**{key: counts[key] for key in keys}, **told, "commits": commits(rows)})
-    for row in rows:
-        if row["verdict"] in FINDINGS:
-            print(f"{row['verdict']}: {json.dumps(row['case'])}: {row['said'][:300]}")
-    print(json.dumps({**counts, **Counter(row["verdict"] for row in rows)}))
+        write_json(out / name, {**{key: counts[key] for key in keys}, **told, "commits": commits(records)})
+    for record in records:
+        if record["verdict"] in FINDINGS:
+            print(f"{record['verdict']}: {json.dumps(record['case'])}: {record['said'][:300]}")
+    print(json.dumps({**counts, **Counter(record["verdict"] for record in records)}))
     return 1 if counts["fuzz_findings_open"] else 0
 
 
@@ -97,14 +97,14 @@ def run(place: Path, seed: int, count: int, over: set[int], drawn_before: Path) 
             continue
         folder = bad_cases.copied(base, place / "case" / "here", case)
         if "command" in case:
-            row = bad_cases.run_value(case, folder)
+            outcome = bad_cases.run_value(case, folder)
         else:
             key = case["reader"], case["name"]
             if key not in whole_facts:
                 whole_facts[key] = bad_cases.whole_facts(readers.READERS[case["reader"]], case, base, place)
-            row = bad_cases.run_file(case, base, folder, whole_facts)
+            outcome = bad_cases.run_file(case, base, folder, whole_facts)
         shutil.rmtree(place / "case")
-        yield number, dataclasses.asdict(row)
+        yield number, dataclasses.asdict(outcome)
 
 
 def has_network() -> bool:
@@ -112,16 +112,16 @@ def has_network() -> bool:
     return importlib.util.find_spec("desilofhe") is not None
 
 
-def counted(rows: list[Json]) -> dict[str, int]:
+def counted(records: list[Json]) -> dict[str, int]:
     """Bad inputs are the cases that were refused or should have been; cases without an effect are none."""
-    verdicts = Counter(row["verdict"] for row in rows)
+    verdicts = Counter(record["verdict"] for record in records)
     findings = sum(verdicts[each] for each in FINDINGS)
     return {
         "bad_inputs": verdicts["refused"] + findings,
         "bad_inputs_refused": verdicts["refused"],
         "tracebacks": verdicts["traceback"],
         "hangs": verdicts["hang"],
-        "fuzz_cases": len(rows),
+        "fuzz_cases": len(records),
         "fuzz_findings_open": findings,
     }
 

@@ -46,12 +46,14 @@ def main() -> int:
     # the counts are of the cases that are done
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="cgf-faults-") as place:
         _inject(Path(place), lines, told, asked, time.monotonic() + asked["seconds"])
-    rows = list(kept(lines, {"seed": seed}).values())
-    counts = counted(rows, asked["faults"])
-    write_json(asked["out"] / "faults.json", {**counts, **told, "commits": commits(rows)})
-    for row in rows:
-        if row["verdict"] not in FINE:
-            print(f"{row['verdict']}: {json.dumps(row['case'])}: {row['said'][:300]} {json.dumps(row['more'])[:300]}")
+    records = list(kept(lines, {"seed": seed}).values())
+    counts = counted(records, asked["faults"])
+    write_json(asked["out"] / "faults.json", {**counts, **told, "commits": commits(records)})
+    for each in records:
+        if each["verdict"] not in FINE:
+            print(
+                f"{each['verdict']}: {json.dumps(each['case'])}: {each['said'][:300]} {json.dumps(each['more'])[:300]}"
+            )
     print(json.dumps(counts))
     return 0 if counts["faults_survived"] == counts["faults_injected"] else 1
 
@@ -71,7 +73,7 @@ def _inject(place: Path, lines: Path, told: Json, asked: Json, until: float) -> 
     from fault_targets import TARGETS
 
     there = kept(lines, {"seed": seed})
-    over = done(there, lambda row: row["verdict"] in FINE, told["commit"])
+    over = done(there, lambda outcome: outcome["verdict"] in FINE, told["commit"])
     injected = sum(there[number]["verdict"] != MISSED for number in over)
     if injected >= count or time.monotonic() >= until:
         return
@@ -90,21 +92,21 @@ def _inject(place: Path, lines: Path, told: Json, asked: Json, until: float) -> 
             own = place / f"whole-{len(references)}"
             references[case.target] = fault_cases.undisturbed(TARGETS[case.target], base, own)
         began = time.monotonic()
-        row = fault_cases.run(case, base, place / f"case-{number}", references[case.target])
+        outcome = fault_cases.run(case, base, place / f"case-{number}", references[case.target])
         took = {"case_s": round(time.monotonic() - began, 2), "commit": told["commit"]}
-        append_line(lines, {"number": number, "seed": seed, **dataclasses.asdict(row), **took})
+        append_line(lines, {"number": number, "seed": seed, **dataclasses.asdict(outcome), **took})
         shutil.rmtree(place / f"case-{number}", ignore_errors=True)
-        injected += row.verdict != MISSED
+        injected += outcome.verdict != MISSED
 
 
-def counted(rows: list[Json], most: int) -> Json:
+def counted(records: list[Json], most: int) -> Json:
     """Of the first ``most`` faults: how many there were, how many were survived, and both by fault and by command."""
-    faults = [row for row in sorted(rows, key=lambda row: row["number"]) if row["verdict"] != MISSED][:most]
-    verdicts = Counter(row["verdict"] for row in faults)
-    disks = Counter(row["more"]["by"] for row in faults if "by" in row["more"])
+    faults = [each for each in sorted(records, key=lambda each: each["number"]) if each["verdict"] != MISSED][:most]
+    verdicts = Counter(each["verdict"] for each in faults)
+    disks = Counter(each["more"]["by"] for each in faults if "by" in each["more"])
 
     def by(key: str) -> dict[str, int]:
-        return dict(sorted(Counter(row["case"][key] for row in faults).items()))
+        return dict(sorted(Counter(each["case"][key] for each in faults).items()))
 
     return {
         "faults_injected": len(faults),
@@ -115,7 +117,7 @@ def counted(rows: list[Json], most: int) -> Json:
         "by_moment": by("when"),
         "to": by("to"),
         "full_disks_by": dict(sorted(disks.items())),
-        "slowest_stop_s": max((row["end_s"] for row in faults if row["end_s"] is not None), default=None),
+        "slowest_stop_s": max((each["end_s"] for each in faults if each["end_s"] is not None), default=None),
     }
 
 

@@ -55,15 +55,19 @@ def about(seed: int | None = None) -> Given:
 
 
 def kept(lines: Path, of: Given) -> dict[int, Given]:
-    """The rows of a file of lines that hold all of ``of``, by number; of several of one number the last counts."""
-    return {row["number"]: row for row in read_lines(lines) if all(row.get(key) == value for key, value in of.items())}
+    """The records of a file of lines that hold all of ``of``, by number; of several of one number the last counts."""
+    return {
+        record["number"]: record
+        for record in read_lines(lines)
+        if all(record.get(key) == value for key, value in of.items())
+    }
 
 
-def done(rows: dict[int, Given], fine: Callable[[Given], bool], commit: str | None) -> set[int]:
+def done(records: dict[int, Given], fine: Callable[[Given], bool], commit: str | None) -> set[int]:
     """The numbers that need not be run again: what was not ``fine`` at another commit may have been mended since."""
-    return {number for number, row in rows.items() if fine(row) or row["commit"] == commit}
+    return {number for number, record in records.items() if fine(record) or record["commit"] == commit}
 
 
-def commits(rows: list[Given]) -> dict[str, int]:
-    """How many of the rows are of each commit: a count that was gone on with may rest on several."""
-    return dict(Counter(str(row["commit"]) for row in rows))
+def commits(records: list[Given]) -> dict[str, int]:
+    """How many of the records are of each commit: a count that was gone on with may rest on several."""
+    return dict(Counter(str(record["commit"]) for record in records))

@@ -230,18 +230,20 @@ def main(given: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "PYTHONPATH": str(hosts.ROOT)}
-    rows = {_label(row): row for row in read_json(asked.out)["hosts"]} if asked.out.is_file() else {}
+    results = {_label(result): result for result in read_json(asked.out)["hosts"]} if asked.out.is_file() else {}
     cases = all_cases()
     for case in cases:
-        if (case.name in asked.names) if asked.names else (case.label not in rows):
-            rows[case.label] = {**tried(case), "run": run_info()}
-            print(case.label, {key: done["outcome"] for key, done in rows[case.label]["commands"].items()}, flush=True)
-            kept = [rows[each.label] for each in cases if each.label in rows]
+        if (case.name in asked.names) if asked.names else (case.label not in results):
+            results[case.label] = {**tried(case), "run": run_info()}
+            print(
+                case.label, {key: done["outcome"] for key, done in results[case.label]["commands"].items()}, flush=True
+            )
+            kept = [results[each.label] for each in cases if each.label in results]
             write_json(asked.out, {"kind": "hosts", "engine": "sim", "note": NOTE, "hosts": kept})
 
 
-def _label(row: Json) -> str:
-    return re.sub(r"\s+$", "", f"{row['library']} {row['name']} {row['remark']}")
+def _label(result: Json) -> str:
+    return re.sub(r"\s+$", "", f"{result['library']} {result['name']} {result['remark']}")
 
 
 if __name__ == "__main__":

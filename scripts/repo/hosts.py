@@ -167,8 +167,8 @@ def measured() -> dict[tuple[str, str, str], Json]:
     """What scripts/repo/host_commands.py wrote of each model, by library, name and remark."""
     if not MEASURED.is_file():
         return {}
-    rows = json.loads(MEASURED.read_text(encoding="utf-8"))["hosts"]
-    return {(each["library"], each["name"], each["remark"]): each for each in rows}
+    results = json.loads(MEASURED.read_text(encoding="utf-8"))["hosts"]
+    return {(each["library"], each["name"], each["remark"]): each for each in results}
 
 
 def row(case: tuple[str, str, str], make: Callable[[], nn.Module], tried: Json | None) -> str:
@@ -193,7 +193,7 @@ def figures(tried: Json) -> list[str]:
 def page() -> str:
     """docs/hosts.md as it should be."""
     tried = measured()
-    rows = [row(case, make, tried.get(case)) for case, make in cases().items()]
+    table_rows = [row(case, make, tried.get(case)) for case, make in cases().items()]
     return "\n".join(
         [
             "# Hosts",
@@ -223,7 +223,7 @@ def page() -> str:
             "",
             f"| library | model | put in | {' | '.join(COMMANDS)} | agreement | levels | why not |",
             f"|{'---|' * 11}",
-            *rows,
+            *table_rows,
             "",
         ]
     )

@@ -58,20 +58,20 @@ def main() -> None:
         sys.exit(
             f"error: the environment is not the one of {', '.join(FILES)}: {', '.join(other) or 'none is installed'}"
         )
-    rows = [
+    packages = [
         {"package": name, "version": wanted[name], "licence": licence(installed[name])}
         for name in sorted(wanted.keys() & installed.keys())
     ]
-    counts = Counter(row["licence"] for row in rows)
+    counts = Counter(package["licence"] for package in packages)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     content = {
-        "packages": len(rows),
+        "packages": len(packages),
         "not_installed_here": sorted(wanted.keys() - installed.keys()),
         "licences": dict(counts.most_common()),
-        "rows": rows,
+        "rows": packages,
     }
     OUT.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{OUT.relative_to(ROOT)}: {len(rows)} packages, {counts[NOT_STATED]} whose licence is not stated")
+    print(f"{OUT.relative_to(ROOT)}: {len(packages)} packages, {counts[NOT_STATED]} whose licence is not stated")
 
 
 if __name__ == "__main__":

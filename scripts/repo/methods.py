@@ -22,13 +22,12 @@ WORDS = Path(__file__).with_name("methods.yaml")
 BENCH = ROOT / "results" / "bench"
 MADE = "<!-- made by scripts/repo/methods.py -->"
 
-Row = Json  # of a result file, or of the file of words
 COST = ("levels", "published", "CMult", "Rot", "Boot", "domain", "largest error")
 
 
-def read(name: str) -> Row:
+def read(name: str) -> Json:
     """A result file of results/bench."""
-    result: Row = json.loads((BENCH / f"{name}.json").read_text(encoding="utf-8"))
+    result: Json = json.loads((BENCH / f"{name}.json").read_text(encoding="utf-8"))
     return result
 
 
@@ -40,7 +39,7 @@ def says(entry: bool | None) -> str:
 def properties(names: Sequence[str]) -> list[str]:
     """What random rows did not contradict, of each choice."""
     by_name = {entry["softmax"]: entry for entry in read("alternatives")["table"]}
-    rows = [
+    table_rows = [
         (code(n), by_name[n]["order"] or NONE, by_name[n]["positive"] or NONE, says(by_name[n]["shift_invariant"]))
         for n in names
     ]
@@ -50,16 +49,16 @@ def properties(names: Sequence[str]) -> list[str]:
         "",
         "Found by trying random rows (`results/bench/alternatives.json`).",
         "",
-        grid(titles, rows),
+        grid(titles, table_rows),
     ]
 
 
-def cost(page: Row) -> list[str]:
+def cost(page: Json) -> list[str]:
     """Levels and operations of its circuits, counted in dry runs."""
     result = read("complexity")
     wanted = page.get("counted")
-    rows = [m for m in result["methods"] if (m["method"] in wanted if wanted else m["name"] in page["names"])]
-    if not rows:
+    circuits = [m for m in result["methods"] if (m["method"] in wanted if wanted else m["name"] in page["names"])]
+    if not circuits:
         return ["## What it costs", "", "It has no circuit of its own."]
     lines = [
         (
@@ -72,7 +71,7 @@ def cost(page: Row) -> list[str]:
             m["domain"] if isinstance(m["domain"], str) else " to ".join(f"{x:g}" for x in m["domain"]),
             m["error_bound"] if isinstance(m["error_bound"], str) else f"{m['error_bound']:.0e}",
         )
-        for m in rows
+        for m in circuits
     ]
     about = f"Counted on {result['rows']} rows of {result['columns']} (`results/bench/complexity.json`)."
     terms = "CMult are products of ciphertexts, Rot rotations, Boot bootstraps; *published* is what its authors report."
@@ -100,7 +99,7 @@ def source(names: Sequence[str]) -> str:
     return "; ".join(said) or "Eq. (1) of the CGF-softmax paper"
 
 
-def page_of(page: Row) -> str:
+def page_of(page: Json) -> str:
     """A page in Markdown."""
     names = page["names"]
     lines = [f"# {page['title']}", MADE, "", "```", page["formula"].rstrip(), "```"]
@@ -109,11 +108,11 @@ def page_of(page: Row) -> str:
     return "\n".join([*lines, "## Source", "", f"{source(names)}."]) + "\n"
 
 
-def index(words: dict[str, Row]) -> str:
+def index(words: dict[str, Json]) -> str:
     """The page that lists the others, with the levels of each."""
     counted = read("alternatives")
     levels = {entry["softmax"]: entry["levels"] for entry in counted["table"]}
-    rows = [
+    table_rows = [
         (
             f"[{page['title']}]({name}.md)",
             ", ".join(code(n) for n in page["names"]),
@@ -127,12 +126,12 @@ def index(words: dict[str, Row]) -> str:
         f"Levels are of full rows of {counted['columns']}, with {counted['exponential']} where exp needs one.",
         "",
     ]
-    return "\n".join([*lines, grid(("method", "`softmax=`", "levels", "weights"), rows)]) + "\n"
+    return "\n".join([*lines, grid(("method", "`softmax=`", "levels", "weights"), table_rows)]) + "\n"
 
 
 def pages() -> dict[str, str]:
     """Every page by its file's name. LookupError where a softmax of configs/ is on none."""
-    words: dict[str, Row] = yaml.safe_load(WORDS.read_text(encoding="utf-8"))
+    words: dict[str, Json] = yaml.safe_load(WORDS.read_text(encoding="utf-8"))
     missing = {path.stem for path in (CONFIGS / "softmax").glob("*.yaml")} - {
         n for w in words.values() for n in w["names"]
     }

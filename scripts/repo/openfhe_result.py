@@ -15,10 +15,8 @@ from cgf.errors import UserError
 from cgf.results import run_info, write_json
 from cgf.types import Json
 
-Row = Json
 
-
-def counts(report: ET.Element) -> Row:
+def counts(report: ET.Element) -> Json:
     """Tests by how they ended; those that were skipped did not run."""
     cases = list(report.iter("testcase"))
     skipped = sum(case.find("skipped") is not None for case in cases)
@@ -27,9 +25,9 @@ def counts(report: ET.Element) -> Row:
     return {"tests_run": run, "tests_passed": run - failed, "tests_skipped": skipped}
 
 
-def noted(report: ET.Element) -> Row:
+def noted(report: ET.Element) -> Json:
     """What tests noted under dotted names beside passing: errors, levels, slots, seconds with keys."""
-    figures: Row = {}
+    figures: Json = {}
     for each in report.iter("property"):
         *above, last = str(each.get("name")).split(".")
         place = figures

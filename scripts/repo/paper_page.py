@@ -29,10 +29,10 @@ that this repository does not hold; what was measured here is in [results](resul
 def page() -> str:
     """The page in Markdown."""
     lines = [ABOUT]
-    for label, rows in yaml.safe_load((CONFIGS / "paper.yaml").read_text(encoding="utf-8")).items():
+    for label, commands in yaml.safe_load((CONFIGS / "paper.yaml").read_text(encoding="utf-8")).items():
         kind, name = label.split(" ", 1)
         lines += ["", f"## {kind.capitalize()} {name}", ""]
-        lines.append(grid(["row", "command"], [[cell(row), code(command)] for row, command in rows.items()]))
+        lines.append(grid(["row", "command"], [[cell(row), code(command)] for row, command in commands.items()]))
     return "\n".join(lines) + "\n"
 
 

@@ -132,14 +132,14 @@ def sentence(text: str) -> str:
 
 def methods(thing: type) -> list[str]:
     """The public methods and properties that a class itself defines and explains: name and first sentence."""
-    rows = []
+    table_rows = []
     for name, member in vars(thing).items():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if name.startswith("_") or not (inspect.isfunction(function) and function.__doc__):
             continue
         call = "" if isinstance(member, property) else "()"
-        rows.append(f"| `{name}{call}` | {cell(sentence(function.__doc__))} |")
-    return ["", "| method | what it does |", "| --- | --- |", *rows] if rows else []
+        table_rows.append(f"| `{name}{call}` | {cell(sentence(function.__doc__))} |")
+    return ["", "| method | what it does |", "| --- | --- |", *table_rows] if table_rows else []
 
 
 def interface() -> str:

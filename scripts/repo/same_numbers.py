@@ -95,8 +95,8 @@ class Checkout:
 
 def losses(folder: Path) -> list[dict[str, float]]:
     """Every line of a run's log: loss, penalty, range and validation by step."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "lr"} for row in rows]
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in record.items() if key != "lr"} for record in records]
 
 
 def softmaxes(tree: Path) -> dict[str, bool]:
@@ -138,7 +138,7 @@ def numbers(checkout: Checkout) -> Iterator[tuple[str, JsonValue]]:
     student = checkout.outputs / "digits-cgf"
     checkout.evaluate(student, "encrypted", "he=desilo", "he.samples=16")
     lines = [json.loads(line) for line in (checkout.outputs / "encrypted.jsonl").read_text().splitlines()]
-    by_index = sorted((row["index"], row["prediction"]) for row in lines if "index" in row)
+    by_index = sorted((record["index"], record["prediction"]) for record in lines if "index" in record)
     yield "encrypted/digits", by_index
 
 

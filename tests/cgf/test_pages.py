@@ -71,8 +71,8 @@ def test_every_softmax_has_a_page_and_every_row_of_the_paper_its_command(monkeyp
     shown = "".join(methods.pages().values())
     for path in (CONFIGS / "softmax").glob("*.yaml"):
         assert f"`softmax={path.stem}`" in shown
-    for rows in yaml.safe_load((CONFIGS / "paper.yaml").read_text()).values():
-        assert all(command.replace("|", "\\|") in paper_page.page() for command in rows.values())
+    for commands in yaml.safe_load((CONFIGS / "paper.yaml").read_text()).values():
+        assert all(command.replace("|", "\\|") in paper_page.page() for command in commands.values())
     words = methods.yaml.safe_load(methods.WORDS.read_text())
     del words["quad"]
     monkeypatch.setattr(methods.yaml, "safe_load", lambda text: words)

@@ -47,7 +47,7 @@ LISTED = ("penalty.bound", "margin")  # numbers that may be a list
 
 
 @dataclass
-class Row:
+class Outcome:
     """A case that was run. verdict: refused, valid, no effect, told, unchanged, or one of FINDINGS."""
 
     case: dict
@@ -124,7 +124,7 @@ def value_cases():
     )
 
 
-def run_value(case: dict, folder: Path) -> Row:
+def run_value(case: dict, folder: Path) -> Outcome:
     """A setting, through the command's own checks, in a folder of the bases."""
     command, key, text = case["command"], case["key"], case["text"]
     base = COMMANDS[command]
@@ -132,16 +132,16 @@ def run_value(case: dict, folder: Path) -> Row:
         composed.with_setting(command, base, key, text)
     except UserError as error:
         said = str(error)
-        return Row(case, "unclear" if "\n" in said or not said else "refused", sentence(error))
+        return Outcome(case, "unclear" if "\n" in said or not said else "refused", sentence(error))
     ended, changed = _watched(lambda: composed.run(command, base, key, text), folder)
-    row = _judged(case, ended, changed)
-    if row is None:
+    outcome = _judged(case, ended, changed)
+    if outcome is None:
         try:
             sure = is_sure(key, case["kind"], composed.value_of(text))
         except Exception:
             sure = True
-        row = Row(case, "accepted" if sure else "valid")
-    return _with(row, ended)
+        outcome = Outcome(case, "accepted" if sure else "valid")
+    return _with(outcome, ended)
 
 
 # -- files ----------------------------------------------------------------------------------------------
@@ -174,19 +174,19 @@ def file_cases(network: bool):
     return st.sampled_from(targets).flatmap(lambda target: of(target).map(lambda change: {**target, "change": change}))
 
 
-def run_file(case: dict, base: Path, folder: Path, whole: dict) -> Row:
+def run_file(case: dict, base: Path, folder: Path, whole: dict) -> Outcome:
     """A file spoilt in a copy of the bases at ``folder``; whole: facts of the unspoilt, by reader and name."""
     path, reader = folder / case["file"], readers.READERS[case["reader"]]
     other = case["change"].get("with")
     if not spoilt.spoil(path, case["change"], None if other is None else base / other):
-        return Row(case, "unchanged")
+        return Outcome(case, "unchanged")
     if case.get("seal") and case["change"]["do"] == "sparse":
-        return Row(case, "unchanged", "nobody seals ten gigabytes")
+        return Outcome(case, "unchanged", "nobody seals ten gigabytes")
     if case.get("seal"):
         try:
             reseal(path.parent if path.parent.name != "host" else path.parent.parent)
         except Exception:
-            return Row(case, "unchanged", "what cannot be sealed")
+            return Outcome(case, "unchanged", "what cannot be sealed")
     told = folder.parent / "facts.json"
     told.unlink(missing_ok=True)
 
@@ -195,13 +195,13 @@ def run_file(case: dict, base: Path, folder: Path, whole: dict) -> Row:
         told.write_text(json.dumps(found))
 
     ended, changed = _watched(function, folder)
-    row = _judged(case, ended, changed)
-    if row is None and (case["reader"], case["name"]) not in whole:
-        row = Row(case, "accepted")
-    if row is None:
+    outcome = _judged(case, ended, changed)
+    if outcome is None and (case["reader"], case["name"]) not in whole:
+        outcome = Outcome(case, "accepted")
+    if outcome is None:
         found = json.loads(told.read_text())
-        row = Row(case, _effect(found, whole[case["reader"], case["name"]]))
-    return _with(row, ended)
+        outcome = Outcome(case, _effect(found, whole[case["reader"], case["name"]]))
+    return _with(outcome, ended)
 
 
 def whole_facts(reader, case: dict, base: Path, place: Path):
@@ -282,30 +282,30 @@ def _watched(function, folder) -> tuple[Ended, list[str]]:
     return ended, changed
 
 
-def _judged(case: dict, ended: Ended, changed: list[str]) -> Row | None:
-    """The row of whatever was not accepted; None for what was."""
+def _judged(case: dict, ended: Ended, changed: list[str]) -> Outcome | None:
+    """The outcome of whatever was not accepted; None for what was."""
     lines = ended.err.splitlines()
     said = lines[-1] if lines else ""
     if ended.hung:
-        return Row(case, "hang", said)
+        return Outcome(case, "hang", said)
     if ended.mib > MIB:
-        return Row(case, "memory", said)
+        return Outcome(case, "memory", said)
     if ended.crashed or "Traceback" in ended.err + ended.out:
-        return Row(case, "traceback", said, more={"whole": ended.err[-3000:]})
+        return Outcome(case, "traceback", said, more={"whole": ended.err[-3000:]})
     if "\x1b" in ended.out + ended.err:
-        return Row(case, "unclear", "a terminal's escape sequence is passed on")
+        return Outcome(case, "unclear", "a terminal's escape sequence is passed on")
     if ended.code in (0, 1):
         return None
     if ended.code != 2 or len(lines) != 1 or not said.startswith("error: ") or not said.isprintable():
-        return Row(case, "unclear", ended.err[-1500:])
+        return Outcome(case, "unclear", ended.err[-1500:])
     if changed:
-        return Row(case, "litter", said, more={"changed": changed[:8]})
-    return Row(case, "refused", said)
+        return Outcome(case, "litter", said, more={"changed": changed[:8]})
+    return Outcome(case, "refused", said)
 
 
-def _with(row: Row, ended: Ended) -> Row:
-    row.cpu_s, row.mib = round(ended.cpu_s, 3), round(ended.mib, 1)
-    return row
+def _with(outcome: Outcome, ended: Ended) -> Outcome:
+    outcome.cpu_s, outcome.mib = round(ended.cpu_s, 3), round(ended.mib, 1)
+    return outcome
 
 
 def drawn(strategy, count: int, seed: int) -> list[dict]:

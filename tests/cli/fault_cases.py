@@ -50,7 +50,7 @@ class Case:
 
 
 @dataclass
-class Row:
+class Outcome:
     """A case that was run. verdict: survived, missed, or the first reason why not."""
 
     case: dict
@@ -102,65 +102,65 @@ def undisturbed(target: Target, base: Path, folder: Path) -> Reference:
     return Reference(target.facts(folder), names, size, seconds)
 
 
-def run(case: Case, base: Path, place: Path, reference: Reference) -> Row:
+def run(case: Case, base: Path, place: Path, reference: Reference) -> Outcome:
     """A case in a new folder below ``place``; again with an earlier moment where the command had ended before."""
     for attempt in range(TRIES):
         earlier = replace(case, share=case.share * 0.6**attempt, count=case.count if attempt == 0 else 1)
-        row = _once(earlier, base, place / str(attempt), reference)
-        if row.verdict != "missed":
+        outcome = _once(earlier, base, place / str(attempt), reference)
+        if outcome.verdict != "missed":
             break
-    row.case = asdict(case)
-    return row
+    outcome.case = asdict(case)
+    return outcome
 
 
-def _once(case: Case, base: Path, folder: Path, reference: Reference) -> Row:
+def _once(case: Case, base: Path, folder: Path, reference: Reference) -> Outcome:
     target = TARGETS[case.target]
-    row = Row(asdict(case), "survived")
+    outcome = Outcome(asdict(case), "survived")
     with fault_disk.room(folder) if case.fault == "full disk" else contextlib.nullcontext() as room:
         target.prepare(base, folder / "here")
         here = folder / "here"
         before = set(target.names(here))
         process = start(target.line, here, fresh=case.when == "first second")
         try:
-            verdict = _injected(case, target, process, here, reference, room, row)
-            row.code, row.said = process.poll(), process.stderr[-2000:]
-            verdict = verdict or _processes(process) or _litter(target, here, reference, before, row)
-            verdict = verdict or _again(target, here, reference, room, row)
+            verdict = _injected(case, target, process, here, reference, room, outcome)
+            outcome.code, outcome.said = process.poll(), process.stderr[-2000:]
+            verdict = verdict or _processes(process) or _litter(target, here, reference, before, outcome)
+            verdict = verdict or _again(target, here, reference, room, outcome)
         finally:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
                 ended(process)
             orphans(process.pid, 0)
-    row.verdict = verdict or "survived"
-    return row
+    outcome.verdict = verdict or "survived"
+    return outcome
 
 
 # -- what is done to it: each returns '' or the first reason why the case did not survive ----------------
 
 
-def _injected(case, target, process, here, reference, room, row) -> str:
+def _injected(case, target, process, here, reference, room, outcome) -> str:
     if case.fault == "full disk":
-        return _full_disk(case, process, reference, room, row)
+        return _full_disk(case, process, reference, room, outcome)
     if not _moment(case, target, process, here, reference):
         return "missed"
     if case.fault == "memory":
-        return _no_memory(case, process, row)
+        return _no_memory(case, process, outcome)
     if case.fault == "second":
-        return _second(case, target, process, here, row)
+        return _second(case, target, process, here, outcome)
     if case.fault == "clock":
         return _wrong_clock(case, process, here)
     number = getattr(signal, f"SIG{case.fault}")
     if case.to == "worker":
-        return _worker(process, number, case, row)
-    row.spoke = catches(process.pid, signal.SIGTERM)
+        return _worker(process, number, case, outcome)
+    outcome.spoke = catches(process.pid, signal.SIGTERM)
     began = time.monotonic()
     try:
         (os.killpg if case.to == "group" else os.kill)(process.pid, number)
     except ProcessLookupError:  # it has no group of its own yet, or ended just now
         return "missed"
     code = ended(process)
-    row.end_s = round(time.monotonic() - began, 3)
-    return _stopped(case, code, number, process, row)
+    outcome.end_s = round(time.monotonic() - began, 3)
+    return _stopped(case, code, number, process, outcome)
 
 
 def _moment(case, target, process, here, reference) -> bool:
@@ -190,15 +190,15 @@ def _write(count, target, process, here) -> bool:
     return False
 
 
-def _stopped(case, code, number, process, row) -> str:
+def _stopped(case, code, number, process, outcome) -> str:
     said = process.stderr
     if code is None:
         return "hang"
     if case.fault == "KILL":
         return "missed" if code == 0 else "" if code == -number and not said else "code"
-    if not row.spoke:  # before its first line: what Python does by itself
+    if not outcome.spoke:  # before its first line: what Python does by itself
         return "" if code in (-number, 128 + number, 1, 0) else "code"
-    if row.end_s > AT_ONCE:
+    if outcome.end_s > AT_ONCE:
         return "hang"
     if "Traceback" in said:
         return "traceback"
@@ -209,7 +209,7 @@ def _stopped(case, code, number, process, row) -> str:
     return "" if said.startswith(f"stopped by SIG{case.fault}: ") and said.count("\n") == 1 else "unclear"
 
 
-def _worker(process, number, case, row) -> str:
+def _worker(process, number, case, outcome) -> str:
     """A worker gets it; the evaluation goes on, and does the samples again."""
     made = _made(process)
     if not made:
@@ -217,7 +217,7 @@ def _worker(process, number, case, row) -> str:
     with contextlib.suppress(ProcessLookupError):
         os.kill(made[case.count % len(made)], number)
     code = ended(process)
-    row.more["anew"] = "start anew" in process.stdout
+    outcome.more["anew"] = "start anew" in process.stdout
     return "hang" if code is None else "traceback" if "Traceback" in process.stderr else "code" if code else ""
 
 
@@ -228,7 +228,7 @@ def _made(process) -> list[int]:
     return made
 
 
-def _no_memory(case, process, row) -> str:
+def _no_memory(case, process, outcome) -> str:
     """No more address space than it has, for the parent or for one worker."""
     made = _made(process) if case.to == "worker" else [process.pid]
     if not made:
@@ -244,15 +244,15 @@ def _no_memory(case, process, row) -> str:
     if code is None:
         return "hang"
     if code == 0:
-        row.more["anew"] = "start anew" in process.stdout
-        return "" if row.more["anew"] else "missed"
+        outcome.more["anew"] = "start anew" in process.stdout
+        return "" if outcome.more["anew"] else "missed"
     return _told(code, said, NO_MEMORY)
 
 
-def _full_disk(case, process, reference, room, row) -> str:
+def _full_disk(case, process, reference, room, outcome) -> str:
     room.leave(case.share, reference.bytes, process)
     code = ended(process)
-    row.more["by"] = room.by
+    outcome.more["by"] = room.by
     if code is None:
         return "hang"
     return "missed" if code == 0 else _told(code, process.stderr, NO_ROOM)
@@ -279,12 +279,12 @@ def _wrong_clock(case, process, here) -> str:
     return "" if code == -signal.SIGKILL else "code"
 
 
-def _second(case, target, process, here, row) -> str:
+def _second(case, target, process, here, outcome) -> str:
     """The same command in the same folder: one of the two does the work, and the other says so or finds it done."""
     os.kill(process.pid, signal.SIGSTOP)
     other = start(target.line, here)
     code = ended(other)
-    row.more["second"] = {"code": code, "said": other.stderr[-500:]}
+    outcome.more["second"] = {"code": code, "said": other.stderr[-500:]}
     os.kill(process.pid, signal.SIGCONT)
     first = ended(process)
     if code is None or first is None:
@@ -303,28 +303,28 @@ def _processes(process) -> str:
     return "orphan" if orphans(process.pid, LINGER) else ""
 
 
-def _litter(target, here, reference, before, row) -> str:
+def _litter(target, here, reference, before, outcome) -> str:
     """Half-written files of a command that had the time to remove them: not of one that was ended at once."""
-    if row.code is None or row.code < 0 or row.code > 128:
+    if outcome.code is None or outcome.code < 0 or outcome.code > 128:
         return ""
     left = [name for name in target.names(here) if name not in before and name.endswith(DRAFTS)]
-    row.more |= {"litter": left} if left else {}
+    outcome.more |= {"litter": left} if left else {}
     return "litter" if left else ""
 
 
-def _again(target, here, reference, room, row) -> str:
+def _again(target, here, reference, room, outcome) -> str:
     """The same command once more, and what it ends in."""
     if room is not None:
         room.give()
     process = start(target.line, here)
     code, said = ended(process), process.stderr
     if code != 0 or said:
-        row.more["again"] = {"code": code, "said": said[-2000:]}
+        outcome.more["again"] = {"code": code, "said": said[-2000:]}
         return "restart"
     if (names := target.names(here)) != reference.names:
-        row.more["names"] = sorted(set(names) ^ set(reference.names))
+        outcome.more["names"] = sorted(set(names) ^ set(reference.names))
         return "litter"
     if where := same(target.facts(here), reference.facts, target.near):
-        row.more["differs"] = where
+        outcome.more["differs"] = where
         return "differs"
     return _processes(process)

@@ -108,9 +108,13 @@ def training(folder: Path) -> Facts:
 
 def evaluation(folder: Path) -> Facts:
     """The result, and what the lines say of every sample."""
-    rows = lines_of(folder / "out.jsonl")
-    batches = {i for row in rows if "batch" in row for i in row["batch"]}
-    samples = {str(row["index"]): {key: row[key] for key in SAMPLES} for row in rows if row.get("index") in batches}
+    records = lines_of(folder / "out.jsonl")
+    batches = {i for record in records if "batch" in record for i in record["batch"]}
+    samples = {
+        str(record["index"]): {key: record[key] for key in SAMPLES}
+        for record in records
+        if record.get("index") in batches
+    }
     result = without(json.loads((folder / "out.json").read_text()))
     errors = {key: None for key in result if "error" in key}  # of noise, which is another in each process
     return {"result": {**result, **errors} if result["kind"] == "eval_he" else result, "samples": samples}

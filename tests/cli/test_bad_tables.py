@@ -468,8 +468,8 @@ def test_what_a_fork_loads_the_next_ones_have(tmp_path, monkeypatch):
 
 def test_there_are_three_hundred_of_them_and_more():
     """Of the rows alone, whatever part of this file ran."""
-    rows = [*SETTINGS, *SPOILT, *TEXTS, *PICTURES, *ARCHIVES, *LINES]
-    assert len(rows) >= 300 and len(LINES) >= 30
+    cases = [*SETTINGS, *SPOILT, *TEXTS, *PICTURES, *ARCHIVES, *LINES]
+    assert len(cases) >= 300 and len(LINES) >= 30
     names = [(file, reader, json.dumps(way, sort_keys=True)) for file, reader, _, way in SPOILT]
     assert len(set(names)) == len(names) and len({(c, k, t) for c, k, t, _ in SETTINGS}) == len(SETTINGS)
     assert {way["do"] for way in WAYS} <= set(spoilt.DOING)

@@ -14,7 +14,7 @@ from cgf.config import CONFIGS, check_overrides, compose
 from cgf.published import PAPER_K
 
 MAP = yaml.safe_load((CONFIGS / "paper.yaml").read_text())
-ROWS = [(f"{label}: {row}", command) for label, rows in MAP.items() for row, command in rows.items()]
+ROWS = [(f"{label}: {row}", command) for label, commands in MAP.items() for row, command in commands.items()]
 # rows of each table and figure of the paper
 WANTED = {
     "table benefitofcgf": 7,
@@ -53,7 +53,7 @@ def experiments():
 
 
 def test_every_table_and_figure_has_its_rows():
-    assert {label: len(rows) for label, rows in MAP.items()} == WANTED
+    assert {label: len(commands) for label, commands in MAP.items()} == WANTED
 
 
 @pytest.mark.parametrize("command", sorted({command for _, command in ROWS}))
@@ -85,10 +85,10 @@ def test_k_are_those_of_the_paper():
     spec = importlib.util.spec_from_file_location("paper_k", ROOT / "scripts" / "bench" / "paper_k.py")
     paper_k = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(paper_k)
-    rows = [compose("eval_plain", parsed(command)[1]).approx for command in MAP["table k_values"].values()]
+    approximations = [compose("eval_plain", parsed(command)[1]).approx for command in MAP["table k_values"].values()]
     for method in paper_k.INTERVALS:
         ks = [getattr(published, method) for published in PAPER_K]
-        own = [approx for approx in rows if approx.method == method]
+        own = [approx for approx in approximations if approx.method == method]
         assert [approx.k for approx in own] == ks
         assert [tuple(approx.range) for approx in own] == [paper_k.interval(method, k) for k in ks]
         assert {approx.get("degree") for approx in own} == ({15} if method == "chebyshev" else {None})

@@ -170,8 +170,8 @@ def test_counts_of_faults_leave_out_what_missed():
         case = {"fault": "full disk" if by else "KILL", "target": "plan", "when": "time", "to": "parent"}
         return {"number": number, "verdict": verdict, "end_s": None, "case": case, "more": more}
 
-    rows = [row(2, "differs"), row(0, "survived", "tmpfs"), row(1, "missed"), row(3, "survived")]
-    counts = faults.counted(rows, 2)
+    records = [row(2, "differs"), row(0, "survived", "tmpfs"), row(1, "missed"), row(3, "survived")]
+    counts = faults.counted(records, 2)
     assert (counts["faults_injected"], counts["faults_survived"]) == (2, 1)
     assert counts["verdicts"] == {"differs": 1, "survived": 1} and counts["full_disks_by"] == {"tmpfs": 1}
 
@@ -243,10 +243,10 @@ def test_a_finding_of_another_commit_is_run_again(tmp_path):
     append_lines(
         tmp_path / "lines.jsonl", [dict(zip(("number", "seed", "verdict", "commit"), row, strict=True)) for row in told]
     )
-    rows = given.kept(tmp_path / "lines.jsonl", {"seed": 3})
-    assert [rows[number]["commit"] for number in (0, 1, 2)] == ["a", "c", "b"]
-    assert given.commits(list(rows.values())) == {"a": 1, "b": 1, "c": 1}
-    assert [given.done(rows, lambda row: row["verdict"] == "fine", commit) for commit in ("a", "b", "c")] == [
+    records = given.kept(tmp_path / "lines.jsonl", {"seed": 3})
+    assert [records[number]["commit"] for number in (0, 1, 2)] == ["a", "c", "b"]
+    assert given.commits(list(records.values())) == {"a": 1, "b": 1, "c": 1}
+    assert [given.done(records, lambda row: row["verdict"] == "fine", commit) for commit in ("a", "b", "c")] == [
         {0}, {0, 2}, {0, 1}
     ]  # fmt: skip
     assert not given.kept(tmp_path / "lines.jsonl", {"seed": 3, "cases": 6})

@@ -40,9 +40,9 @@ def test_the_page_says_what_happens(case):
 
 
 def test_the_page_has_no_other_rows_and_names_what_is_refused():
-    rows = [line for line in PAGE.splitlines() if line.startswith(("| transformers", "| timm"))]
-    assert len(rows) == len(CASES)
-    assert sum("soft" in row and "refused" in row for row in rows) >= 2  # soft caps among them
+    table_rows = [line for line in PAGE.splitlines() if line.startswith(("| transformers", "| timm"))]
+    assert len(table_rows) == len(CASES)
+    assert sum("soft" in row and "refused" in row for row in table_rows) >= 2  # soft caps among them
 
 
 def test_what_the_commands_made_of_a_model_is_what_putting_a_softmax_in_says():

@@ -118,8 +118,8 @@ def test_llama_head_reads_the_last_real_token(host):
     batch = batch_for(host)
     batch["input_ids"][1, 4] = host.model.config.pad_token_id  # the pad id as a real, last token
     hidden = hidden_states(host, batch)
-    rows = torch.stack([hidden[i, int(m.sum()) - 1] for i, m in enumerate(batch["attention_mask"])])
-    torch.testing.assert_close(host.logits(batch), host.model.score(rows), atol=1e-6, rtol=0)
+    last = torch.stack([hidden[i, int(m.sum()) - 1] for i, m in enumerate(batch["attention_mask"])])
+    torch.testing.assert_close(host.logits(batch), host.model.score(last), atol=1e-6, rtol=0)
     left = {k: v.flip(1) for k, v in batch.items()}
     with pytest.raises(UserError, match="right padding"):
         host.logits(left)

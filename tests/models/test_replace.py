@@ -80,10 +80,10 @@ def test_padding_counts_in_no_statistic_and_no_range(make):
     host.model.train()
     torch.manual_seed(0)  # of dropout
     host.logits(batch)
-    rows = seen[0][batch["attention_mask"].bool()]
-    torch.testing.assert_close(first.running_mean, rows.mean(0))
-    torch.testing.assert_close(first.running_var, rows.var(0, unbiased=False))
-    everything = seen[0].reshape(-1, rows.shape[-1])
+    real = seen[0][batch["attention_mask"].bool()]
+    torch.testing.assert_close(first.running_mean, real.mean(0))
+    torch.testing.assert_close(first.running_var, real.var(0, unbiased=False))
+    everything = seen[0].reshape(-1, real.shape[-1])
     assert (first.running_mean - everything.mean(0)).abs().max() > 1e-3
     other = copy.deepcopy(batch)
     other["input_ids"][other["attention_mask"] == 0] = 7  # what stands at padding

@@ -62,12 +62,14 @@ def test_costs_and_accuracies_meet_in_one_table(tmp_path):
     lines = made(
         [result(), result(seed=43, accuracy=0.8), result("own-variant", levels=4), result("exact", levels=None)]
     )
-    rows = {row["softmax"]: row for row in lines}
-    assert list(rows) == ["exact", "cgf", "quad", "relu", "bpmax", "own-variant"]
-    assert rows["exact"]["levels"] is None and rows["cgf"]["levels"] == 6 and rows["cgf"]["stand_in_for_exp"]
-    assert rows["relu"]["levels"] == 5 and rows["bpmax"]["levels"] == 3 and rows["quad"]["levels"] == 11
-    assert rows["cgf"]["accuracy"] == {"minilm sst2": {"accuracy": pytest.approx(0.85), "seeds": [42, 43], "levels": 8}}
-    assert rows["quad"]["order"] == "no" and rows["relu"]["order"] == "weak" and rows["cgf"]["shift_invariant"]
+    by_name = {row["softmax"]: row for row in lines}
+    assert list(by_name) == ["exact", "cgf", "quad", "relu", "bpmax", "own-variant"]
+    assert by_name["exact"]["levels"] is None and by_name["cgf"]["levels"] == 6 and by_name["cgf"]["stand_in_for_exp"]
+    assert by_name["relu"]["levels"] == 5 and by_name["bpmax"]["levels"] == 3 and by_name["quad"]["levels"] == 11
+    assert by_name["cgf"]["accuracy"] == {
+        "minilm sst2": {"accuracy": pytest.approx(0.85), "seeds": [42, 43], "levels": 8}
+    }
+    assert by_name["quad"]["order"] == "no" and by_name["relu"]["order"] == "weak" and by_name["cgf"]["shift_invariant"]
     whole = {"table": lines, "rows": 64, "columns": 32, "exponential": "a chain"}
     print_alternatives(whole)
     draw_alternatives(whole, tmp_path / "plot.png")

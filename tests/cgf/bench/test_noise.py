@@ -28,15 +28,15 @@ def test_scores_lie_where_the_figure_evaluates_exp():
 
 def test_on_the_simulator_there_is_no_noise_and_an_iteration_is_a_level():
     found = figure(Bench.of(SimOwner), X, [1, 2, 4])
-    rows = found["standard"]
-    assert [row["levels"] for row in rows] == [6, 7, 9]
+    steps = found["standard"]
+    assert [row["levels"] for row in steps] == [6, 7, 9]
     assert {name: row["levels"] for name, row in found["cgf"].items()} == {"paper": 7, "ours": 6}
-    for row in (*rows, *found["cgf"].values()):
+    for row in (*steps, *found["cgf"].values()):
         assert row["noise"] == {"max_error": 0.0, "mean_error": 0.0}
         assert {key: row[key] for key in ("max_error", "mean_error", "eta")} == row["polynomials"]
-    for row in rows:  # a relative error of the division is at most that of the largest weight
+    for row in steps:  # a relative error of the division is at most that of the largest weight
         assert 0 < row["max_error"] <= row["division_error"] * exact_softmax(X).max() + 1e-8
-    assert rows[0]["max_error"] > rows[1]["max_error"] > 100 * rows[2]["max_error"]
+    assert steps[0]["max_error"] > steps[1]["max_error"] > 100 * steps[2]["max_error"]
     assert all(0 < row["max_error"] < 1e-9 for row in found["cgf"].values())
 
 

@@ -13,9 +13,9 @@ N = 8192
 def key(*primes, raw=2):
     """Bytes as a serialized key has them: a head, raw random words, residues below each prime."""
     rng = np.random.default_rng(0)
-    rows = [rng.integers(0, 2**64 - 1, N, dtype=np.uint64) for _ in range(raw)]
-    rows += [rng.integers(0, prime, N, dtype=np.uint64) for prime in primes]
-    return b"head" + np.concatenate(rows).tobytes()
+    words = [rng.integers(0, 2**64 - 1, N, dtype=np.uint64) for _ in range(raw)]
+    words += [rng.integers(0, prime, N, dtype=np.uint64) for prime in primes]
+    return b"head" + np.concatenate(words).tobytes()
 
 
 def test_bits_of_known_primes():
