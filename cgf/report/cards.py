@@ -40,7 +40,9 @@ def unknown(made: dict[str, Card]) -> list[str]:
 
 
 def _model(result: Json, run: Json) -> Card:
-    polynomials = [p for p in result.get("polynomial") or [] if isinstance(p, dict)]
+    fitted = result.get("polynomial")
+    by_layer = fitted if isinstance(fitted, list) else []  # else one polynomial is that of all layers
+    polynomials = [p for p in ([fitted] if isinstance(fitted, dict) else by_layer) if isinstance(p, dict)]
     errors = [p["max_error"] for p in polynomials if is_number(p.get("max_error"))]
     return {
         "name": result.get("model"),
@@ -49,7 +51,7 @@ def _model(result: Json, run: Json) -> Card:
         "checkpoint_sha256": result.get("checkpoint_sha256"),
         "softmax": result.get("softmax"),
         "trained_with": result.get("trained_with"),
-        "attention_layers": len(result["layers"]) if result.get("layers") else len(polynomials) or None,
+        "attention_layers": len(result["layers"]) if result.get("layers") else len(by_layer) or None,
         "exponential": _only([p.get("method") for p in polynomials]) or result.get("approx"),
         "exponential_domain": _only([p.get("domain") for p in polynomials]),
         "exponential_max_error": max(errors, default=None),
@@ -92,6 +94,7 @@ def _system(result: Json, run: Json) -> Card:
     seconds: Card = result["seconds"] if isinstance(result.get("seconds"), dict) else {}
     return {
         "cpu": hardware.get("cpu"),
+        "cpu_model": hardware.get("cpu_model"),
         "cores": hardware.get("cores"),
         "memory_gib": hardware.get("memory_gib"),
         "gpu": hardware.get("gpu") or ("none" if "gpu" in hardware else None),

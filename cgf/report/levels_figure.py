@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import cast
 
-from cgf.report.tables import CKKS, PLAIN, is_number, percent, samples, under_ckks
+from cgf.report.tables import EVALUATIONS, PLAIN, engine_name, is_number, percent, samples, under_ckks
 from cgf.stats.intervals import wilson
 from cgf.types import Json
 
@@ -18,15 +18,16 @@ def points(results: list[Json]) -> list[Point]:
     drawn = []
     for row in results:
         figures = [row.get(key) for key in ("accuracy", "levels", "samples")]
-        if row.get("kind") not in (PLAIN, CKKS) or not all(map(is_number, figures)):
+        if row.get("kind") not in EVALUATIONS or not all(map(is_number, figures)):
             continue
         accuracy, levels, count = map(float, cast(list[float], figures))
         if count < 1 or not 0 <= accuracy <= 1:
             continue
         low, high = wilson(round(accuracy * count), int(count))
         style = "clear" if row["kind"] == PLAIN else "ckks" if under_ckks(row) else "sim"
+        where = f"{row.get('model', '?')} on {row.get('task', '?')}"
         text = (
-            f"{row.get('softmax', '?')}, {row.get('approx', '?')}, {row.get('model', '?')} on {row.get('task', '?')}: "
+            f"{row.get('softmax', '?')}, {row.get('approx', '?')}, {engine_name(row)}, {where}: "
             f"{percent(accuracy)} [{percent(low)}, {percent(high)}], {levels} levels, {samples(row)}"
         )
         drawn.append((int(levels), accuracy, low, high, style, text))

@@ -37,10 +37,20 @@ def dict_table(table_rows: list[dict], style: str = "") -> str:
 
 
 def side_by_side(table_rows: list[dict]) -> str:
-    """The same with a column a dict, headed by its first value: for few dicts of many keys."""
+    """The same with a column a dict, headed by its first value: for few dicts of many keys whose values are numbers."""
+    return _turned(table_rows, right=True)
+
+
+def texts_side_by_side(table_rows: list[dict]) -> str:
+    """The same of values that are texts: set to the left, long ones broken into lines."""
+    return _turned(table_rows, right=False, style="texts")
+
+
+def _turned(table_rows: list[dict], right: bool, style: str = "") -> str:
     name, *keys = dict.fromkeys(key for row in table_rows for key in row)
     lines = [[key, *(_text(key, row.get(key)) for row in table_rows)] for key in keys]
-    return table([name, *(str(row.get(name)) for row in table_rows)], lines, [False] + [True] * len(table_rows))
+    titles = [name, *(str(row.get(name)) for row in table_rows)]
+    return table(titles, lines, [False] + [right] * len(table_rows), style)
 
 
 def _text(key: str, value: JsonValue) -> str:

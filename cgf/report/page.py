@@ -41,11 +41,13 @@ def page(inputs: ReportInputs) -> str:
     lead = (
         f"{_several(len(inputs.curves), 'training run')}, "
         f"{_several(kinds.count(tables.PLAIN), 'evaluation')} in the clear, "
-        f"{_several(kinds.count(tables.CKKS), 'evaluation')} of the encrypted circuit."
+        f"{_several(kinds.count(tables.CKKS), 'evaluation')} of softmaxes or attentions as circuits, "
+        f"{_several(kinds.count(tables.NETWORK), 'evaluation')} of a whole network as one."
     )
     title = f"CGF-softmax results: {inputs.name}"
     parts = [
         _summary(inputs),
+        _scopes(inputs.results),
         *_figures(inputs),
         *_friendliness(inputs),
         *_details(inputs),
@@ -64,7 +66,7 @@ def page(inputs: ReportInputs) -> str:
 
 def scope(results: list[dict]) -> str:
     """What stayed encrypted in the results, as the page and the terminal say it; each scope once, where they differ."""
-    encrypted = [row for row in results if row.get("kind") == tables.CKKS]
+    encrypted = [row for row in results if row.get("kind") in (tables.CKKS, tables.NETWORK)]
     if encrypted and not any(map(tables.under_ckks, encrypted)):
         encrypted, default = encrypted, SIMULATED
     else:
@@ -96,6 +98,12 @@ def _summary(inputs: ReportInputs) -> str:
         f"Results{_of(inputs.results)}",
         table + (f'<ul class="red">{red}</ul>' if red else "") + f'<ul class="notes">{notes}</ul>',
     )
+
+
+def _scopes(results: list[dict]) -> str:
+    """Evaluations that encrypt more and more of a model, side by side; nothing where there is one scope alone."""
+    shown = scopes.table_rows(results)
+    return markup.section("How much stays encrypted", markup.dict_table(shown)) if shown else ""
 
 
 def _figures(inputs: ReportInputs) -> list[str]:
@@ -153,7 +161,7 @@ def _friendliness(inputs: ReportInputs) -> list[str]:
 
 def _of(results: list[dict]) -> str:
     """', test split, 20 to 360 samples': what a title must say about the rows below it."""
-    results = [row for row in results if row.get("kind") in (tables.PLAIN, tables.CKKS)]
+    results = [row for row in results if row.get("kind") in tables.EVALUATIONS]
     splits = sorted({str(row["split"]) for row in results if row.get("split")})
     counts = sorted({row["samples"] for row in results if tables.is_number(row.get("samples"))})
     text = f", {' and '.join(splits)} split" + ("s" if len(splits) > 1 else "") if splits else ""
@@ -169,8 +177,11 @@ def _details(inputs: ReportInputs) -> list[str]:
         ("Cost of the circuit" + _of(encrypted), tables.circuit_rows(inputs.results), markup.side_by_side),
         ("Layers" + _of(encrypted), tables.layer_rows(inputs.results), markup.dict_table),
         ("Plans, from training or validation data", tables.plan_rows(inputs.plans), markup.dict_table),
-        ("How much stays encrypted", scopes.table_rows(inputs.results), markup.dict_table),
-        ("Cards of model, cryptography, system and application", cards.table_rows(inputs.results), markup.side_by_side),
+        (
+            "Cards of model, cryptography, system and application",
+            cards.table_rows(inputs.results),
+            markup.texts_side_by_side,
+        ),
         ("Other results", tables.other_rows(inputs.results), markup.dict_table),
     )
     return [markup.section(title, draw(table_rows)) for title, table_rows, draw in listed if table_rows]

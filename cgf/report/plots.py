@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from cgf.report.collect import CHECKPOINT
 from cgf.report.figure import colours, new_figure, svg
-from cgf.report.tables import CKKS, PLAIN, engine_name, is_number, percent, samples, under_ckks
+from cgf.report.tables import CKKS, NETWORK, PLAIN, engine_name, is_number, percent, samples, under_ckks
 
 # One colour for one reading of the softmax in every plot (Okabe and Ito: told apart by the colour-blind).
 COLOURS = {"exact": "#0072B2", "polynomial": "#E69F00", "CKKS": "#009E73", "simulator": "#999999"}
@@ -99,7 +99,7 @@ def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str
         members = list(group)
         bars = [_clear_bar(result) for result in members if is_number(result.get("accuracy"))]
         groups.append((_label(members[0]), sorted(bars, key=lambda bar: (bar[0] != "exact", bar[1]))))
-    for result in sorted((result for result in results if result.get("kind") == CKKS), key=key):
+    for result in sorted((result for result in results if result.get("kind") in (CKKS, NETWORK)), key=key):
         last = "CKKS" if under_ckks(result) else "simulator"
         readings = (
             ("exact", "exact", result.get("accuracy_exact")),
@@ -133,11 +133,12 @@ def error_by_layer(results: list[dict]) -> bytes | None:
                 lines.append((result, key, style, layers))
     if not lines:
         return None
-    names = list(dict.fromkeys(_name(result) for result, *_ in lines))
+    name_of = _names([result for result, *_ in lines])
+    names = list(dict.fromkeys(name_of.values()))
     colour_of = dict(zip(names, colours(len(names)), strict=True))
     figure, (ax,) = new_figure(3.2 + 0.2 * len(lines))
     for result, key, style, layers in lines:
-        name = _name(result)
+        name = name_of[id(result)]
         x, y = [layer.get("layer") for layer in layers], [layer[key] for layer in layers]
         label = f"{name}: {'largest' if key == 'max_error' else 'mean'}"
         ax.plot(x, y, style, marker="o", markersize=4, color=colour_of[name], label=label)
@@ -158,11 +159,12 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
     keys = list(dict.fromkeys(key for _, seconds in timed for key in seconds))
     order = [key for key in STAGES if key in keys] + [key for key in keys if key not in STAGES]
     height = 0.8 / len(timed)
+    name_of = _names([result for result, _ in timed])
     figure, (ax,) = new_figure(1.2 + 0.2 * len(timed) + len(order) * max(0.34, 0.2 * len(timed)))
     for index, ((result, seconds), colour) in enumerate(zip(timed, colours(len(timed)), strict=True)):
         places = [order.index(key) + (index + 0.5) * height - 0.4 for key in seconds]
         times = list(seconds.values())
-        bars = ax.barh(places, times, height=height * 0.94, color=colour, label=_name(result))
+        bars = ax.barh(places, times, height=height * 0.94, color=colour, label=name_of[id(result)])
         ax.bar_label(bars, [f"{time:.3g} s" for time in times], padding=3, fontsize=8)
     ax.set_yticks(range(len(order)), [key if key in STAGES else f"· {key}" for key in order])
     ax.invert_yaxis()
@@ -183,12 +185,24 @@ def _positive(value: object) -> bool:
     return isinstance(value, int | float) and value > 0
 
 
-def _name(result: dict) -> str:
-    """A legend entry: what was measured, and the file where two would otherwise read the same."""
-    return (
-        f"{result.get('softmax', '?')}, {result.get('approx', '?')}, {engine_name(result)}, "
-        f"{samples(result) or '?'} ({result.get('_path', '?')})"
-    )
+def _names(results: list[dict]) -> dict[int, str]:
+    """Legend entries by the results' ids: what was measured; the checkpoint or file too where two read the same."""
+    entries = {
+        id(result): [
+            f"{result.get('softmax', '?')}, {result.get('approx', '?')}, {engine_name(result)}, "
+            f"{samples(result) or '?'}",
+            str(result.get(CHECKPOINT, "?")),
+            str(result.get("_path", "?")),
+        ]
+        for result in results
+    }
+    named = {}
+    for key, (said, checkpoint, path) in entries.items():
+        alike = [other for other in entries.values() if other[0] == said]
+        same_place = [other for other in alike if other[1] == checkpoint]
+        more = "" if len(alike) == 1 else f" ({checkpoint if len(same_place) == 1 else path})"
+        named[key] = said + more
+    return named
 
 
 def _legend(ax: Axes) -> None:

@@ -24,6 +24,8 @@ tr.red td, ul.red { color: var(--red); }
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; }
 .wrap td { white-space: normal; overflow-wrap: anywhere; }
+.texts th, .texts td { white-space: normal; overflow-wrap: anywhere; min-width: 11rem; max-width: 22rem; }
+.texts td:first-child { color: var(--soft); }
 .key { color: var(--soft); width: 11rem; }
 ul.notes { margin: .9rem 0 0; padding-left: 1.1rem; color: var(--soft); font-size: .83rem; }
 figure { margin: 0; }

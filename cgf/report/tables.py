@@ -12,6 +12,7 @@ from cgf.types import JsonValue
 
 MISSING = "–"
 PLAIN, CKKS, NETWORK = "eval_plain", "eval_he", "eval_network"
+EVALUATIONS = (PLAIN, CKKS, NETWORK)
 
 
 class Column(NamedTuple):
@@ -86,7 +87,8 @@ COLUMNS = (
 NOTES = (
     "accuracy: in the clear, on the samples of that row, with the row's exponential.",
     "agreement: share of samples with the same prediction as in the clear; max error: largest difference of "
-    "a softmax weight from the same polynomial in the clear; of a whole attention, of an output.",
+    "a softmax weight from the same polynomial in the clear; of a whole attention, of an output; of a whole "
+    "network, of a logit.",
     "entries/s: softmax entries by the whole time of the evaluation, encryption and decryption included.",
     "outside domain: share of entries outside the interval on which the polynomial's accuracy is stated.",
     "engine: 'clear' is plain arithmetic, 'simulator' the circuit of CKKS on plain numbers (no encryption, "
@@ -96,7 +98,7 @@ NOTES = (
 
 def table_rows(results: list[dict]) -> list[dict]:
     """One dict of raw values for each evaluation, keys as in COLUMNS; None where a file says nothing."""
-    evaluations = [result for result in results if result.get("kind") in (PLAIN, CKKS)]
+    evaluations = [result for result in results if result.get("kind") in EVALUATIONS]
     return [_row(result) for result in sorted(evaluations, key=_order)]
 
 
@@ -104,14 +106,16 @@ def _order(result: dict) -> tuple:
     """Task and model together; the exact softmax first, then the clear before CKKS, exact before others."""
     softmax, approx = str(result.get("softmax")), str(result.get("approx"))
     names = (str(result.get("task")), str(result.get("model")), softmax != "exact", softmax)
-    return (*names, result["kind"] == CKKS, approx != "exact", approx, str(result.get("_path")))
+    return (*names, result["kind"] != PLAIN, approx != "exact", approx, str(result.get("_path")))
 
 
 def engine_name(result: dict) -> str:
-    """'clear', 'simulator', or the engine under CKKS; of whole attentions it says so."""
+    """'clear', 'simulator', or the engine under CKKS; of whole attentions and whole networks it says so."""
     if result.get("kind") == PLAIN:
         return "clear"
     name = f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
+    if result.get("kind") == NETWORK:
+        return f"{name}, whole network"
     return f"{name}, whole attention" if "layout" in result else name
 
 
@@ -120,6 +124,8 @@ def under_ckks(result: dict) -> bool:
 
     Files of before it was written are told by their engine, a setting then, and by the owner that they name.
     """
+    if result.get("kind") == NETWORK:
+        return bool(result.get("encrypted"))
     owner = _dict(_dict(_dict(_dict(result.get("run")).get("config")).get("he")).get("owner")).get("_target_")
     simulated = result.get("engine") == "sim" or str(owner).endswith(".SimOwner")
     return result.get("kind") == CKKS and bool(result.get("encrypted", not simulated))
@@ -188,7 +194,7 @@ def other_rows(results: list[dict]) -> list[dict]:
     return [
         {"result": result.get("_path"), "kind": result.get("kind")} | _scalars(result)
         for result in results
-        if result.get("kind") not in (PLAIN, CKKS, NETWORK)
+        if result.get("kind") not in EVALUATIONS
     ]
 
 

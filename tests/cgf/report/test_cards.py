@@ -38,10 +38,24 @@ def test_the_cards_of_a_whole_test_set_hold_its_figures():
         "model.checkpoint_sha256",
         "model.trained_with",
         "crypto.evaluation_key_bytes",
+        "system.cpu_model",
         "system.latency_wall_seconds",
         "system.bytes_to_the_server",
         "system.bytes_to_the_client",
     ]
+
+
+def test_one_polynomial_of_all_layers_is_told_as_one_of_each():
+    result = read_json(SET) | {"layers": None}
+    one = result["polynomial"][0]
+    made = cards(result | {"polynomial": one})["model"]
+    told = {key: made[key] for key in ("exponential", "exponential_domain", "exponential_max_error")}
+    assert told == {
+        "exponential": "chain",
+        "exponential_domain": one["domain"],
+        "exponential_max_error": one["max_error"],
+    }
+    assert made["attention_layers"] is None  # one polynomial does not say how many layers have it
 
 
 def test_the_cards_of_a_whole_network_tell_bytes_and_sides():

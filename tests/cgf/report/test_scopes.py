@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from cgf.report import scopes, tables
+from cgf.report import levels_figure, plots, scopes, tables
 
 ONE = {
     "model": "vit",
@@ -51,3 +51,24 @@ def test_one_scope_alone_is_no_comparison_but_a_network_is_always_shown():
     simulated = NETWORK | {"encrypted": False}
     assert [row["encrypted"] for row in scopes.table_rows([NETWORK, simulated])] == ["network", "network (simulated)"]
     assert tables.other_rows([NETWORK]) == []  # so that it is shown once
+
+
+def test_a_network_stands_in_the_table_and_the_figures_of_all_evaluations():
+    network = NETWORK | {"engine": "desilo", "accuracy_plain": 0.8, "_path": "run/ckpt-1/eval/net.json"}
+    for encrypted, engine in ((True, "CKKS (desilo), whole network"), (False, "simulator, whole network")):
+        (row,) = tables.table_rows([network | {"encrypted": encrypted}])
+        assert row["engine"] == engine and row["accuracy"] == 0.8 and row["levels"] == 10
+        assert row["accuracy_ckks"] == (0.9 if encrypted else None)
+    (point,) = levels_figure.points([network])
+    assert point[0] == 10 and point[4] == "ckks" and "whole network" in point[5]
+    assert b"whole network" in plots.accuracy_bars([network])
+
+
+def test_legends_name_a_file_only_where_two_would_read_the_same():
+    timed = [SOFTMAX | {"approx": name, "_path": f"a/ckpt-1/eval/{name}.json"} for name in ("chain", "limit")]
+    assert b".json" not in plots.seconds_by_operation(timed)
+    alike = [row | {"approx": "chain", "_checkpoint": "a/ckpt-1"} for row in timed]
+    assert plots.seconds_by_operation(alike).count(b"a/ckpt-1/eval/") == 2
+    apart = [row | {"_checkpoint": f"run-{i}"} for i, row in enumerate(alike)]
+    drawn = plots.seconds_by_operation(apart)
+    assert b".json" not in drawn and b"(run-0)" in drawn and b"(run-1)" in drawn
