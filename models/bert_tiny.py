@@ -19,7 +19,7 @@ from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert
 from cgf.models.host import Host, HostFacts
-from cgf.models.pretrained import check_named, locate
+from cgf.models.pretrained import at, check_named, check_revision, locate
 
 MOST_TOKENS = 512  # that a text may be filled up to
 WORDS, PLACES, TYPES = "word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight"
@@ -99,19 +99,23 @@ def load(
     dropout: float = 0.0,
     pad_to_multiple_of: int = 1,
     class_names: Sequence[str] | None = None,
+    hub_revision: str | None = None,
 ) -> Host:
     """A MeanPooledBert with the tokenizer of a larger BERT, and its embeddings projected to ``width``.
 
     The projection takes the principal components of the word embeddings; all layers are fresh. Where the larger model
-    lies: see cgf.models.pretrained.locate. UserError for a model that is no BERT, and sizes that make none.
+    lies: see cgf.models.pretrained.locate; of a hub id hub_revision is a commit or a branch, None: the newest, and
+    run.json names the commit that was loaded. UserError for a model that is no BERT, and sizes that make none.
     """
     _check_sizes(layers, width, heads, dropout)
     whole("model.pad_to_multiple_of", pad_to_multiple_of, 1, MOST_TOKENS)
     where = locate(name, path, package, subfolder, data_root)
-    with fetching(where, "model.path=FOLDER with its files"):
-        check_named(where)
-        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        larger = AutoModel.from_pretrained(where, trust_remote_code=False, dtype=torch.float32)
+    check_revision(where, hub_revision)
+    with fetching(where, "model.path=FOLDER with its files", hub_revision):
+        commit = check_named(where, hub_revision)
+        whose = at(commit or hub_revision)  # one commit for all that is loaded
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **whose)
+        larger = AutoModel.from_pretrained(where, trust_remote_code=False, dtype=torch.float32, **whose)
     if larger.config.model_type != "bert" or larger.config.hidden_size < width:
         raise UserError(
             f"model={name} starts from a BERT of at least {width} features, and {where} is a "
@@ -122,7 +126,7 @@ def load(
         config.pad_to_multiple_of = pad_to_multiple_of
     model = MeanPooledBert(config)
     take_embeddings(model, larger.embeddings.state_dict())
-    source = {"embeddings": path or package or subfolder}
+    source = {"embeddings": path or package or subfolder, **({} if commit is None else {"commit": commit})}
     about = HostFacts(name=name, num_classes=num_classes, trained=False, source=source, class_names=class_names)
     return bert.host(model, tokenizer, about, family="bert_tiny")
 

@@ -1,11 +1,13 @@
 """A small BERT that starts from the embeddings of a larger one."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from conftest_models import tokenizer
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from transformers import BertConfig, BertModel
 
 from cgf.activation.polynomial import Squares
@@ -67,6 +69,24 @@ def test_words_keep_their_distances(larger):
     assert (small - factor * large).abs().max() < 0.02 * small.max()
     assert float(own.square().mean().sqrt()) == pytest.approx(0.25, rel=1e-4) and own.mean().abs() < 1e-6
     assert not host.head_trained and not host.causal and host.family == "bert_tiny"
+
+
+def test_embeddings_of_a_hub_are_those_of_one_commit_that_is_named(cached, larger):
+    def make(folder, seed):
+        shutil.copytree(larger, folder, dirs_exist_ok=True)
+        model = BertModel.from_pretrained(larger)
+        with torch.no_grad():
+            model.embeddings.word_embeddings.weight.mul_(1 + torch.arange(24) * seed)
+        model.save_pretrained(folder)
+
+    snapshots = cached("owner/model", make)
+    for asked, commit in ((None, NEW), ("v1", OLD)):
+        host = bert_tiny.load("tiny", 5, path="owner/model", width=8, heads=2, hub_revision=asked)
+        assert host.source == {"embeddings": "owner/model", "commit": commit}
+        own = bert_tiny.load("tiny", 5, path=str(snapshots / commit), width=8, heads=2)
+        assert torch.equal(*(h.model.bert.embeddings.word_embeddings.weight for h in (host, own)))
+    with pytest.raises(UserError, match=r"hub_revision=v1 is of a hub id .* is a folder"):
+        made(larger, hub_revision="v1")
 
 
 @torch.no_grad()
