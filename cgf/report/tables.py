@@ -186,7 +186,12 @@ def layer_rows(results: list[dict]) -> list[dict]:
 
 def plan_rows(plans: dict[str, dict]) -> list[dict]:
     """The scalar and interval fields of every plan, coefficients left to the file itself."""
-    return [{"checkpoint": name} | _short(plan) for name, plan in plans.items()]
+    table = []
+    for name, plan in plans.items():
+        said = _short(plan)
+        hashes = {f"{key} sha256": said.pop(key) for key in ("checkpoint", "seal") if key in said}
+        table.append({"checkpoint": name} | {key.replace("_", " "): value for key, value in said.items()} | hashes)
+    return table
 
 
 def other_rows(results: list[dict]) -> list[dict]:

@@ -72,3 +72,10 @@ def test_legends_name_a_file_only_where_two_would_read_the_same():
     apart = [row | {"_checkpoint": f"run-{i}"} for i, row in enumerate(alike)]
     drawn = plots.seconds_by_operation(apart)
     assert b".json" not in drawn and b"(run-0)" in drawn and b"(run-1)" in drawn
+
+
+def test_a_plan_is_named_by_its_checkpoints_folder_and_its_hashes_are_called_so():
+    plan = {"checkpoint": "ab12", "seal": "cd34", "levels": 5, "share_outside": 0.0, "range": [-4.0, 1.0], "layers": []}
+    (row,) = tables.plan_rows({"student/ckpt-2": plan})
+    assert row["checkpoint"] == "student/ckpt-2" and row["share outside"] == 0.0 and row["range"] == [-4.0, 1.0]
+    assert (row["checkpoint sha256"], row["seal sha256"]) == ("ab12", "cd34") and "layers" not in row
