@@ -28,7 +28,7 @@ def points(results: list[Json]) -> list[Point]:
         where = f"{row.get('model', '?')} on {row.get('task', '?')}"
         text = (
             f"{row.get('softmax', '?')}, {row.get('approx', '?')}, {engine_name(row)}, {where}: "
-            f"{percent(accuracy)} [{percent(low)}, {percent(high)}], {levels} levels, {samples(row)}"
+            f"{percent(accuracy)} [{percent(low)}, {percent(high)}], {int(levels)} levels, {samples(row)}"
         )
         drawn.append((int(levels), accuracy, low, high, style, text))
     return drawn

@@ -179,7 +179,8 @@ def test_accuracy_against_levels_has_a_point_a_result_with_its_row(root):
     half = spread * (0.95 * 0.05 / 20 + 1.96**2 / 1600) ** 0.5
     assert low == pytest.approx(centre - half, abs=1e-4) and high == pytest.approx(centre + half, abs=1e-4)
     image = levels_figure.figure(results)
-    assert image.count("<circle") == 3 and "cgf, chebyshev, simulator, vit_digits on digits: 95.00 %" in image
+    assert image.count("<circle") == 3 and "cgf, chebyshev, CKKS (desilo), vit_digits on digits: 95.00 %" in image
+    assert "11 levels" in image
     assert "<b>" not in image and "&lt;b&gt;" in image
     assert levels_figure.figure([CLEAR]) is None and '<svg class="levels"' in page(collect(root))
 
