@@ -58,8 +58,8 @@ def circuits(result: Json) -> str:
     other = sum(count for name, count in ran.items() if name not in (asked, "not recorded"))
     return shown + (
         f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
-        "another, which computes the same: rows with padding or a causal mask have one of their own, as have columns that "
-        "share a ciphertext with empty ones (few rows at once) and some softmaxes"
+        "another, which computes the same: rows with padding or a causal mask have one of their own, as have columns "
+        "that share a ciphertext with empty ones (few rows at once) and some softmaxes"
         if other
         else ""
     )
