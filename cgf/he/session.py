@@ -49,6 +49,7 @@ class Session:
         workers: int = 1,
         check: bool = False,
         most_mib: float = math.inf,
+        *,
         alone: bool = False,
     ) -> None:
         make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib, alone)

@@ -186,12 +186,9 @@ def layer_rows(results: list[dict]) -> list[dict]:
 
 def plan_rows(plans: dict[str, dict]) -> list[dict]:
     """The scalar and interval fields of every plan, coefficients left to the file itself."""
-    table = []
-    for name, plan in plans.items():
-        said = _short(plan)
-        hashes = {f"{key} sha256": said.pop(key) for key in ("checkpoint", "seal") if key in said}
-        table.append({"checkpoint": name} | {key.replace("_", " "): value for key, value in said.items()} | hashes)
-    return table
+    hashes = {"checkpoint": "checkpoint sha256", "seal": "seal sha256"}
+    short = ((name, _short(plan)) for name, plan in plans.items())
+    return [{"checkpoint": name} | {hashes.get(k, k.replace("_", " ")): said[k] for k in said} for name, said in short]
 
 
 def other_rows(results: list[dict]) -> list[dict]:
