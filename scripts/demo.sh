@@ -34,12 +34,12 @@ judged step "under CKKS: the whole network, from pixels to logits" eval_he.py ck
 
 sides="$out/client-server" # made anew: results are never written over
 rm -rf "$sides" && mkdir -p "$sides"
-"$PY" -c 'import sys, numpy, sklearn.datasets as d; numpy.save(sys.argv[1], d.load_digits().images[:20, None] / 16)' \
+"$PY" -c 'import sys, numpy, sklearn.datasets as d; numpy.save(sys.argv[1], d.load_digits().images[:3, None] / 16)' \
     "$sides/images.npy"
 client() { step "client: $1" -m cgf.client "${@:2}" --bundle "$sides/client" --keys "$sides/keys"; }
-step "the two bundles: the client's and the server's" -m cgf.server bundle "$net" --out "$sides"
+step "the two bundles: the client's and the server's" -m cgf.server bundle "$net" --out "$sides" --alone
 client "makes the keys; the secret one stays" keys
-client "encrypts twenty images" encrypt "$sides/images.npy" --out "$sides/uploads"
+client "encrypts three images, each alone" encrypt "$sides/images.npy" --out "$sides/uploads"
 step "server: computes on ciphertexts" -m cgf.server run "$sides/uploads" --bundle "$sides/server" \
     --keys "$sides/keys/evaluation.keys" --out "$sides/results"
 client "decrypts the logits" decrypt "$sides/results" --out "$sides/logits.json"

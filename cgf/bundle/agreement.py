@@ -9,11 +9,13 @@ import numpy as np
 
 from cgf.checks import whole
 from cgf.errors import UserError
+from cgf.he.alone_circuit import MASKS, TURNED, AloneCircuit
+from cgf.he.alone_layout import AloneLayout
 from cgf.he.engines.desilo_library import build
 from cgf.he.engines.engine import ring_for
 from cgf.he.network_circuit import LOGITS, NetworkCircuit
 from cgf.he.network_layout import TokenLayout
-from cgf.he.network_needs import NetworkCost, needs_of
+from cgf.he.network_needs import NetworkCost, alone_needs, needs_of
 from cgf.header import Terms
 from cgf.named import arguments, short
 from cgf.network.layers import Network
@@ -25,20 +27,49 @@ MOST_LENGTHS = 64
 
 
 @dataclass(frozen=True)
+class Alone:
+    """Sizes of the layout in which a sample has its ciphertexts to itself: see cgf.he.alone_layout.AloneLayout."""
+
+    heads: int
+    lanes: int
+
+
+@dataclass(frozen=True)
 class Length:
     """Samples of so many tokens: how many a set of ciphertexts holds, and the turns in which features are sent.
 
-    turned: (name, tokens that every place is turned by), a ciphertext a feature for each.
+    turned  (name, tokens that every place is turned by), a ciphertext a feature for each
+    alone   of one sample a set, in the layout of least latency; None: of a set of samples
     """
 
     tokens: int
     samples: int
     turned: tuple[tuple[str, int], ...]
+    alone: Alone | None = None
+
+    def layout(self, slots: int) -> TokenLayout | AloneLayout:
+        """Where a sample's numbers stand in so many slots."""
+        if self.alone is not None:
+            return AloneLayout(self.tokens, self.alone.heads, slots, self.alone.lanes)
+        return TokenLayout(self.tokens, self.samples, slots)
 
     def packed(self, features: np.ndarray, slots: int) -> dict[str, list[np.ndarray]]:
         """Features (B, tokens, features) as slots, by name and feature; B at most ``samples``."""
-        layout, columns = TokenLayout(self.tokens, self.samples, slots), np.moveaxis(features, 2, 0)
+        layout, columns = self.layout(slots), np.moveaxis(features, 2, 0)
+        if isinstance(layout, AloneLayout):
+            return {name: [layout.pack(column, name == TURNED) for column in columns] for name, _ in self.turned}
         return {name: [layout.pack(column, turn) for column in columns] for name, turn in self.turned}
+
+    def answers(self, classes: int) -> int:
+        """Ciphertexts of a result: one a class, or one for all of them where a sample is alone."""
+        return classes if self.alone is None else 1
+
+    def logits(self, decrypted: Sequence[np.ndarray], samples: int, classes: int) -> np.ndarray:
+        """(samples, classes) of the slots of a result's ciphertexts."""
+        layout = self.layout(len(decrypted[0]))
+        if isinstance(layout, AloneLayout):
+            return layout.answers(decrypted[0], classes)
+        return np.stack([slots[:samples] for slots in decrypted], axis=1)
 
 
 @dataclass(frozen=True)
@@ -70,9 +101,9 @@ class Agreement:
         """Items of an upload, in order: each name's features."""
         return [f"{name}.{i}" for name, _ in self.of_tokens(tokens).turned for i in range(self.features)]
 
-    def result_names(self) -> list[str]:
-        """Items of a result, in order: a logit a class."""
-        return [f"{LOGITS}.{i}" for i in range(len(self.classes))]
+    def result_names(self, tokens: int) -> list[str]:
+        """Items of a result, in order: a logit a class, or one ciphertext of all where a sample is alone."""
+        return [f"{LOGITS}.{i}" for i in range(self.of_tokens(tokens).answers(len(self.classes)))]
 
     def to_json(self) -> Json:
         """Plain values that ``from_json`` takes."""
@@ -97,30 +128,60 @@ class Agreement:
         for length in self.lengths:
             whole(f"tokens of {where}", length.tokens, 1, slots)
             whole(f"samples of {where}", length.samples, 1, slots // length.tokens)
+            if length.alone is not None:
+                _check_alone(length, length.alone, slots, where)
         if not self.classes or not all(0 < step < slots for step in self.rotations):
             raise UserError(f"{where} needs classes, and rotations from 1 to {slots - 1}")
 
 
-def costs_of(network: Network, tokens: Sequence[int]) -> list[NetworkCost]:
-    """What the circuits of samples of these numbers of tokens need, in one ring for all. UserError where none fits."""
-    programs = [program_of(network, count) for count in sorted(set(tokens))]
-    level = max(program.depth() for program in programs)
-    return [needs_of(program, max_level=level) for program in programs]
+def _check_alone(length: Length, alone: Alone, slots: int, where: str) -> None:
+    """UserError for sizes that no layout of a sample alone has."""
+    size = whole(f"heads of {where}", alone.heads, 1, slots) * whole(f"lanes of {where}", alone.lanes, 1, slots)
+    used = size * length.tokens**2
+    if length.samples != 1 or used > slots or used & (used - 1):
+        raise UserError(
+            f"{where} must have one sample a set, and a power of two of at most {slots} slots for it, where samples "
+            f"are alone, and has {length.samples} and {used}"
+        )
+
+
+def costs_of(network: Network, tokens: Sequence[int], alone: bool = False) -> list[NetworkCost]:
+    """What the circuits of samples of these numbers of tokens need, in one ring for all. UserError where none fits.
+
+    alone: each sample has ciphertexts of its own, in the layout of least latency
+    """
+    programs = [program_of(network, count, streams=not alone) for count in sorted(set(tokens))]
+    level, find = max(program.depth() for program in programs), needs_of
+    if alone:
+        level, find = level + MASKS, alone_needs
+    return [find(program, max_level=level) for program in programs]
 
 
 def agreement_of(network: Network, digest: str, costs: Sequence[NetworkCost]) -> Agreement:
     """The agreement of a network, given its files' digest, whose circuits need so much."""
-    lengths = tuple(Length(c.circuit.layout.tokens, c.samples, tuple(c.circuit.sent)) for c in costs)
+    lengths = tuple(_length_of(cost) for cost in costs)
     terms = Terms(ENGINE, build(), costs[0].ring.slots, costs[0].max_level)
     rotations = tuple(sorted(frozenset().union(*(cost.rotations for cost in costs))))
     return Agreement(terms, network.name, digest, network.features, network.classes, lengths, rotations)
 
 
-def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit:
+def _length_of(cost: NetworkCost) -> Length:
+    circuit = cost.circuit
+    alone = Alone(circuit.layout.heads, circuit.layout.lanes) if isinstance(circuit, AloneCircuit) else None
+    return Length(circuit.layout.tokens, cost.samples, tuple(circuit.sent), alone)
+
+
+def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit | AloneCircuit:
     """The circuit that an agreement speaks of. UserError where what is sent is not what the circuit takes."""
-    layout = TokenLayout(length.tokens, length.samples, terms.slots)
-    circuit = NetworkCircuit(program_of(network, length.tokens), layout, len(length.turned) > 1)
-    if layout != TokenLayout.of(circuit.program, terms.slots) or tuple(circuit.sent) != length.turned:
+    program = program_of(network, length.tokens, streams=length.alone is None)
+    layout = length.layout(terms.slots)
+    circuit: NetworkCircuit | AloneCircuit
+    if isinstance(layout, AloneLayout):
+        circuit, own = AloneCircuit(program, layout), AloneLayout.of(program, terms.slots) == layout
+    else:
+        circuit = NetworkCircuit(program, layout, len(length.turned) > 1)
+        own = TokenLayout.of(program, terms.slots) == layout
+    if not own or tuple(circuit.sent) != length.turned:
         raise UserError(f"network '{network.name}' takes samples of {length.tokens} tokens in other slots or turns")
     return circuit
 
@@ -141,9 +202,10 @@ def _agreement(
     return Agreement(of_ring, name, network, features, tuple(classes), of_tokens, tuple(rotations))
 
 
-def _length(tokens: int, samples: int, turned: list[list[JsonValue]]) -> Length:
+def _length(tokens: int, samples: int, turned: list[list[JsonValue]], alone: Json | None = None) -> Length:
     """A length of plain values."""
     for one in turned:
         if len(one) != 2 or not isinstance(one[0], str) or type(one[1]) is not int:
             raise UserError(f"'turned' must hold a name and a whole number each, and holds {short(one)}")
-    return Length(tokens, samples, tuple((one[0], one[1]) for one in turned))
+    sizes = None if alone is None else Alone(**arguments(Alone, alone, "'alone' of a bundle"))
+    return Length(tokens, samples, tuple((one[0], one[1]) for one in turned), sizes)

@@ -91,9 +91,12 @@ def network_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_server(folder: Path, network: Network, tokens: Sequence[int]) -> Agreement:
-    """Writes a server's bundle for samples of these numbers of tokens. UserError where no ring holds the network."""
-    costs = costs_of(network, tokens)
+def write_server(folder: Path, network: Network, tokens: Sequence[int], alone: bool = False) -> Agreement:
+    """Writes a server's bundle for samples of these numbers of tokens. UserError where no ring holds the network.
+
+    alone: each sample has ciphertexts of its own, in the layout of least latency
+    """
+    costs = costs_of(network, tokens, alone)
     with tempfile.TemporaryDirectory() as trial:  # the agreement names the digest of files that come beside it
         save_network(trial, network)
         agreement = agreement_of(network, network_digest(Path(trial)), costs)

@@ -35,7 +35,7 @@ def read_result(parcel: Parcel, agreement: Agreement, key: str) -> SampleSet:
     most = agreement.terms.max_level
     if level is None or not 0 <= level <= most:
         raise UserError(f"{parcel.path} must hold ciphertexts of a level from 0 to {most}, and holds {level}")
-    parcel.check_items(agreement.result_names(), level, most_bytes(most, level))
+    parcel.check_items(agreement.result_names(sent.tokens), level, most_bytes(most, level))
     return sent
 
 

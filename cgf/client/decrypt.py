@@ -65,8 +65,10 @@ def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel
     columns = []
     for item, data in parcel.items():
         assert item.level is not None
-        columns.append(decryptor.decrypt(data, item.level)[: len(sent.indices)])
-    return sent, np.stack(columns, axis=1)
+        columns.append(decryptor.decrypt(data, item.level))
+    agreement = bundle.agreement
+    length = agreement.of_tokens(sent.tokens)
+    return sent, length.logits(columns, len(sent.indices), len(agreement.classes))
 
 
 def _answers(bundle: ClientBundle, sent: SampleSet, logits: np.ndarray) -> dict[int, Answer]:

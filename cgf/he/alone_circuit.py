@@ -51,7 +51,8 @@ class AloneCircuit:
         if any(layer.of_head(head).to_json() != first for head in range(1, layer.heads)):
             raise UserError(
                 "a sample alone takes one exponential for all heads of an attention, and network "
-                f"'{self.program.name}' has one for each (softmax.trainable=head): he.alone=false"
+                f"'{self.program.name}' has one for each (softmax.trainable=head): "
+                "take sets of samples (he.alone=false, no --alone)"
             )
 
     # -- facts -------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class AloneCircuit:
 
     def logits(self, slots: list[np.ndarray], samples: int) -> np.ndarray:
         """(1, classes) of the decrypted logits: a class a lane, in its first slot."""
-        return slots[0][:: self.layout.lane][None, : self.program.logits.width]
+        return self.layout.answers(slots[0], self.program.logits.width)
 
     # -- stages ------------------------------------------------------------------------------------
 

@@ -53,7 +53,9 @@ class AloneLayout:
         as many lanes as a head has features, as there are logits, and as hidden features divided by the tokens.
         """
         if [type(step) for step in program.steps] != [Attend, Squares] or program.logits.pool is None:
-            raise UserError(f"{SHAPE}, and network '{program.name}' is another: he.alone=false")
+            raise UserError(
+                f"{SHAPE}, and network '{program.name}' is another: take sets of samples (he.alone=false, no --alone)"
+            )
         attend, squares = program.steps
         assert isinstance(attend, Attend) and isinstance(squares, Squares)
         heads = attend.layer.heads
@@ -61,14 +63,15 @@ class AloneLayout:
         if any(size & (size - 1) for size in (program.tokens, heads, width)):
             raise UserError(
                 f"{SHAPE}, with tokens, heads and features of a head that are powers of two, and network "
-                f"'{program.name}' has {program.tokens}, {heads} and {width}: he.alone=false"
+                f"'{program.name}' has {program.tokens}, {heads} and {width}: "
+                "take sets of samples (he.alone=false, no --alone)"
             )
         lanes = max(width, value, program.logits.width, -(-squares.form.width // program.tokens))
         made = cls(program.tokens, heads, slots, 1 << (lanes - 1).bit_length())
         if made.lane * made.lanes > slots:
             raise UserError(
                 f"{SHAPE} in {made.lane * made.lanes} slots, and a ciphertext of network '{program.name}' has {slots}: "
-                "he.alone=false"
+                "take sets of samples (he.alone=false, no --alone)"
             )
         return made
 
@@ -101,6 +104,11 @@ class AloneLayout:
     def pack(self, column: np.ndarray, turned: bool) -> np.ndarray:
         """A feature (1, tokens) as slots: at each that of the token that it is about."""
         return self.vector(lambda place: column[0][self.met(place, turned)])
+
+    def answers(self, slots: np.ndarray, count: int) -> np.ndarray:
+        """(1, count) of a decrypted ciphertext that holds a number a lane, in its first slot."""
+        numbers: np.ndarray = slots[:: self.lane][None, :count]
+        return numbers
 
 
 def entries(matrix: np.ndarray, row: np.ndarray | int, column: np.ndarray | int) -> np.ndarray:

@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     make.add_argument("--out", type=Path, required=True, help="folder that client/ and server/ are made in")
     make.add_argument("--tokens", type=int, nargs="+", default=[], help="counts of tokens that texts may have")
     make.add_argument("--samples", type=int, default=512, help="of training data, for the red light (default: 512)")
+    make.add_argument("--alone", action="store_true", help="a sample has ciphertexts of its own: the least latency")
     make.add_argument("--data-root", help="folder of data sets, where it is another than the checkpoint's")
     serve = command("run", "computes the encrypted logits of uploads", run)
     serve.add_argument("uploads", type=Path, help="folder of uploads, or one upload")
@@ -46,7 +47,7 @@ def bundle(given: argparse.Namespace) -> None:
     """The command ``bundle``."""
     from cgf.server.make import make_bundles  # loads torch: no server does
 
-    made = make_bundles(given.checkpoint, given.out, given.tokens, given.samples, given.data_root)
+    made = make_bundles(given.checkpoint, given.out, given.tokens, given.samples, given.data_root, alone=given.alone)
     agreement = made.agreement
     counts = ", ".join(f"{length.tokens} tokens: {length.samples}" for length in agreement.lengths)
     print(

@@ -42,12 +42,20 @@ class Bundles:
 
 
 def make_bundles(
-    checkpoint: str, out: Path, tokens: Sequence[int], samples: int, root: str | None, seed: int = 0
+    checkpoint: str,
+    out: Path,
+    tokens: Sequence[int],
+    samples: int,
+    root: str | None,
+    *,
+    seed: int = 0,
+    alone: bool = False,
 ) -> Bundles:
     """Writes <out>/client and <out>/server. UserError for a checkpoint that cannot stay encrypted.
 
     tokens   counts of tokens that texts may have, each with keys of its own; images have one, and none is given
     samples  of training data that the red light's bound is taken from;  root: of the task's data
+    alone    each sample has ciphertexts of its own, in the layout of least latency
     """
     whole("samples", samples, 1)
     folders = [check_free(out / name) for name in (CLIENT, SERVER)]
@@ -57,7 +65,7 @@ def make_bundles(
     counts = _tokens(network, inputs, tokens)
     prepare, tokenizer = _prepare(opened.task, opened)
     limit = Limit.of(_training_logits(network, inputs, opened, opened.samples(samples, seed)))
-    agreement = write_server(folders[1], network, counts)
+    agreement = write_server(folders[1], network, counts, alone)
     write_client(folders[0], agreement, inputs, prepare, limit, tokenizer)
     return Bundles(out, agreement, limit)
 

@@ -38,9 +38,9 @@ def work(folder, names=("keys", "encrypt", "run", "decrypt")):
         assert call(*commands(folder)[name]) == 0, name
 
 
-def whole(folder, count=5, network=None):
+def whole(folder, count=5, network=None, alone=False):
     """Bundles, samples and all that the four commands make of them."""
-    write_bundles(folder, network)
+    write_bundles(folder, network, alone)
     np.save(folder / "images.npy", images(count))
     work(folder)
     return folder

@@ -14,12 +14,14 @@ from small_networks import (
     attentive,
     clear_logits,
     images,
+    one_block,
     prepared,
     squares,
     write_bundles,
     write_text_bundles,
 )
 
+from cgf.errors import UserError
 from cgf.header import RESULT
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.seal import file_hash
@@ -83,6 +85,59 @@ def test_an_attention_in_a_ring_without_a_level_to_spare(tmp_path):
     assert len(agreement["lengths"][0]["turned"]) == 3 and agreement["terms"]["max_level"] == 7
     expected = clear_logits(network, prepared(images(5)))
     assert np.abs(np.array([row["logits"] for row in told["rows"]]) - expected).max() < 1e-5
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """Two samples, each alone in its ciphertexts."""
+    return whole(tmp_path_factory.mktemp("both") / "apart", count=2, network=one_block(), alone=True)
+
+
+def test_samples_alone_have_an_upload_and_a_result_of_one_ciphertext_each(apart):
+    told = json.loads((apart / "logits.json").read_text())
+    expected = clear_logits(one_block(), prepared(images(2)))
+    assert np.abs(np.array([row["logits"] for row in told["rows"]]) - expected).max() < 1e-5
+    assert [row["label"] for row in told["rows"]] == [CLASSES[i] for i in expected.argmax(1)]
+    agreement = json.loads((apart / "client" / "bundle.json").read_text())["agreement"]
+    (length,) = agreement["lengths"]
+    assert length["samples"] == 1 and length["alone"] == {"heads": 2, "lanes": 4} and len(length["turned"]) == 2
+    assert agreement["terms"]["max_level"] == 11
+    for number in (1, 2):
+        with Parcel(apart / "results" / f"{number:04d}.result", RESULT) as result:
+            assert [item.name for item in result.header.items] == ["logits.0"]
+            assert result.header.facts["rows"] == [number - 1]
+
+
+def test_a_network_of_another_shape_has_no_bundles_for_samples_alone(tmp_path):
+    with pytest.raises(UserError, match=r"one attention and one square .* no --alone"):
+        write_bundles(tmp_path, attentive(), alone=True)
+    assert not (tmp_path / "server").exists()
+
+
+def of_length(**changes):
+    def change(data):
+        data["agreement"]["lengths"][0].update(changes)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "side, change, words",
+    [
+        ("client", of_length(samples=2), "must have one sample a set"),
+        ("client", of_length(alone={"heads": 3, "lanes": 4}), "a power of two of at most 16384 slots"),
+        ("client", of_length(alone={"heads": 2, "lanes": 4096}), "a power of two of at most 16384 slots"),
+        ("client", of_length(alone={"heads": 0, "lanes": 4}), "heads of"),
+        ("client", of_length(alone={"heads": 2}), "needs 'lanes'"),
+        ("server", of_length(alone={"heads": 1, "lanes": 4}), "in other slots or turns"),
+        ("server", of_length(alone=None), "in other slots or turns"),
+    ],
+)
+def test_a_bundle_with_another_layout_of_a_sample_alone_is_refused(apart, tmp_path, capsys, side, change, words):
+    folder = linked(apart, tmp_path / "copy")
+    (folder / "logits.json").unlink()
+    reseal(folder / side, change)
+    assert words in refused(capsys, folder, "encrypt" if side == "client" else "run")
 
 
 def test_texts_of_different_lengths_come_back_in_their_order(tmp_path):
