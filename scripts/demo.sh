@@ -3,7 +3,7 @@
 # CGF-softmax, plans the polynomial, evaluates in the clear and every softmax of every test image under CKKS. Then a ViT
 # of one block that is polynomial throughout: its whole attention under CKKS, the whole network under CKKS, and the same
 # as a client and a server with files between them.
-# Needs Python 3.11 and PyPI, 7 GB of disk, 4 GB of memory; minutes: results/bench/demo.json. A second call reuses all.
+# Needs Python 3.11 and PyPI, 8 GB of disk, 4 GB of memory; minutes: results/bench/demo.json. A second call reuses all.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt
 
