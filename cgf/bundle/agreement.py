@@ -20,6 +20,7 @@ from cgf.header import Terms
 from cgf.named import arguments, short
 from cgf.network.layers import Network
 from cgf.network.program import program_of
+from cgf.seal import json_hash
 from cgf.types import Json, JsonValue
 
 ENGINE = "desilo"
@@ -89,6 +90,11 @@ class Agreement:
     lengths: tuple[Length, ...]
     rotations: tuple[int, ...]
 
+    @property
+    def digest(self) -> str:
+        """sha256 of all of it, by which uploads and results say whose they are: network, ring, slots and classes."""
+        return json_hash(self.to_json())
+
     def of_tokens(self, tokens: int) -> Length:
         """The entry of a number of tokens. UserError where there is none."""
         for length in self.lengths:
@@ -129,15 +135,15 @@ class Agreement:
             whole(f"tokens of {where}", length.tokens, 1, slots)
             whole(f"samples of {where}", length.samples, 1, slots // length.tokens)
             if length.alone is not None:
-                _check_alone(length, length.alone, slots, where)
+                _check_alone(length, length.alone, slots, len(self.classes), where)
         if not self.classes or not all(0 < step < slots for step in self.rotations):
             raise UserError(f"{where} needs classes, and rotations from 1 to {slots - 1}")
 
 
-def _check_alone(length: Length, alone: Alone, slots: int, where: str) -> None:
+def _check_alone(length: Length, alone: Alone, slots: int, classes: int, where: str) -> None:
     """UserError for sizes that no layout of a sample alone has."""
-    size = whole(f"heads of {where}", alone.heads, 1, slots) * whole(f"lanes of {where}", alone.lanes, 1, slots)
-    used = size * length.tokens**2
+    whole(f"lanes of {where}, one a class at least,", alone.lanes, classes, slots)
+    used = whole(f"heads of {where}", alone.heads, 1, slots) * alone.lanes * length.tokens**2
     if length.samples != 1 or used > slots or used & (used - 1):
         raise UserError(
             f"{where} must have one sample a set, and a power of two of at most {slots} slots for it, where samples "

@@ -48,10 +48,10 @@ def check_evaluation_keys(parcel: Parcel, agreement: Agreement) -> None:
 def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., None]) -> SampleSet:
     parcel.check(agreement.terms, key)
     facts = arguments(types, parcel.header.facts, str(parcel.path))
-    if facts["network"] != agreement.network:
+    if facts["agreement"] != agreement.digest:
         raise UserError(
-            f"{parcel.path} must be of the network {agreement.network[:16]} of the bundle, and is of "
-            f"{facts['network'][:16]}"
+            f"{parcel.path} must be of the agreement {agreement.digest[:16]} of the bundle, and is of "
+            f"{facts['agreement'][:16]}: take the client's and the server's bundle that were made together"
         )
     indices, length = facts["rows"], agreement.of_tokens(facts["tokens"])
     if not 1 <= len(indices) <= length.samples or min(indices) < 0 or len(set(indices)) != len(indices):
@@ -61,9 +61,9 @@ def _sent(parcel: Parcel, agreement: Agreement, key: str, types: Callable[..., N
     return SampleSet(length.tokens, tuple(indices))
 
 
-def _upload_facts(network: str, tokens: int, rows: list[int]) -> None:
+def _upload_facts(agreement: str, tokens: int, rows: list[int]) -> None:
     """The types of the facts of an upload."""
 
 
-def _result_facts(network: str, tokens: int, rows: list[int], upload: str) -> None:
+def _result_facts(agreement: str, tokens: int, rows: list[int], upload: str) -> None:
     """The types of the facts of a result; upload: the digest of what it was computed of."""

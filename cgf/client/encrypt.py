@@ -48,7 +48,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
 
 def _write(bundle: ClientBundle, encryptor: Encryptor, key: str, batch: Batch, path: Path) -> None:
     agreement, tokens = bundle.agreement, batch.features.shape[1]
-    facts = {"network": agreement.network, "tokens": tokens, "rows": list(batch.indices)}
+    facts = {"agreement": agreement.digest, "tokens": tokens, "rows": list(batch.indices)}
     packed = agreement.of_tokens(tokens).packed(np.asarray(batch.features, dtype=np.float64), agreement.terms.slots)
     with ParcelWriter(path, UPLOAD, agreement.terms, key, facts) as parcel:
         for name, columns in packed.items():

@@ -121,7 +121,7 @@ class Server:
                 for stage in kept.stages:
                     report.stages.append({**stage, "resumed": True})
         state = self._stages(evaluator, sent, kept, state, report)
-        facts = {"network": agreement.network, "tokens": sent.tokens, "rows": list(sent.indices)}
+        facts = {"agreement": agreement.digest, "tokens": sent.tokens, "rows": list(sent.indices)}
         with ParcelWriter(target, RESULT, agreement.terms, header.key, {**facts, "upload": header.digest()}) as result:
             for i, ct in enumerate(state[LOGITS]):
                 result.add(f"{LOGITS}.{i}", evaluator.export(ct), evaluator.level(ct))

@@ -129,8 +129,9 @@ def of_length(**changes):
         ("client", of_length(alone={"heads": 2, "lanes": 4096}), "a power of two of at most 16384 slots"),
         ("client", of_length(alone={"heads": 0, "lanes": 4}), "heads of"),
         ("client", of_length(alone={"heads": 2}), "needs 'lanes'"),
-        ("server", of_length(alone={"heads": 1, "lanes": 4}), "in other slots or turns"),
-        ("server", of_length(alone=None), "in other slots or turns"),
+        ("client", of_length(alone={"heads": 2, "lanes": 2}), "one a class at least"),
+        ("server", of_length(alone={"heads": 1, "lanes": 4}), "must be of the agreement"),
+        ("server", of_length(alone=None), "must be of the agreement"),
     ],
 )
 def test_a_bundle_with_another_layout_of_a_sample_alone_is_refused(apart, tmp_path, capsys, side, change, words):
@@ -138,6 +139,23 @@ def test_a_bundle_with_another_layout_of_a_sample_alone_is_refused(apart, tmp_pa
     (folder / "logits.json").unlink()
     reseal(folder / side, change)
     assert words in refused(capsys, folder, "encrypt" if side == "client" else "run")
+
+
+@pytest.mark.parametrize(
+    "sides, words",
+    [(("client",), "must be of the agreement"), (("client", "server"), "in other slots or turns")],
+    ids=["one side", "both sides"],
+)
+@pytest.mark.parametrize("alone, change", [(True, {"alone": {"heads": 1, "lanes": 8}}), (False, {"samples": 512})])
+def test_an_upload_in_other_slots_than_the_circuits_is_refused(tmp_path, capsys, alone, change, sides, words):
+    """Its logits would be others, and nothing would show it: a light that stays dark proves nothing."""
+    write_bundles(tmp_path, one_block() if alone else squares(), alone)
+    np.save(tmp_path / "images.npy", images(1))
+    for side in sides:
+        reseal(tmp_path / side, of_length(**change))
+    work(tmp_path, ("keys", "encrypt"))
+    capsys.readouterr()
+    assert words in refused(capsys, tmp_path, "run")
 
 
 def test_texts_of_different_lengths_come_back_in_their_order(tmp_path):
@@ -240,8 +258,8 @@ def test_an_upload_and_a_result_of_another_network_are_refused(base, other, copy
             path.unlink()
         for path in (other / side).iterdir():
             (copy / side / path.name).write_bytes(path.read_bytes())
-    assert "must be of the network" in refused(capsys, copy, "decrypt")
-    assert "must be of the network" in refused(capsys, copy, "run")
+    assert "must be of the agreement" in refused(capsys, copy, "decrypt")
+    assert "must be of the agreement" in refused(capsys, copy, "run")
 
 
 def test_a_network_in_the_place_of_another_is_refused(other, copy, capsys):
@@ -286,8 +304,12 @@ FORGED = [
     ("server", lambda d: d["agreement"].update(classes=["a", "b"]), "another network"),
     ("server", lambda d: d["agreement"].update(network="0" * 64), "another network"),
     ("server", lambda d: d["agreement"]["lengths"][0].update(tokens=5, samples=1), "tokens"),
-    ("server", lambda d: d["agreement"]["lengths"][0].update(samples=7), "in other slots"),
-    ("server", lambda d: d["agreement"]["lengths"][0].update(turned=[["x", 0], ["x@1", 1]]), "must hold 'x@1.0'"),
+    ("server", lambda d: d["agreement"]["lengths"][0].update(samples=7), "must be of the agreement"),
+    (
+        "server",
+        lambda d: d["agreement"]["lengths"][0].update(turned=[["x", 0], ["x@1", 1]]),
+        "must be of the agreement",
+    ),
     ("server", lambda d: d.update(plan={}), "must be a list"),
     ("server", lambda d: d.update(plan=[]), "an entry for each"),
     ("server", lambda d: d["plan"][0].update(levels=4), "no more levels than the ring"),

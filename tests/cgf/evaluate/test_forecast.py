@@ -105,4 +105,5 @@ def test_the_command_says_it_before_it_starts(checkpoint, engine, said):
     assert bool(predicted) == said
     if said:
         first = next(i for i, line in enumerate(lines) if "2/2 samples" in line)
-        assert predicted[0] < first and "GiB of memory by 1 worker," in lines[predicted[0]]
+        assert predicted[0] < first and " s and " in lines[predicted[0]]  # with its unit
+        assert "GiB of memory by 1 worker," in lines[predicted[0]]
