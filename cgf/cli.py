@@ -32,10 +32,8 @@ def main() -> None:
     """Runs the verb that the command line names; exit code 2, with the verbs, for one that there is not."""
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if verb in ("-h", "--help"):
-        print("usage: cgf VERB [key=value ...]\n")
-        print("\n".join(f"  {name:13} {what}" for name, what in COMMANDS.items()))
-        print("\nexamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES))
-        print("\nwhat a verb takes: cgf VERB --help")
+        with quiet():
+            _help()
         return
     if verb not in COMMANDS:
         print(
@@ -46,6 +44,13 @@ def main() -> None:
     sys.argv = [f"cgf {verb}", *sys.argv[2:]]
     with quiet(), ends_at_once():  # the libraries load here
         sys.exit(importlib.import_module(f"cgf.commands.{verb.replace('-', '_')}").main())
+
+
+def _help() -> None:
+    print("usage: cgf VERB [key=value ...]\n")
+    print("\n".join(f"  {name:13} {what}" for name, what in COMMANDS.items()))
+    print("\nexamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES))
+    print("\nwhat a verb takes: cgf VERB --help")
 
 
 if __name__ == "__main__":

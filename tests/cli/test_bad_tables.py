@@ -438,6 +438,15 @@ def test_a_reader_that_has_enough_ends_a_command_quietly(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_reader_that_has_enough_ends_the_list_of_verbs_quietly():
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "cgf.cli", "--help"]
+    done = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_ctrl_c_ends_a_command_with_one_line(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os, signal, time; from cgf.ending import quiet\n"
