@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class UserError(ValueError):
@@ -42,6 +44,29 @@ def memory_is_out(error: BaseException) -> bool:
     """Whether an error says that there was no memory to take; libraries have it in its text alone (see NO_MEMORY)."""
     out = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
     return out or any(text in str(error) for text in NO_MEMORY)
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, on one line of at most 160 letters; its class where it says nothing."""
+    return " ".join(str(error).split())[:160] or type(error).__name__
+
+
+@contextmanager
+def with_reason(what: str, named: bool = False) -> Iterator[None]:
+    """For code of other libraries that reads what a user gave, whatever it raises: UserError with its reason.
+
+    what: begins the sentence, which ends in the reason; named: the error's class is said, too. Memory that runs out,
+    and a UserError, pass as they are.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if memory_is_out(error):
+            raise
+        told = f" ({type(error).__name__}: {reason(error)})" if named else f": {reason(error)}"
+        raise UserError(f"{what}{told}") from None
 
 
 def shortage(error: BaseException) -> UserError | None:

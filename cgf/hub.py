@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from cgf.errors import UserError
+from cgf.errors import UserError, memory_is_out, with_reason
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -63,8 +63,11 @@ def fetching(what: str, instead: str, revision: str | None = None) -> Iterator[N
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError
 
-    local = Path(what).is_dir()
-    reach = None if constants.HF_HUB_OFFLINE or local else _unreachable(what, revision)
+    if Path(what).is_dir():
+        with with_reason(f"{what} cannot be loaded"):
+            yield
+        return
+    reach = None if constants.HF_HUB_OFFLINE else _unreachable(what, revision)
     try:
         with offline(constants, reach is not None):
             yield
@@ -72,13 +75,15 @@ def fetching(what: str, instead: str, revision: str | None = None) -> Iterator[N
         raise
     except GatedRepoError:
         raise _gated(what, instead) from None
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
+        if memory_is_out(error):
+            raise
         text = str(reach or error)
         if "gated" in text.lower():
             raise _gated(what, instead) from None
-        if local:
-            raise UserError(f"{what} cannot be loaded: {_short(text)}") from None
         what = what if revision is None else f"{what} at {revision}"
+        if not isinstance(error, OSError | RuntimeError | ValueError):  # of what was fetched
+            raise UserError(f"{what} cannot be loaded: {_short(text)}") from None
         raise UserError(
             f"{what} could not be fetched from the hub ({_short(text)}): connect, or use {instead}"
         ) from None

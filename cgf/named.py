@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
-from cgf.errors import UserError
+from cgf.errors import UserError, inert
 from cgf.types import Json, JsonValue
 
 RESERVED = ("_target_", "_args_", "_partial_", "_recursive_", "_convert_")  # what Hydra reads as code to call
@@ -84,6 +84,13 @@ def short(value: object) -> str:
     """A value's repr of at most 80 letters, for a message."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, at most twelve of at most 40 letters each; 'none' where there are none."""
+    few = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:12]]
+    more = [f"{len(names) - len(few)} more"] if len(names) > len(few) else []
+    return inert(", ".join(few + more)) or "none"
 
 
 def _spelt(annotation: object) -> str:

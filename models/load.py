@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cgf.checkpoint import Checkpoint
-from cgf.errors import UserError
+from cgf.errors import UserError, with_reason
 from cgf.models import bert, hf_image, llama
 from cgf.models.described import CONFIG, check_folder, image_facts, timm_source
 from cgf.models.host import Host, HostFacts
@@ -113,10 +113,8 @@ def _vit(run: Json, about: HostFacts, where: str) -> Parts:
     image = image_facts(run.get("image"), f"'image' of {where}")
 
     def make() -> nn.Module:
-        try:
+        with with_reason(f"{where} describes no model that timm can build"):
             return timm.create_model(name, num_classes=run["num_classes"], **options)
-        except (TypeError, ValueError, AssertionError, RuntimeError) as error:
-            raise UserError(f"{where} describes no model that timm can build: {_first_line(error)}") from None
 
     return make, lambda model: vit.host(model, image, about)
 
@@ -138,10 +136,8 @@ def _bert_tiny(checkpoint: Checkpoint, about: HostFacts) -> Parts:
     tokenizer = _tokenizer(checkpoint, getattr(config, "vocab_size", None))
 
     def make() -> nn.Module:
-        try:
+        with with_reason(f"{checkpoint.path / 'host'} does not describe the model"):
             return bert_tiny.MeanPooledBert(copy.deepcopy(config))
-        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-            raise UserError(f"{checkpoint.path / 'host'} does not describe the model: {_first_line(error)}") from None
 
     return make, lambda model: _reader(checkpoint.run)(model, tokenizer, about)
 
@@ -162,11 +158,9 @@ def _tokenizer(checkpoint: Checkpoint, embeds: object) -> Tokenizer:
     from transformers import AutoTokenizer
 
     folder = checkpoint.path / "host"
-    try:
+    with with_reason(f"{folder} does not describe the model"):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         ids = 1 + max(tokenizer.get_vocab().values(), default=-1)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
     if isinstance(embeds, int) and ids > embeds:
         raise UserError(f"{folder} has a tokenizer of {ids} ids, and its model embeds {embeds}: they are no pair")
     return tokenizer
@@ -187,10 +181,8 @@ def _config(checkpoint: Checkpoint, kind: AutoClass) -> HostConfig:
     if not (folder / CONFIG).is_file():  # a relative path would be asked for on the hub
         raise UserError(f"{folder} does not describe the model: it holds no config.json")
     check_folder(folder, bounded=True)
-    try:
+    with with_reason(f"{folder} does not describe the model"):
         config = kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
     if config.num_labels != classes:
         raise UserError(f"{folder / CONFIG} has {config.num_labels} classes, and run.json says num_classes={classes}")
     return config
@@ -200,13 +192,7 @@ def _maker(checkpoint: Checkpoint, kind: AutoClass, config: HostConfig) -> Calla
     folder = checkpoint.path / "host"
 
     def make() -> nn.Module:
-        try:
+        with with_reason(f"{folder} does not describe the model"):
             return kind.from_config(copy.deepcopy(config), trust_remote_code=False)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-            raise UserError(f"{folder} does not describe the model: {_first_line(error)}") from None
 
     return make
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

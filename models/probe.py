@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
 
-from cgf.errors import UserError
+from cgf.errors import with_reason
 from cgf.models.host import Host
 
 LENGTH, REAL, CHANGED = 8, 5, 4  # tokens of a text, those of them that are real in the padded ones, the one changed
@@ -44,15 +43,6 @@ def long_text(host: Host, batch: dict[str, Tensor]) -> dict[str, Tensor] | None:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-@contextmanager
-def running(how: str) -> Iterator[None]:
+def running(how: str) -> AbstractContextManager[None]:
     """For a pass of the model over such a batch: UserError with the reason where that fails. how: ends the sentence."""
-    try:
-        yield
-    except (UserError, MemoryError):
-        raise
-    except Exception as error:  # whatever a model of another library raises: it is the reason
-        reason = (str(error).splitlines() or [""])[0].strip()[:160]
-        raise UserError(
-            f"it does not run on a small batch of token ids or pixels {how} ({type(error).__name__}: {reason})"
-        ) from None
+    return with_reason(f"it does not run on a small batch of token ids or pixels {how}", named=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def read_array(path: Path) -> np.ndarray:
         )  # a header that says more than there is takes no memory
     except UserError:
         raise
-    except (OSError, ValueError, EOFError, OverflowError, SyntaxError) as error:
+    except (OSError, ValueError, EOFError, OverflowError, SyntaxError, BadZipFile) as error:
         raise UserError(f"{path} needs to hold images as numbers, and reading it failed: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim != 4 or not array.size or array.shape[1] not in (1, 3):
         raise UserError(

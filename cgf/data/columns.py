@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cgf.data.files import parsed_json, read_text
 from cgf.errors import UserError
+from cgf.named import listed
 from cgf.types import JsonValue
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
@@ -78,7 +79,7 @@ def check_columns_of(where: object, needed: Sequence[str], have: Sequence[str]) 
     if missing := [column for column in needed if column not in have]:
         raise UserError(
             f"{where} needs the column{'s' if missing[1:] else ''} {', '.join(missing)}, "
-            f"and it has {', '.join(map(str, have)) or 'none'}"
+            f"and it has {listed(list(map(str, have)))}"
         )
     if twice := [column for column in needed if list(have).count(column) > 1]:
         raise UserError(f"{where} needs the column {twice[0]} once, and has it {list(have).count(twice[0])} times")

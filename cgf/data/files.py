@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cgf.errors import UserError
+from cgf.named import listed
 from cgf.target import check_regular, content_of
 from cgf.types import JsonValue, Options
 
@@ -124,7 +125,7 @@ def read_table(path: Path, text: str, label: str) -> list[Record]:
     try:
         have = reader.fieldnames or []
         if text not in have or label not in have:
-            raise UserError(f"{path} needs the columns {text}, {label}, and it has {', '.join(have) or 'none'}")
+            raise UserError(f"{path} needs the columns {text}, {label}, and it has {listed(have)}")
         for record in reader:
             if not (record[text] or "").strip() or not (record[label] or "").strip():
                 raise UserError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
+from cgf.named import listed
 from cgf.types import HubDataset
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
@@ -90,7 +91,7 @@ def check_columns(task: str, hub: str, data: HubDataset, needed: tuple[str, ...]
     if not set(needed) <= set(data.column_names):
         raise UserError(
             f"task {task} needs the columns {', '.join(needed)} of hub dataset {hub}, "
-            f"and it has {', '.join(data.column_names)}"
+            f"and it has {listed(data.column_names)}"
         )
 
 

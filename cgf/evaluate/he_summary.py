@@ -15,6 +15,15 @@ from cgf.he.layer_record import LayerRecord
 from cgf.results import read_json
 from cgf.types import Json
 
+OF_A_SHARD = (
+    "checkpoint",
+    "workers",
+    "by_class",
+    "run",
+    "green",
+    "red",
+)  # where it lay and ran, and what is found anew
+
 
 def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "softmax") -> Json:
     """Accuracies, agreement, levels, operations, seconds and errors of all finished samples.
@@ -138,6 +147,13 @@ def shard_of(path: Path) -> Json:
     return result
 
 
+def _check_alike(results: list[Json], names: list[str], but: set[str]) -> None:
+    """UserError where the shards differ in a field that the merged result takes over; but: those that it does not."""
+    for key in sorted({key for result in results for key in result} - but):
+        if any(result.get(key) != results[0].get(key) for result in results):
+            raise UserError(f"shards of one evaluation are needed, and these differ in '{key}': {', '.join(names)}")
+
+
 def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
     """One result of the shards' results and lines, in the form of an evaluation in one piece.
 
@@ -169,4 +185,5 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
         first["by_class"] = by_class(list(first["by_class"]), whole.predictions())
     encrypts, scope = first.get("encrypted", True), scope_of(first)
     own_summary = network_summary(whole, encrypts) if scope == "network" else summary(whole, encrypts, scope)
+    _check_alike(results, names, {*own, *OF_A_SHARD, *own_summary})
     return {**first, **own_summary, "shards": count}

@@ -16,7 +16,7 @@ from cgf.models.host import Host, check_classes
 from cgf.models.install import install, install_copies, installed
 from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
-from cgf.plan.load import read_plan, select
+from cgf.plan.load import checked_approx, read_plan, select
 from cgf.plan.plan import Plan
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
@@ -71,8 +71,10 @@ class OpenCheckpoint:
         """Replaces the exponential in every layer as ``approx`` says; returns the plan that it came from.
 
         'exact' leaves each softmax as it was trained, and so does 'plan' where no plan was made and the softmax
-        was trained with a polynomial of its own. Raises UserError for a softmax without an exponential.
+        was trained with a polynomial of its own. Raises UserError for a softmax without an exponential, and for
+        what is no such node.
         """
+        approx = checked_approx(approx)
         unplanned = approx["method"] == "plan" and self.trained[0] is not None
         if approx["method"] == "exact" or (unplanned and self._plan() is None):
             for softmax, trained in zip(self.softmaxes, self.trained, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cgf.checks import one_of
 from cgf.errors import UserError
+from cgf.plan.load import checked_approx
 from cgf.types import Json
 
 SCOPES = ("softmax", "attention", "network")
@@ -38,10 +39,11 @@ def check_scope(config: Json, given: Iterable[str]) -> str:
     scope = one_of("scope", config["scope"], SCOPES)
     if config["shape"] is not None and scope != "network":
         raise UserError(f"shape is of a whole network, and scope={scope} was given: scope=network")
-    if scope == "network" and config["approx"]["method"] != "auto":
+    method = checked_approx(config["approx"])["method"]
+    if scope == "network" and method != "auto":
         raise UserError(
             "scope=network takes the polynomials that are planned or trained, and "
-            f"approx={config['approx']['method']} was given: plan with it first, without scope"
+            f"approx={method} was given: plan with it first, without scope"
         )
     subjects = {"ckpt": "a checkpoint", "shape": "a shape", "range": "a range"}
     subject = next((what for key, what in subjects.items() if config[key] is not None), "nothing")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+MOST = 88  # float32 has no exp above it, so that a higher ceiling would be none
+
+
 def cumulants_at_one(x: V, order: int) -> tuple[V, V]:
     """(x - mean, K - mean) of each row, with K = sum over j <= order of kappa_j / j!.
 
@@ -43,7 +46,7 @@ class CGF(ExponentialSoftmax):
     ``ceiling``: in training exp stops growing there (None: nowhere), so that a row whose weights run off does not
     hide, in the gradient, what set it off; a range penalty sees y as it is, and an evaluation never cuts. Not in
     the paper. Source: CGF-softmax paper, Eq. (3) and (4). Raises UserError for an order other than 2, 3, 4, or a
-    ceiling below 0.
+    ceiling outside [0, 88].
     """
 
     name: ClassVar[str] = "cgf"
@@ -57,8 +60,10 @@ class CGF(ExponentialSoftmax):
         if self.order not in (2, 3, 4):
             raise UserError(f"CGF-softmax takes cumulants up to order 2, 3 or 4, and order={self.order} was given")
         number = isinstance(self.ceiling, int | float) and not isinstance(self.ceiling, bool)
-        if self.ceiling is not None and not (number and 0 <= self.ceiling < math.inf):
-            raise UserError(f"softmax.ceiling must be a number of at least 0, or null, and {self.ceiling!r} was given")
+        if self.ceiling is not None and not (number and 0 <= self.ceiling <= MOST):
+            raise UserError(
+                f"softmax.ceiling must be a number from 0 to {MOST}, or null, and {self.ceiling!r} was given"
+            )
 
     def exponent(self, x: V) -> V:
         """y = x - K - ln n."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import composed
 
+from cgf import errors
 from cgf.errors import UserError
 
 STATE_COUNT = 31  # parameters of the vision transformer of bad_bases
@@ -33,7 +34,7 @@ def sentence():
     try:
         yield
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(errors.sentence(error), file=sys.stderr)
         sys.exit(2)
 
 

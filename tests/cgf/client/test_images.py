@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cgf.client.images import INTERPOLATIONS, Preparation
+from cgf.client.images import INTERPOLATIONS, Preparation, read_array
 from cgf.data.images import fit, set_channels
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
@@ -60,3 +60,9 @@ def test_what_a_bundle_says_of_images_is_read_and_a_crop_among_their_facts_is_re
     assert made == Preparation((1, 8, 8), (0.5,), (0.5,), "bicubic", 0.9, crop=True)
     with pytest.raises(UserError, match="prepare has no setting 'crop'"):
         Preparation.of({"image": {**image, "crop": True}, "crop": True}, "prepare")
+
+
+def test_an_archive_that_is_cut_is_no_array(tmp_path):
+    (tmp_path / "a.npy").write_bytes(b"PK\x03\x04" + bytes(60))
+    with pytest.raises(UserError, match="needs to hold images as numbers, and reading it failed"):
+        read_array(tmp_path / "a.npy")

@@ -165,6 +165,7 @@ def test_shards_make_one_result(checkpoint):
     for change, sentence in (
         ({"digest": "other"}, "differ in checkpoint, polynomial, engine or samples: 1/2, 2/2"),
         ({"split_by": {"batch": 5}}, "differ in batching"),
+        ({"polynomial": None}, "differ in 'polynomial': 1/2, 2/2"),
     ):
         second.write_text(json.dumps({**two, **change}))
         refused = merge(first, second, to="refused.json")
