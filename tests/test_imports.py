@@ -69,6 +69,7 @@ ALLOWED = {
     },
     "cgf.he": {"cgf.checks", "cgf.network", "cgf.softmax", "cgf.approx", "cgf.memory", "cgf.operations"},
     "cgf.plan": {
+        "cgf.named",
         "cgf.network",
         "cgf.he",
         "cgf.softmax",
@@ -113,6 +114,7 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.distill": {
+        "cgf.provenance",
         "cgf.activation",
         "cgf.checks",
         "cgf.norm",

@@ -22,6 +22,7 @@ from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import installed_softmaxes
 from cgf.models.replace import parts_of
+from cgf.provenance import hardware
 from cgf.softmax.base import Softmax
 from cgf.types import Built, Config, Json
 
@@ -122,6 +123,6 @@ class Preparation:
             matching=aims.matching,
             teachers=softmaxes_of(samples.teacher) if aims.matching.on else [],
         )
-        for line in samples.about:
+        for line in [*samples.about, *aims.settings.notes(hardware()["cpu_flags"])]:
             trainer.say(line)
         return trainer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from cgf.data.task import Items
 from cgf.errors import UserError
 
 SCHEDULES = ("linear", "cosine", "constant")
+BF16 = ("avx512_bf16", "amx_bf16", "bf16")  # flags of processors that compute in it
 MOST_WORKERS = 1024  # processes that load data
 OPTIONAL = ("max_steps", "patience", "save_every", "length_pool")  # whole numbers, or None
 
@@ -73,6 +74,16 @@ class Settings:
         if self.precision != "auto":
             return self.precision
         return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
+
+    def notes(self, flags: Collection[str]) -> list[str]:
+        """What a person should know of these settings on a processor of these flags, lines."""
+        slow = self.mixed_precision() == "bf16" and not torch.cuda.is_available()
+        if not slow or not flags or any(flag in flags for flag in BF16):
+            return []
+        return [
+            "train.precision=bf16 is slow here: this processor has no arithmetic of bfloat16 "
+            f"({', '.join(BF16)}), and train.precision=no computes in float32"
+        ]
 
     def lr_at(self, step: int, total: int) -> float:
         """Learning rate of the given step (from 0) of ``total``; a function of the step alone."""

@@ -16,8 +16,9 @@ from cgf.models.host import Host, check_classes
 from cgf.models.install import install, install_copies, installed
 from cgf.models.load import from_checkpoint
 from cgf.plan.cost import levels_of
-from cgf.plan.load import checked_approx, read_plan, select
+from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan
+from cgf.plan.scopes import checked_approx
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.published.base import Published

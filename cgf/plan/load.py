@@ -7,7 +7,6 @@ from pathlib import Path
 from cgf.checks import interval
 from cgf.errors import UserError
 from cgf.former import current_plan
-from cgf.named import short
 from cgf.plan.choose import choose
 from cgf.plan.cost import MASK_OF, SECOND_ORDER
 from cgf.plan.plan import Plan
@@ -15,19 +14,9 @@ from cgf.plan.request import Request
 from cgf.results import read_json
 from cgf.seal import check_seal
 from cgf.softmax.base import ExponentialSoftmax
-from cgf.types import Json, JsonValue
+from cgf.types import Json
 
 FILE = "plan.json"
-KEYS = ("method", "degree", "k", "range")  # of configs/approx
-
-
-def checked_approx(node: JsonValue) -> Json:
-    """The ``approx`` node of a configuration. UserError unless it names its method and has no other keys than KEYS."""
-    if not isinstance(node, dict) or not isinstance(node.get("method"), str):
-        raise UserError(f"approx must be a file of configs/approx, which names its method, and {short(node)} was given")
-    if unknown := sorted(set(node) - set(KEYS)):
-        raise UserError(f"approx has the keys {', '.join(KEYS)}, and approx.{unknown[0]} was given")
-    return node
 
 
 def read_plan(folder: Path, checkpoint: str | None = None, row_kind: str | None = None) -> Plan | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from cgf.checks import one_of
 from cgf.errors import UserError
-from cgf.plan.load import checked_approx
-from cgf.types import Json
+from cgf.named import short
+from cgf.types import Json, JsonValue
 
+APPROX = ("method", "degree", "k", "range")  # of configs/approx
 SCOPES = ("softmax", "attention", "network")
 POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
     "range",
@@ -28,6 +29,15 @@ POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
 )
 CALIBRATED = ("split", "samples", "seed", "whole", "batch_size", "padding")  # what a checkpoint is looked at on
 EVALUATED = ("workers", "memory_mib")  # of evaluations of whole attentions and networks
+
+
+def checked_approx(node: JsonValue) -> Json:
+    """The ``approx`` node of a configuration. UserError unless it names its method, by keys of APPROX."""
+    if not isinstance(node, dict) or not isinstance(node.get("method"), str):
+        raise UserError(f"approx must be a file of configs/approx, which names its method, and {short(node)} was given")
+    if unknown := sorted(set(node) - set(APPROX)):
+        raise UserError(f"approx has the keys {', '.join(APPROX)}, and approx.{unknown[0]} was given")
+    return node
 
 
 def check_scope(config: Json, given: Iterable[str]) -> str:

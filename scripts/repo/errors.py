@@ -21,6 +21,7 @@ ADVICE = Path(__file__).with_name("error_advice.yaml")
 BEGIN, END = "<!-- messages: made by scripts/repo/errors.py -->", "<!-- end of messages -->"
 SOURCES = ("cgf/", "models", "scripts", "train.py", "eval_plain.py", "eval_he.py")
 ERRORS = ("UserError", "Divergence", "OutOfLevels")  # the first, and what is derived from it
+EXPLAINS = "with_reason"  # its argument begins a message that ends in what a library said
 FIELD = "…"  # what a message fills in
 
 
@@ -120,6 +121,12 @@ def raised(tree: ast.AST) -> Iterator[ast.Call]:
     return (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args and called(n) in ERRORS)
 
 
+def explained(tree: ast.AST) -> Iterator[ast.expr]:
+    """The messages that end in a library's reason."""
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args and called(n) == EXPLAINS):
+        yield ast.BinOp(call.args[0], ast.Add(), ast.Constant(f": {FIELD}"))
+
+
 @functools.cache
 def messages() -> list[Message]:
     """Every message once a file, in the order of the source; those that hold nothing but what is filled in are not."""
@@ -129,7 +136,7 @@ def messages() -> list[Message]:
     for path, tree in trees.items():
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         given = [node for f in functions for call in raised(f) for node in index.passed_on(f, call.args[0])]
-        nodes = [call.args[0] for call in raised(tree)] + given
+        nodes = [call.args[0] for call in raised(tree)] + given + list(explained(tree))
         for text in (" ".join(template(node).split()) for node in nodes):
             if text.replace(FIELD, "").strip():
                 result[Message(text, path.relative_to(ROOT).as_posix())] = None

@@ -12,6 +12,8 @@ import torch
 from digits_checkpoint import call, spawn, started
 from safetensors.torch import load_file
 
+from cgf.distill.settings import Settings
+
 SMALL = (
     "task.limit={train: 64, val: 32}",
     "train.batch_size=16",
@@ -309,3 +311,14 @@ def test_an_unknown_artifact_is_refused_before_anything_is_trained(tmp_path):
     done = train(tmp_path, "tracked", *options)
     assert done.returncode == 2 and "tracker.artifact must be one of none, card, checkpoint" in done.stderr
     assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("precision", "flags", "told"),
+    [("bf16", ["avx2"], 1), ("bf16", ["avx2", "avx512_bf16"], 0), ("bf16", [], 0), ("auto", ["avx2"], 0)],
+)
+def test_a_processor_without_bfloat16_is_told_of(monkeypatch, precision, flags, told):
+    """It takes ten times as long, and nothing else would say so."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    notes = Settings(precision=precision).notes(flags)
+    assert len(notes) == told and all("train.precision=no" in note for note in notes)
