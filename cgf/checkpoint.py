@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from cgf.checkpoint_files import DescribedParts, check_parts, check_run, described_parts, described_softmax
@@ -21,6 +20,7 @@ from cgf.named import short
 from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
+from cgf.target import tensors_of
 from cgf.training_state import TrainingState
 from cgf.types import Json, JsonValue
 
@@ -76,10 +76,7 @@ class Checkpoint:
 
         UserError for a file that is damaged or was changed, and for numbers that are not finite.
         """
-        try:
-            tensors = load_file(self.path / MODEL)
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{self.path / MODEL} cannot be read: {error}") from None
+        tensors = tensors_of(self.path / MODEL)
         if self.files is not None:
             _ = self.model_hash
         for key, value in tensors.items():

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cgf.ending import UNREAD, quiet
-from cgf.errors import UserError, sentence, shortage
+from cgf.errors import UserError, memory_is_out, sentence, shortage
 from cgf.help import text as help_text
 from cgf.overrides import CONFIGS as CONFIGS
 from cgf.overrides import NAMES as NAMES
@@ -110,7 +110,7 @@ def build(node: DictConfig | Json, **more: object) -> Built:
     except InstantiationException as error:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, UserError):
+            if isinstance(cause, UserError) or memory_is_out(cause):
                 raise cause from None
             cause = cause.__cause__
         target = node.get("_target_", "?")

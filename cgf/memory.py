@@ -20,13 +20,19 @@ HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
 def available_gib() -> float | None:
-    """Memory that new data may take, in GiB; None where the system does not tell."""
+    """Memory that new data may take, in GiB: what the machine has left, or less where this process has a limit of its
+    own (``ulimit -v`` or ``-d``). None where the system does not tell."""
     try:
         lines = MEMINFO.read_text().splitlines()
+        pages = [int(count) for count in Path("/proc/self/statm").read_text().split()]
     except OSError:
         return None
     kib = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    return kib[0] / 2**20 if kib else None
+    for limited, has in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        limit = resource.getrlimit(limited)[0]
+        if limit != resource.RLIM_INFINITY:
+            kib.append((limit - has * os.sysconf("SC_PAGE_SIZE")) // 1024)
+    return max(0, min(kib)) / 2**20 if kib else None
 
 
 def need_memory(gib: float, what: str) -> None:

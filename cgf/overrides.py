@@ -55,7 +55,10 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         if key not in groups:
             if text.startswith("+"):
                 _check_added(config_name, key, defaults)
-            check_type(key, selected(defaults, key), selected(given, key))
+            value = selected(given, key)
+            if key in NAMES and "${" in text:  # a reference has the type of what it refers to
+                check_name(key, text.partition("=")[2], value)
+            check_type(key, selected(defaults, key), value)
 
 
 def _check_added(config_name: str, key: str, defaults: DictConfig) -> None:

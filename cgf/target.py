@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cgf.errors import UserError
+from cgf.errors import UserError, with_reason
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def regular(path: str | os.PathLike) -> Path:
@@ -51,6 +55,15 @@ def check_regular(path: str | os.PathLike, most: int | None = None) -> None:
         raise UserError(f"{path} must be a regular file to be read, and is none")
     if most is not None and about.st_size > most:
         raise UserError(f"{path} may have {most} bytes, and has {about.st_size}: it is not what it should be")
+
+
+def tensors_of(path: str | os.PathLike) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by their names. UserError for what is no such file, or cannot be read."""
+    from safetensors.torch import load_file
+
+    with with_reason(f"{path} cannot be read"):
+        check_regular(path)
+        return load_file(path)
 
 
 def result_file(out: str | os.PathLike) -> Path:

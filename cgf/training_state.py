@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.named import plain, short
 from cgf.results import read_json
+from cgf.target import tensors_of
 from cgf.types import Json, Options
 
 MT_WORDS = 624  # of the Mersenne twister that numpy and Python draw from
@@ -134,10 +134,7 @@ class TrainingState:
                 f"{folder / 'progress.json'} needs an object 'progress' and a list 'groups' of objects: it "
                 "cannot be resumed from"
             )
-        try:
-            return cls(described["progress"], load_file(folder / "tensors.safetensors"), described["groups"])
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{folder} cannot be resumed from, tensors.safetensors cannot be read: {error}") from None
+        return cls(described["progress"], tensors_of(folder / "tensors.safetensors"), described["groups"])
 
 
 def _alike(value: object, own: object) -> bool:

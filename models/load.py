@@ -20,6 +20,7 @@ from cgf.models.text import Maker
 from cgf.softmax.base import Softmax
 from cgf.types import AutoClass, HostConfig, Json, Tokenizer
 
+UNKNOWN = "\u2603"  # a snowman: a tokenizer that cannot say that it does not know a word says so here
 TEXT = ("bert", "llama")  # families whose model transformers makes
 # how a host is made: its model with fresh weights, and what stands around the model
 Parts = tuple[Callable[[], nn.Module], Callable[[nn.Module], Host]]
@@ -161,6 +162,7 @@ def _tokenizer(checkpoint: Checkpoint, embeds: object) -> Tokenizer:
     with with_reason(f"{folder} does not describe the model"):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         ids = 1 + max(tokenizer.get_vocab().values(), default=-1)
+        tokenizer(UNKNOWN)
     if isinstance(embeds, int) and ids > embeds:
         raise UserError(f"{folder} has a tokenizer of {ids} ids, and its model embeds {embeds}: they are no pair")
     return tokenizer

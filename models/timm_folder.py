@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import timm
-from safetensors.torch import load_file
 from timm.models import VisionTransformer
 from torch import nn
 
@@ -16,6 +15,7 @@ from cgf.models.described import CONFIG, check_options, check_weights, image_fac
 from cgf.models.pretrained import class_order
 from cgf.named import short
 from cgf.results import read_json
+from cgf.target import tensors_of
 from cgf.types import Json, JsonValue, Options
 
 WEIGHTS = "model.safetensors"
@@ -61,7 +61,7 @@ class TimmFolder:
         model = timm.create_model(self.name, num_classes=num_classes, **{**built, **more})
         own, head, order = model.state_dict(), _head(model), self._order(num_classes, class_names)
         taken = {key for key in own if order is not None or not key.startswith(head)}
-        kept = {key: t for key, t in load_file(self.path / WEIGHTS).items() if order is not None or key in taken}
+        kept = {key: t for key, t in tensors_of(self.path / WEIGHTS).items() if order is not None or key in taken}
         wrong = sorted(taken ^ set(kept)) or sorted(key for key in taken if kept[key].shape != own[key].shape)
         if wrong:
             raise UserError(f"{self.path} holds the weights of another model than {self.name}: {wrong[0]}")

@@ -7,17 +7,21 @@ from functools import partial
 from pathlib import Path
 
 import timm
+import torch
 from torch import Tensor, nn
 
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
+from cgf.memory import need_memory
 from cgf.models import timm_folder, timm_hub
 from cgf.models.described import check_options
 from cgf.models.host import Host, HostFacts, listed
 from cgf.models.pretrained import check_revision, locate, whence
 from cgf.models.self_check import checked
 from cgf.types import HostConfig, Json, JsonValue, Options
+
+BYTES = 8  # of a weight in float32, and as many again for what is computed with it
 
 
 def load(
@@ -59,6 +63,9 @@ def load(
     options = {**given, **dropping(drop_path)}
     known = _known(name, timm_name, options)
     make = partial(timm.create_model, known, num_classes=num_classes, **options)
+    with torch.device("meta"):  # sizes alone: nothing is allocated
+        count = sum(weight.numel() for weight in make(pretrained=False).parameters())
+    need_memory(count * BYTES / 2**30, f"model '{name}' with its {count:,} weights")
     if pretrained:
         model, weights = _pretrained(known, make, hub_revision)
     elif hub_revision is not None:

@@ -48,7 +48,7 @@ ALLOWED = {
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
     "cgf.network": {"cgf.softmax", "cgf.approx", "cgf.checks", "cgf.named", "cgf.results"},
     "cgf.seal": {"cgf.named", "cgf.target"},
-    "cgf.training_state": {"cgf.named", "cgf.results"},
+    "cgf.training_state": {"cgf.target", "cgf.named", "cgf.results"},
     "cgf.checkpoint_files": {
         "cgf.activation",
         "cgf.approx",
@@ -60,6 +60,7 @@ ALLOWED = {
         "cgf.softmax",
     },
     "cgf.checkpoint": {
+        "cgf.target",
         "cgf.checkpoint_files",
         "cgf.softmax",
         "cgf.seal",
@@ -83,6 +84,8 @@ ALLOWED = {
     "cgf.overrides": {"cgf.checks", "cgf.help"},
     "cgf.config": {"cgf.data", "cgf.ending", "cgf.help", "cgf.overrides", "cgf.stopping"},
     "cgf.models": {
+        "cgf.memory",
+        "cgf.target",
         "cgf.activation",
         "cgf.approx",
         "cgf.checkpoint",

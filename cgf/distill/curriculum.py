@@ -40,7 +40,7 @@ class Curriculum:
     def __post_init__(self) -> None:
         if not isinstance(self.share, int | float) or isinstance(self.share, bool) or not 0 <= self.share <= 1:
             raise UserError(f"train.staged must be a share of the steps from 0 to 1, and {self.share!r} was given")
-        if isinstance(self.order, str) or sorted(self.order) != sorted(KINDS):
+        if isinstance(self.order, str | None) or sorted(self.order) != sorted(KINDS):
             raise UserError(f"train.order must name each of {', '.join(KINDS)} once, and is {self.order}")
 
     def watch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cgf.data.task import Collate, Items, Task
 from cgf.data.told import told
@@ -19,12 +20,16 @@ from cgf.distill.teacher import softmaxes_of, teacher_of
 from cgf.distill.teacher_logits import WithTeacherLogits, taught
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
+from cgf.memory import need_memory
 from cgf.models.host import Host
 from cgf.models.install import installed_softmaxes
 from cgf.models.replace import parts_of
 from cgf.provenance import hardware
 from cgf.softmax.base import Softmax
 from cgf.types import Built, Config, Json
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,12 @@ def kept_logits(cache: str, train_set: Items, teacher: Host, collate: Collate, m
         return taught(train_set, teacher, softmaxes, collate, cache)
 
 
+def training_gib(model: nn.Module) -> float:
+    """Memory that a training takes beside the weights and what a batch takes: AdamW's two averages and a gradient."""
+    trained = sum(weight.numel() * weight.element_size() for weight in model.parameters() if weight.requires_grad)
+    return 3 * trained / 2**30
+
+
 @dataclass(frozen=True)
 class Preparation:
     """A run that has begun: its configuration (``config`` once resolved), aims, task and folder.
@@ -103,6 +114,7 @@ class Preparation:
         if aims.settings.checkpointing:
             save_memory(host, [*softmaxes, *parts_of(host.model).all])
         check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"])
+        need_memory(training_gib(host.model), "the gradients and averages of a training of this model")
         teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
         samples = training_samples(cfg, self.task, host, teacher, aims.matching)
         trainer = Trainer(

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
 from cgf.checkpoint_files import described_softmax
@@ -21,7 +21,7 @@ from cgf.models.self_check import TOLERANCE, distance, evaluating
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
-from cgf.target import regular
+from cgf.target import regular, tensors_of
 from cgf.types import AutoClass
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
@@ -121,7 +121,7 @@ def load(folder: str | Path) -> nn.Module:
     if described.get("tensors") and not (path / TENSORS).is_file():
         raise UserError(f"{path} lacks {TENSORS}, which its softmax was saved with")
     kept: list[dict[str, torch.Tensor]] = [{} for _ in slots]
-    for key, tensor in (load_file(path / TENSORS) if described.get("tensors") else {}).items():
+    for key, tensor in (tensors_of(path / TENSORS) if described.get("tensors") else {}).items():
         layer, _, name = key.partition(".")
         if not layer.isdecimal() or int(layer) >= layers or not bool(tensor.isfinite().all()):
             raise UserError(f"{path / TENSORS} holds {key}, which no layer of the model has, or no finite numbers")

@@ -58,6 +58,8 @@ def with_setting(script, overrides, key, text):
     with open_dict(cfg):
         OmegaConf.update(cfg, key, value, merge=False)
     OmegaConf.set_struct(cfg, True)
+    if key in NAMES and "${" in text:
+        check_name(key, text, selected(cfg, key))
     check_type(key, default, selected(cfg, key))
     return cfg
 

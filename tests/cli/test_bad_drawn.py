@@ -34,6 +34,15 @@ FILES = {
     "layers that are no whole number": host("config", do="a_value", at=0.7, value=14, bit=0, where=0.7004238378345347),
     "layers that are none": host("config", do="a_value", at=0.7, value=0, bit=0, where=0.7004238378345347),
     "a script for a count of words": host("config", do="a_value", at=0.7, value=22, bit=0, where=0.9999999999999998),
+    "a tokenizer that does not say what it does not know": host(
+        "tokenizer", do="a_value", bit=0, at=0.005, value=25, where=0.9999999999999999
+    ),
+    "a training state that is a fifo": {
+        "file": "vit/ckpt-1/state/tensors.safetensors",
+        "reader": "state",
+        "name": "vit",
+        "change": {"do": "a_fifo", "bit": 6, "at": 0.0},
+    },
     "a table that is an archive": table(do="another_type", type="zip"),
     "a table of zeros": table(do="another_type", type="nul"),
     "a table with a block of zeros": table(do="block"),
@@ -59,6 +68,9 @@ def test_a_file_that_was_drawn(base, tmp_path, case):
         ("eval_he", "approx", "{_target_: os.mkdir}", "approx must be a file of configs/approx"),
         ("eval_plain", "approx", "{method: exact, further: 1}", "approx has the keys method, degree, k, range"),
         ("plan", "approx", "{method: [1]}", "approx must be a file of configs/approx"),
+        ("plan", "times", "${seed}", "times must be a name"),
+        ("train", "train.order", "null", "train.order must name each of"),
+        ("train", "model.options.embed_dim", "6848", "weights needs 4.2 GiB"),
         ("train", "softmax.ceiling", "5.3e239", "softmax.ceiling must be a number from 0 to 88"),
     ],
 )

@@ -96,3 +96,16 @@ def test_where_memory_cannot_be_filled_it_is_said(monkeypatch):
     monkeypatch.setattr(memory.sys, "platform", "darwin")
     with pytest.raises(UserError, match="needs glibc"), memory.filled_memory(0):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
+@pytest.mark.parametrize(("limit", "field"), [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)])
+def test_a_limit_of_the_process_counts_as_memory(limit, field):
+    """As ``ulimit -v`` or ``-d`` sets it, and a queue of jobs may."""
+    code = (
+        "import resource; from pathlib import Path; from cgf.memory import available_gib\n"
+        f"has = int(Path('/proc/self/statm').read_text().split()[{field}]) * resource.getpagesize()\n"
+        f"resource.setrlimit(resource.{limit}, (has + 2**27, has + 2**27)); print(available_gib())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < float(done.stdout) < 0.13
