@@ -96,7 +96,7 @@ def check_type(key: str, default: object, value: object) -> None:
     """
     if isinstance(default, DictConfig) and not isinstance(value, DictConfig):
         raise UserError(f"{key} holds settings of its own ({', '.join(map(str, default))}), and {value!r} was given")
-    if isinstance(default, str) and isinstance(value, DictConfig):
+    if isinstance(default, str) and isinstance(value, DictConfig | ListConfig):
         raise UserError(f"{key} must be a text, and {value!r} was given")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{key} must be finite, and {value!r} was given")

@@ -30,7 +30,7 @@ judged step "under CKKS: its softmaxes" eval_he.py ckpt="$net" he=desilo approx=
 judged step "under CKKS: its whole attention" eval_he.py ckpt="$net" he=desilo he.scope=attention approx=exact \
     he.samples="$samples"
 judged step "under CKKS: the whole network, from pixels to logits" eval_he.py ckpt="$net" he=desilo he.scope=network \
-    approx=exact he.samples="$samples"
+    approx=exact he.samples="$samples" he.processes="$(($(nproc) > 1 ? 2 : 1))"
 
 sides="$out/client-server" # made anew: results are never written over
 rm -rf "$sides" && mkdir -p "$sides"

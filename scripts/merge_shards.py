@@ -28,7 +28,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.he_summary import merged, shard_of
     from cgf.report.encrypted import judged, tell
 
-    if not isinstance(cfg.shards, ListConfig):
+    if not isinstance(cfg.shards, ListConfig) or not all(isinstance(path, str) for path in cfg.shards):
         raise UserError(f"shards must be a list of result files, and {cfg.shards!r} was given")
     out = result_file(cfg.out)
     paths = [Path(p).expanduser() for p in cfg.shards]

@@ -8,14 +8,15 @@ set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt
 out=${OUT:-outputs/network}
 workers=${WORKERS:-1}
+processes=${PROCESSES:-$((workers > 1 || $(nproc) == 1 ? 1 : 2))} # that share one set of ciphertexts out
 
 student() { # experiment, teacher, options...
     "$PY" train.py "experiment=$1" "distill.teacher=$out/$2" "outputs=$out" "${@:3}"
 }
 
 encrypted() { # run, name of the result, samples, options...
-    judged "$PY" eval_he.py "ckpt=$out/$1" he=desilo he.scope=network "he.workers=$workers" approx=exact \
-        "he.samples=$3" "out=$out/he/$2.json" "${@:4}"
+    judged "$PY" eval_he.py "ckpt=$out/$1" he=desilo he.scope=network "he.workers=$workers" \
+        "he.processes=$processes" approx=exact "he.samples=$3" "out=$out/he/$2.json" "${@:4}"
     mkdir -p results/he/network
     cp "$out/he/$2.json" results/he/network/
 }
@@ -29,7 +30,7 @@ for network in "$@"; do
             ;;
         digits_alone) # ten images one by one, in ciphertexts of their own, by the network of digits_1
             [[ -e $out/digits-network-1 ]] || { echo "error: digits_alone needs the network of digits_1: run that first" >&2; exit 2; }
-            encrypted digits-network-1 vit_digits-digits-1_block_alone 10 he.alone=true he.owner.mode=cpu
+            encrypted digits-network-1 vit_digits-digits-1_block_alone 10 he.alone=true he.owner.mode=cpu he.processes=1
             ;;
         digits_2)
             "$PY" train.py experiment=digits_teacher "outputs=$out"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cgf.he.side_by_side import processor_s
 from cgf.header import Terms
 from cgf.memory import peak_mib
 from cgf.provenance import run_info
@@ -15,7 +16,7 @@ from cgf.types import Json, JsonValue
 
 
 class Report:
-    """Stages in order, each with its seconds of the clock and of all this process's threads; sizes by name."""
+    """Stages in order, each with seconds of the clock and of all threads and forks of this process; sizes by name."""
 
     def __init__(self, kind: str, terms: Terms, key: str | None = None) -> None:
         self.kind, self.terms, self.key = kind, terms, key
@@ -25,9 +26,9 @@ class Report:
     @contextmanager
     def stage(self, name: str, **facts: JsonValue) -> Iterator[None]:
         """Measures a with block."""
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), processor_s()
         yield
-        self.add(name, time.perf_counter() - wall, time.process_time() - cpu, **facts)
+        self.add(name, time.perf_counter() - wall, processor_s() - cpu, **facts)
 
     def add(self, name: str, wall_s: float, core_s: float, **facts: JsonValue) -> None:
         """Appends a stage."""

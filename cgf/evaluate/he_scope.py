@@ -32,6 +32,11 @@ def checked_scope(he: Config) -> str:
         raise UserError(f"he.alone must be true or false, and {he.alone!r} was given")
     if he.alone and he.scope != "network":
         raise UserError(f"he.alone=true is about he.scope=network, and was given with he.scope={he.scope}")
+    if he.processes > 1 and (he.scope != "network" or he.alone or he.check):
+        raise UserError(
+            f"he.processes={he.processes} shares out sets of he.scope=network without he.alone and he.check, and "
+            f"he.scope={he.scope}, he.alone={he.alone}, he.check={he.check} was given"
+        )
     if he.scope != "softmax" and he.rows_at_once is not None:
         bounds = "he.memory_mib" if he.scope == "attention" else "he.workers"
         raise UserError(

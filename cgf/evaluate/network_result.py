@@ -21,7 +21,8 @@ class NetworkRun(EncryptedRun):
         if self.he.circuit != "folded":
             raise UserError(f"he.scope=network has one circuit, folded, and he.circuit={self.he.circuit} was given")
         he = self.he
-        session = Session(self.make_owner, he.max_level, "folded", he.workers, he.check, alone=he.alone)
+        settings = {"alone": he.alone, "processes": he.processes}
+        session = Session(self.make_owner, he.max_level, "folded", he.workers, he.check, **settings)
         shard = parse_shard(self.he.shard)
         try:
             evaluation = NetworkEvaluation(opened, session, self.indices, self.lines, batch=self.he.batch, shard=shard)

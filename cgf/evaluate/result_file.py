@@ -17,7 +17,7 @@ SPLIT_BY = ("batch", "rows_at_once")  # settings that decide which samples share
 NAMED = (
     "approx.method",
     "approx.k",
-    *(f"he.{key}" for key in ("engine", "circuit", "samples", "workers", "shard")),
+    *(f"he.{key}" for key in ("engine", "circuit", "samples", "workers", "processes", "shard")),
     *(f"he.{key}" for key in SPLIT_BY),
 )
 
@@ -70,7 +70,8 @@ def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: Json, indices: 
     The checkpoint's files, the softmax and polynomial in place, engine and circuit, the split's revision and the
     samples. How the work is batched and shared out is not part of it, nor which agreement is asked for.
     """
-    he = {k: v for k, v in config["he"].items() if k not in ("samples", "workers", "shard", "agreement", *SPLIT_BY)}
+    others = ("samples", "workers", "processes", "shard", "agreement", *SPLIT_BY)
+    he = {k: v for k, v in config["he"].items() if k not in others}
     facts = {
         "plan": None if plan is None else plan.to_json(),
         "he": he,

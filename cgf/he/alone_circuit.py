@@ -18,12 +18,13 @@ from cgf.he.alone_layout import AloneLayout, Numbers, Place, entries
 from cgf.he.alone_maps import AloneMaps, Entry
 from cgf.he.attention import weigh
 from cgf.he.engines.engine import Engine
-from cgf.he.network_circuit import LOGITS, Stage
+from cgf.he.network_circuit import LOGITS
 from cgf.he.network_heads import Head
 from cgf.he.network_layout import TokenLayout
 from cgf.he.network_maps import State
 from cgf.he.packed import Packed
 from cgf.he.score_rows import Rows
+from cgf.he.stages import Stage
 from cgf.network.form import Form
 from cgf.network.layers import MEAN
 from cgf.network.program import INPUT, Attend, Program, Squares
@@ -96,10 +97,10 @@ class AloneCircuit:
     def stages(self) -> list[Stage]:
         """All stages in order; the last leaves the logits alone."""
         return [
-            Stage("attention", self._attention),
-            Stage("outputs", self._outputs),
-            Stage("hidden layer", self._square),
-            Stage(LOGITS, self._logits),
+            Stage.whole("attention", self._attention),
+            Stage.whole("outputs", self._outputs),
+            Stage.whole("hidden layer", self._square),
+            Stage.whole(LOGITS, self._logits),
         ]
 
     def _attention(self, engine: Engine, state: State) -> State:

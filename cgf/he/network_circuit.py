@@ -18,6 +18,8 @@ from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
+from cgf.he.side_by_side import Work
+from cgf.he.stages import Stage, parts
 from cgf.network.form import Form
 from cgf.network.program import INPUT, Attend, Program, Squares
 from cgf.network.twin import check_features
@@ -27,12 +29,13 @@ LOGITS = "logits"
 SWITCH = 50  # combinations of one ciphertext that take as long as a rotation (results/bench/op_times_one_thread.json)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A part of the circuit: ``run`` takes an engine and ciphertexts by name, which it may empty, and gives them on."""
+def _met(head: int, engine: Engine, state: State) -> State:
+    """The state without the operands of a head that is done; of turned features there are none."""
+    return {name: cts for name, cts in state.items() if name not in (f"q{head}", f"k{head}", f"v{head}")}
 
-    name: str
-    run: Callable[[Engine, State], State]
+
+def _one(work: Work, most: int) -> list[Work]:
+    return [work]
 
 
 def turned_name(turn: int) -> str:
@@ -108,62 +111,72 @@ class NetworkCircuit:
         """All stages in order; the last leaves the logits alone."""
         stages: list[Stage] = []
         if self.turns_inputs and not self.sent_turned:
-            stages.append(Stage("turned features", self._turn))
+            stages.append(Stage("turned features", self._turns))
         for index, step in enumerate(self.program.steps):
             if isinstance(step, Attend):
                 stages += self._attention(index, step)
             else:
-                stages.append(Stage(f"block {step.block} {step.name}", partial(self._squares, index, step)))
-        return [*stages, Stage(LOGITS, self._logits)]
+                works = partial(self._cut, step.form.width, partial(self._squares, step))
+                stages.append(Stage(f"block {step.block} {step.name}", works, partial(self._without, index)))
+        works = partial(self._cut, self.program.logits.width, self._logits)
+        return [*stages, Stage(LOGITS, works, lambda engine, state: {LOGITS: state[LOGITS]})]
 
     def _attention(self, index: int, step: Attend) -> Iterator[Stage]:
         name, turned = f"block {step.block}", index == 0 and self.turns_inputs
         if not turned:
-            yield Stage(f"{name} queries and keys", partial(self._project, step))
-            yield Stage(f"{name} values", partial(self._values, index, step))
+            cut = partial(self._cut, step.layer.heads)
+            yield Stage(f"{name} queries and keys", partial(cut, partial(self._project, step)))
+            yield Stage(f"{name} values", partial(cut, partial(self._values, step)), partial(self._stream, index, step))
         for head in range(step.layer.heads):
-            yield Stage(f"{name} head {head + 1}", partial(self._turned_head if turned else self._head, step, head))
+            outputs = partial(self._turned_head if turned else self._head, step, head)
+            after = partial(_met, head)
+            yield Stage(f"{name} head {head + 1}", partial(_one, outputs), after, beside=True)
         if turned:
-            yield Stage(f"{name} state", partial(self._state, index, step))
+            yield Stage.whole(f"{name} state", partial(self._stream, index, step))
 
-    def _turn(self, engine: Engine, state: State) -> State:
-        maps = Maps(engine, self.layout)
-        for turn in self.input_turns:
-            state[turned_name(turn)] = [maps.turned(ct, turn) for ct in state[INPUT]]
-        return state
+    @staticmethod
+    def _cut(count: int, work: Callable[[slice, Engine, State], State], most: int) -> list[Work]:
+        """``work`` on at most so many stretches of heads or features."""
+        return [partial(work, some) for some in parts(count, most)]
 
-    def _project(self, step: Attend, engine: Engine, state: State) -> State:
-        """Queries and keys of all heads, with their public factors; sources come down to the level of the lowest."""
+    def _turns(self, most: int) -> list[Work]:
+        return [partial(self._turn, self.input_turns[1:][some]) for some in parts(len(self.input_turns) - 1, most)]
+
+    def _turn(self, turns: list[int], engine: Engine, state: State) -> State:
         maps = Maps(engine, self.layout)
+        return {turned_name(turn): [maps.turned(ct, turn) for ct in state[INPUT]] for turn in turns}
+
+    def _project(self, step: Attend, some: slice, engine: Engine, state: State) -> State:
+        """Queries and keys of heads, with their public factors; sources come down to the level of the lowest."""
+        maps, made = Maps(engine, self.layout), {}
         level = min(maps.level(form, state) for form in (step.query, step.key))
         maps.bring(state, {**step.query.terms, **step.key.terms}, level)
-        for head in range(step.layer.heads):
+        for head in range(step.layer.heads)[some]:
             facts, (query, key, _) = Head(step.layer, head, self.layout), step.of_head(head)
-            state[f"q{head}"] = list(maps.rows(query.times(facts.query_scale), state))
-            state[f"k{head}"] = list(maps.rows(key.times(facts.key_scale), state))
-        return state
+            made[f"q{head}"] = list(maps.rows(query.times(facts.query_scale), state))
+            made[f"k{head}"] = list(maps.rows(key.times(facts.key_scale), state))
+        return made
 
-    def _values(self, index: int, step: Attend, engine: Engine, state: State) -> State:
-        """Values of all heads at the level of the weights, then the state; sources come down."""
-        maps = Maps(engine, self.layout)
-        for head in range(step.layer.heads):
+    def _values(self, step: Attend, some: slice, engine: Engine, state: State) -> State:
+        """Values of heads at the level of the weights; sources come down."""
+        maps, made = Maps(engine, self.layout), {}
+        for head in range(step.layer.heads)[some]:
             facts, value = Head(step.layer, head, self.layout), step.of_head(head)[2]
             level = facts.weights_level(min(map(engine.level, state[f"q{head}"]))) + 1
             maps.bring(state, value.terms, level)
-            state[f"v{head}"] = list(maps.rows(value.times(facts.value_scale), state))
-        return self._stream(index, step, min(map(engine.level, state["v0"])), maps, state)
+            made[f"v{head}"] = list(maps.rows(value.times(facts.value_scale), state))
+        return made
 
-    def _state(self, index: int, step: Attend, engine: Engine, state: State) -> State:
-        """What is left of an attention of turned features: the state beside it, and the turned features go."""
-        return self._stream(index, step, min(map(engine.level, state[step.name])) + 1, Maps(engine, self.layout), state)
-
-    def _stream(self, index: int, step: Attend, level: int, maps: Maps, state: State) -> State:
-        """The state as a source of its own, where it is one, one below ``level``."""
+    def _stream(self, index: int, step: Attend, engine: Engine, state: State) -> State:
+        """The state beside an attention as a source of its own, where it is one, at the level of the values or, of
+        turned features, of the outputs."""
         if step.stream is not None:
             name, form = step.stream
+            level = min(map(engine.level, state["v0"] if "v0" in state else state[step.name])) + ("v0" not in state)
+            maps = Maps(engine, self.layout)
             maps.bring(state, form.terms, level)
             state[name] = list(maps.rows(form, state))
-        return self._without(state, index)
+        return self._without(index, engine, state)
 
     def _head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
         """Outputs of a head whose queries, keys and values are there: they are turned, and gone then."""
@@ -173,8 +186,7 @@ class NetworkCircuit:
             return lambda turn, some: (maps.turned(ct, turn) for ct in cts[some])
 
         outputs = facts.outputs(engine, *(turned(state.pop(f"{part}{head}")) for part in "qkv"))
-        state[step.name] = [*state.get(step.name, []), *outputs]
-        return state
+        return {step.name: list(outputs)}
 
     def _turned_head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
         """Outputs of a head whose operands are maps of turned features, each made where it is needed."""
@@ -195,19 +207,17 @@ class NetworkCircuit:
             mapped(key.times(facts.key_scale), top),
             mapped(value.times(facts.value_scale), low),
         )
-        state[step.name] = [*state.get(step.name, []), *outputs]
-        return state
+        return {step.name: list(outputs)}
 
-    def _squares(self, index: int, step: Squares, engine: Engine, state: State) -> State:
+    def _squares(self, step: Squares, some: slice, engine: Engine, state: State) -> State:
         """A feature is mapped, squared and relinearized before the next, so that no map waits in memory."""
         maps = self._lowest(step.form, engine, state)
-        state[step.name] = [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form, state)]
-        return self._without(state, index)
+        return {step.name: [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form.rows(some), state)]}
 
-    def _logits(self, engine: Engine, state: State) -> State:
+    def _logits(self, some: slice, engine: Engine, state: State) -> State:
         """Logits in the form that takes fewest bytes."""
         maps = self._lowest(self.program.logits, engine, state)
-        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(self.program.logits, state)]}
+        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(self.program.logits.rows(some), state)]}
 
     def _lowest(self, form: Form, engine: Engine, state: State) -> Maps:
         """Sources of a form come down to the level of the lowest."""
@@ -215,7 +225,7 @@ class NetworkCircuit:
         maps.bring(state, form.terms, maps.level(form, state))
         return maps
 
-    def _without(self, state: State, index: int) -> State:
+    def _without(self, index: int, engine: Engine, state: State) -> State:
         """The ciphertexts that steps behind this one read, and what is half done of it."""
         gone = {name for name, last in self.program.last_use().items() if last <= index}
         gone |= {turned_name(turn) for turn in self.input_turns} - {INPUT}

@@ -14,6 +14,8 @@ from cgf.he.engines.engine import Engine, KeyHolder, decrypt_all, encrypt_all
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_maps import State
 from cgf.he.network_needs import NetworkCost
+from cgf.he.side_by_side import processor_s
+from cgf.he.stages import rounds, run_round
 from cgf.types import Ciphertext, Json
 
 
@@ -49,24 +51,25 @@ class NetworkRecord:
 
 
 class _Clock:
-    """Wall and CPU seconds of this process since the last call."""
+    """Wall and CPU seconds since the last call, of this process and those that it has waited for."""
 
     def __init__(self) -> None:
-        self._last = time.perf_counter(), time.process_time()
+        self._last = time.perf_counter(), processor_s()
 
     def __call__(self) -> tuple[float, float]:
-        now = time.perf_counter(), time.process_time()
+        now = time.perf_counter(), processor_s()
         before, self._last = self._last, now
         return now[0] - before[0], now[1] - before[1]
 
 
 def run(
-    needs: NetworkCost, owner: KeyHolder, evaluator: Engine, features: np.ndarray
+    needs: NetworkCost, owner: KeyHolder, evaluator: Engine, features: np.ndarray, processes: int = 1
 ) -> tuple[np.ndarray, NetworkRecord]:
     """Logits (B, classes) of prepared features (B, tokens, features), B at most the set's samples, and what was seen.
 
-    1. The key holder encrypts the features.  2. The evaluator runs stage by stage.  3. The key holder decrypts the
-    logits. Nothing is decrypted between.
+    1. The key holder encrypts the features.  2. The evaluator runs stage by stage, or by so many processes, which share
+    heads and features out (cgf.he.stages.run_round).  3. The key holder decrypts the logits. Nothing is decrypted
+    between. Stages that ran side by side are told with equal shares of their seconds.
     """
     circuit, engine = needs.circuit, Counting(evaluator)
     record = NetworkRecord(0, needs.levels, circuit.layout.slots, len(features))
@@ -77,9 +80,10 @@ def run(
     record.stages.append(("encrypt", *lap()))
     record.bytes_up = _bytes(owner, evaluator, [ct for cts in state.values() for ct in cts])
     lap()
-    for stage in circuit.stages():
-        state = stage.run(engine, state)
-        record.stages.append((stage.name, *lap()))
+    for together in rounds(circuit.stages(), processes):
+        state = run_round(together, engine, evaluator, state, processes)
+        wall, cpu = lap()
+        record.stages += [(stage.name, wall / len(together), cpu / len(together)) for stage in together]
     answers = state[LOGITS]
     record.levels = needs.max_level - min(map(engine.level, answers))
     record.bytes_down = _bytes(owner, evaluator, answers)

@@ -43,7 +43,8 @@ KEPT = 64  # dry runs that a party remembers
 class Party:
     """Engines, keys and dry runs of one process, made when first needed and kept.
 
-    make_owner, max_level, style, check, alone: see cgf.he.session.Session. Several threads may ask for ``needs``.
+    make_owner, max_level, style, check, alone, processes: see cgf.he.session.Session. Several threads may ask for
+    ``needs``.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class Party:
         check: bool = False,
         most_mib: float = math.inf,
         alone: bool = False,
+        processes: int = 1,
     ) -> None:
         if max_level is not None and not isinstance(max_level, int):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         if not isinstance(check, bool):
             raise UserError(f"he.check must be true or false, and {check!r} was given")
         self._make_owner, self.max_level, self.style, self.check = make_owner, max_level, style, check
-        self.most_mib, self.alone = most_mib, alone
+        self.most_mib, self.alone, self.processes = most_mib, alone, processes
         self.rings, library = rings_of(make_owner), library_of(make_owner)
         if check and self.rings == (BOOTSTRAPPABLE,):
             raise UserError(
@@ -192,7 +194,7 @@ class Party:
         owner = self._owner(needs.max_level)
         evaluator = owner.evaluator(needs.rotations)
         if not self.check:
-            return run_network(needs, owner, evaluator, features)
+            return run_network(needs, owner, evaluator, features, self.processes)
         reference = SimOwner(needs.max_level, rings=self.rings)
         sides = (reference, reference.evaluator(needs.rotations)), (owner, evaluator)
         both = Checking(*sides, TENFOLD * self.noise)

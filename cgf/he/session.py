@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import resource
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -36,6 +37,7 @@ class Session:
                 key too: for finding faults
     most_mib    of the ciphertexts of one set of whole attentions, in each process
     alone       whole networks: each sample in ciphertexts of its own, in the layout of least latency
+    processes   whole networks: so many compute one set, by forks of an engine that has one thread
 
     Several threads may call ``evaluate``: with workers their sets of ciphertexts run side by side. ``parts``: into
     how many sets the rows of one call are split at least, the workers' number unless many calls keep them busy.
@@ -51,8 +53,9 @@ class Session:
         most_mib: float = math.inf,
         *,
         alone: bool = False,
+        processes: int = 1,
     ) -> None:
-        make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib, alone)
+        make_party = functools.partial(Party, make_owner, max_level, style, check, most_mib, alone, processes)
         self.party = make_party()  # with workers it makes no keys
         self.rings, self.noise, self.workers, self.parts = self.party.rings, self.party.noise, workers, workers
         self._workers = Workers(make_party, workers) if workers > 1 else None
@@ -146,7 +149,12 @@ class Session:
 
     def peak_mib(self) -> float:
         """The most memory that this process and each worker have held, in MiB, summed."""
-        return peak_mib() + (0.0 if self._workers is None else self._workers.peak_mib())
+        return peak_mib() + (0.0 if self._workers is None else self._workers.peak_mib()) + self._forks_mib()
+
+    def _forks_mib(self) -> float:
+        """At most what the forks that share a set out held beside this process's own: what they have in common with it
+        counts as theirs, too. Those of workers are not seen from here."""
+        return (self.party.processes - 1) * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
     def close(self) -> None:
         """Ends the workers, if there are any."""

@@ -155,12 +155,16 @@ class EngineNode(Protocol):
     def workers(self) -> int:
         """How many processes evaluate."""
 
+    @property
+    def processes(self) -> int:
+        """How many share out one set of ciphertexts of a network."""
 
-def whole_workers(count: object) -> int:
-    """``he.workers`` checked: a whole number of at least 1, at most the cores that this process may use."""
+
+def whole_workers(count: object, name: str = "he.workers") -> int:
+    """A setting checked: a whole number of at least 1, at most the cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= cores:
-        raise UserError(f"he.workers must be a whole number from 1 to the {cores} cores here, and {count!r} was given")
+        raise UserError(f"{name} must be a whole number from 1 to the {cores} cores here, and {count!r} was given")
     return count
 
 
@@ -176,9 +180,15 @@ def owner_settings(he: EngineNode) -> dict[str, object]:
             f"he.owner.bootstrap={owner['bootstrap']} needs he.workers=1, since each worker would make a "
             f"key of 13 to 21.5 GiB of its own, and he.workers={he.workers} was given"
         )
-    if he.workers > 1 and owner.get("threads", 0) is None:
-        owner["threads"] = threads = max(1, len(os.sched_getaffinity(0)) // he.workers)
-        if owner.get("mode") == "parallel" and threads == 1:
+    sharing = he.workers * whole_workers(he.processes, "he.processes")
+    if he.processes > 1 and (owner.get("mode") not in ("cpu", "parallel") or owner.get("threads") is not None):
+        raise UserError(
+            "he.processes needs he=desilo on a processor without he.owner.threads, since a fork has no threads, and "
+            f"he.owner.mode={owner.get('mode')} with he.owner.threads={owner.get('threads')} was given"
+        )
+    if sharing > 1 and owner.get("threads", 0) is None:
+        owner["threads"] = threads = max(1, len(os.sched_getaffinity(0)) // sharing)
+        if owner.get("mode") == "cpu" or (owner.get("mode") == "parallel" and (threads == 1 or he.processes > 1)):
             owner.update(mode="cpu", threads=None)
     return owner
 

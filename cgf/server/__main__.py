@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     serve.add_argument("--state", type=Path, default=Path("state"), help="folder of finished stages (default: state)")
     serve.add_argument("--save-after", type=float, default=30.0, help="keep a stage after so many s (default: 30)")
     serve.add_argument("--mode", default="cpu", help="of the library: cpu, parallel or gpu (default: cpu)")
+    serve.add_argument("--processes", type=int, default=1, help="that share an upload's work, of mode cpu (default: 1)")
     serve.add_argument("--threads", type=int, help="of mode parallel (default: all cores)")
     return ended_well(parser.parse_args(arguments))
 
@@ -65,7 +66,13 @@ def run(given: argparse.Namespace) -> None:
     keep_freed_memory()
     uploads = files_of(given.uploads, ".upload")
     server = Server(
-        ServerBundle.read(given.bundle), given.keys, given.state, given.mode, given.threads, given.save_after
+        ServerBundle.read(given.bundle),
+        given.keys,
+        given.state,
+        given.mode,
+        given.threads,
+        given.save_after,
+        processes=given.processes,
     )
     report = server.run(uploads, given.out)
     if report.stages:  # where every result was there already, the report of the run that made them stays

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Evaluator
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_maps import State
+from cgf.he.stages import rounds, run_round
 from cgf.header import EVALUATION, RESULT, UPLOAD
 from cgf.lock import locked
 from cgf.memory import need_memory
@@ -39,6 +42,7 @@ class Server:
 
     save_after  seconds of computation after which a finished stage is kept in ``state``
     told        is given a line a stage
+    processes   above 1: so many share the heads and features of an upload out; mode must be cpu
     """
 
     bundle: ServerBundle
@@ -48,12 +52,16 @@ class Server:
     threads: int | None = None
     save_after: float = 30.0
     told: Told = say
+    processes: int = 1
 
     def __post_init__(self) -> None:
         if not self.save_after >= 0:  # also where it is NaN
             raise UserError(f"--save-after must be seconds of at least 0, and is {self.save_after}")
         if self.threads is not None:
             whole("--threads", self.threads, 1)
+        whole("--processes", self.processes, 1, os.cpu_count() or 1)
+        if self.processes > 1 and self.mode != "cpu":
+            raise UserError(f"--processes shares work out to forks, which need --mode cpu, and {self.mode} was given")
 
     def run(self, uploads: Sequence[Path], out: Path) -> Report:
         """Writes a result an upload into ``out``; those that are there already are left as they are.
@@ -62,6 +70,8 @@ class Server:
         uploads have one name, and where another server works in the same state folder.
         """
         agreement = self.bundle.agreement
+        if self.processes > 1 and any(length.alone is not None for length in agreement.lengths):
+            raise UserError("--processes shares sets of samples out, and this bundle has samples alone: leave it out")
         with Parcel(self.keys, EVALUATION) as keys:
             check_evaluation_keys(keys, agreement)
             report = Report("server run", agreement.terms, keys.header.key)
@@ -100,10 +110,12 @@ class Server:
         return waiting
 
     def _need_memory(self, waiting: Sequence[SampleSet]) -> None:
-        """UserError where the machine has less to give than the keys and the plan's largest stage take."""
+        """UserError where the machine has less to give than the keys and the plan's largest stage take, that once a
+        process."""
         most = max(self.bundle.plan(sent.tokens).most_mib for sent in waiting)
         need_memory(
-            most / 1024 + self.keys.stat().st_size / 2**30, f"network '{self.bundle.agreement.name}' with its keys"
+            self.processes * most / 1024 + self.keys.stat().st_size / 2**30,
+            f"network '{self.bundle.agreement.name}' with its keys",
         )
 
     def _compute(self, evaluator: Evaluator, path: Path, target: Path, keys: str, report: Report) -> None:
@@ -134,14 +146,17 @@ class Server:
         if not 0 <= kept.done < len(stages) or len(plan.stages) != len(stages):
             raise UserError(f"{kept.folder} must be of {len(stages)} stages, as the plan, and has finished {kept.done}")
         since = time.monotonic()
-        for stage, planned in list(zip(stages, plan.stages, strict=True))[kept.done :]:
-            with report.stage(f"encrypted computation: {stage.name}", samples=len(sent.indices)):
-                state = stage.run(evaluator, state)
+        for together in rounds(stages[kept.done :], self.processes):
+            name = ", ".join(stage.name for stage in together)
+            with report.stage(f"encrypted computation: {name}", samples=len(sent.indices)):
+                state = run_round(together, evaluator, evaluator, state, self.processes)
+            planned = plan.stages[kept.done : kept.done + len(together)]
+            ops = sum((Counter(each.ops) for each in planned), Counter[str]())
             facts = _seen(evaluator, state)
-            report.stages[-1] |= {**facts, "level_planned": planned.left, "ops": planned.ops}
-            kept.done += 1
+            report.stages[-1] |= {**facts, "level_planned": planned[-1].left, "ops": dict(ops)}
+            kept.done += len(together)
             kept.stages = [*kept.stages, report.stages[-1]]
-            self.told(f"{stage.name}: {report.stages[-1]['wall_s']:.1f} s, level {facts['level']}")
+            self.told(f"{name}: {report.stages[-1]['wall_s']:.1f} s, level {facts['level']}")
             if kept.done < len(stages) and time.monotonic() - since >= self.save_after:
                 with report.stage("state kept"):
                     kept.keep(state, evaluator)

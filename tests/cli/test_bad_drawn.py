@@ -71,6 +71,8 @@ def test_a_file_that_was_drawn(base, tmp_path, case):
         ("plan", "times", "${seed}", "times must be a name"),
         ("train", "train.order", "null", "train.order must name each of"),
         ("train", "model.options.embed_dim", "6848", "weights needs 4.2 GiB"),
+        ("train", "task.name", "[1]", "task.name must be a text"),
+        ("merge_shards", "shards", "[1, 2]", "shards must be a list of result files"),
         ("train", "softmax.ceiling", "5.3e239", "softmax.ceiling must be a number from 0 to 88"),
     ],
 )

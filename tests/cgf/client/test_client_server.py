@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -55,8 +56,6 @@ MADE = {"keys": "keys", "encrypt": "uploads", "run": "results", "decrypt": "logi
 
 def refused(capsys, folder, name, *more):
     """The one sentence of a command that makes nothing."""
-    import shutil
-
     made = folder / MADE[name]
     if made.is_dir() and name != "keys":
         shutil.rmtree(made)
@@ -87,6 +86,35 @@ def test_an_attention_in_a_ring_without_a_level_to_spare(tmp_path):
     assert np.abs(np.array([row["logits"] for row in told["rows"]]) - expected).max() < 1e-5
 
 
+def test_processes_share_an_upload_out(tmp_path, capsys):
+    """The same logits; a server that was stopped goes on behind the stages that it finished together."""
+    folder = whole(tmp_path / "w", network=attentive(k=2))
+    alone = json.loads((folder / "logits.json").read_text())
+    shutil.rmtree(folder / "results")
+    (folder / "logits.json").unlink()
+    assert call(*commands(folder)["run"], "--processes", 2) == 0
+    assert "block 1 head 1, block 1 head 2: " in capsys.readouterr().out
+    work(folder, ["decrypt"])
+    told = json.loads((folder / "logits.json").read_text())
+    logits = [np.array([row["logits"] for row in each["rows"]]) for each in (alone, told)]
+    assert np.abs(logits[0] - logits[1]).max() < 1e-5
+    report = json.loads((folder / "results" / "run.json").read_text())
+    heads = [stage for stage in report["stages"] if "head 1" in stage["stage"]]
+    assert len(heads) == 1 and heads[0]["level"] == heads[0]["level_planned"] and heads[0]["core_s"] > 0
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        (["--processes", 2, "--mode", "parallel"], "which need --mode cpu, and parallel was given"),
+        (["--processes", 0], "--processes must be a whole number"),
+        (["--processes", 10**6], "--processes must be a whole number"),
+    ],
+)
+def test_processes_that_cannot_be(copy, capsys, more, words):
+    assert words in refused(capsys, copy, "run", *more)
+
+
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory):
     """Two samples, each alone in its ciphertexts."""
@@ -106,6 +134,11 @@ def test_samples_alone_have_an_upload_and_a_result_of_one_ciphertext_each(apart)
         with Parcel(apart / "results" / f"{number:04d}.result", RESULT) as result:
             assert [item.name for item in result.header.items] == ["logits.0"]
             assert result.header.facts["rows"] == [number - 1]
+
+
+def test_a_sample_alone_is_not_shared_out(apart, tmp_path, capsys):
+    folder = linked(apart, tmp_path / "copy")
+    assert "this bundle has samples alone: leave it out" in refused(capsys, folder, "run", "--processes", 2)
 
 
 def test_a_network_of_another_shape_has_no_bundles_for_samples_alone(tmp_path):

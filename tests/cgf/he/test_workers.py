@@ -122,7 +122,7 @@ def test_settings_of_workers(monkeypatch):
             whole_workers(wrong)
 
     class He:
-        workers, owner = 4, {"_target_": "x", "threads": None}
+        workers, processes, owner = 4, 1, {"_target_": "x", "threads": None}
 
     assert owner_settings(He)["threads"] == 2
     He.owner = {"_target_": "x", "threads": 3}
@@ -133,6 +133,15 @@ def test_settings_of_workers(monkeypatch):
     assert owner_settings(He) == {"_target_": "x", "mode": "cpu", "threads": None}
     He.owner = {"_target_": "x"}
     assert "threads" not in owner_settings(He)
+    He.workers, He.processes = 1, 2  # a fork has none of a library's threads
+    for mode in ("cpu", "parallel"):
+        He.owner = {"_target_": "x", "mode": mode, "threads": None}
+        assert owner_settings(He) == {"_target_": "x", "mode": "cpu", "threads": None}
+    for owner in ({"_target_": "x"}, {"mode": "gpu", "threads": None}, {"mode": "parallel", "threads": 2}):
+        He.owner = owner
+        with pytest.raises(UserError, match=r"^he.processes needs he=desilo on a processor without he.owner.threads"):
+            owner_settings(He)
+    He.processes, He.workers = 1, 8
     He.owner = {"_target_": "x", "bootstrap": "small"}
     with pytest.raises(UserError, match=r"^he.owner.bootstrap=small needs he.workers=1, .*he.workers=8 was given$"):
         owner_settings(He)

@@ -1,0 +1,147 @@
+"""What several processes compute of one set of ciphertexts: forks, which share keys and ciphertexts and copy neither.
+
+Threads on one engine end the process (desilofhe 2.0.0), and a process that is started anew would need the keys once
+more. A fork reads all that is there, makes what is its own, and sends that back as bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from cgf.errors import memory_is_out, reason
+from cgf.he.engines.count import Counting
+from cgf.he.engines.engine import Engine, Portable
+from cgf.he.network_maps import State
+
+Work = Callable[[Engine, State], State]  # new ciphertexts by name; it may empty the state that it is given
+DIE_WITH_PARENT = 1  # of Linux's prctl
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def processor_s() -> float:
+    """Processor seconds of this process and of those that it has waited for."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, state: State) -> list[State]:
+    """What each of some works makes of the same state: the first here, every other in a fork of its own.
+
+    engine    that works are computed on, a Counting one's counts with them; portable: the same, its ciphertexts to and
+              from bytes. It must have no threads of its own: a fork has none of them
+
+    1. A fork for every work but the first.  2. The first, here.  3. The others' ciphertexts, in the order of the works.
+    A work whose process was killed is done again here. MemoryError where one had no memory left; what else ended one is
+    a RuntimeError with its reason. No process is left behind.
+    """
+    forks: list[_Fork] = []
+    try:
+        forks += [_Fork.of(work, engine, portable, state) for work in works[1:]]
+        made = [works[0](engine, state)]
+        for fork, work in zip(forks, works[1:], strict=True):
+            result = fork.result(engine, portable)
+            made.append(work(engine, state) if result is None else result)
+        return made
+    finally:
+        for fork in forks:
+            fork.end()
+
+
+@dataclass
+class _Fork:
+    """A process on its way, and the end of a pipe that it writes to."""
+
+    process: int
+    pipe: int
+    ended: bool = False
+
+    @classmethod
+    def of(cls, work: Work, engine: Engine, portable: Portable, state: State) -> _Fork:
+        """Signals wait until the new process answers them as any other does: a handler here is not meant for it."""
+        read, write = os.pipe()
+        parent = os.getpid()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            process = os.fork()
+            if process == 0:
+                os.close(read)
+                _compute(work, engine, portable, state, write, parent)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(write)
+        return cls(process, read)
+
+    def result(self, engine: Engine, portable: Portable) -> State | None:
+        """The ciphertexts that it made; None where it ended before they were all here."""
+        with os.fdopen(os.dup(self.pipe), "rb") as stream:
+            head = json.loads(stream.readline() or "null")
+            if head is None:
+                return None
+            if "memory" in head:
+                raise MemoryError(head["memory"])
+            if "reason" in head:
+                raise RuntimeError(f"a process that computed a part of a set ended: {head['reason']}")
+            made: State = {}
+            for name, sizes in head["sizes"].items():
+                parts = [stream.read(size) for size in sizes]
+                if [len(part) for part in parts] != sizes:
+                    return None
+                made[name] = [portable.load(part) for part in parts]
+        if isinstance(engine, Counting):
+            engine.ops.update(head["ops"])
+        return made
+
+    def end(self) -> None:
+        """Waits for it; one that is still at work is killed, since nobody waits for what it makes."""
+        if not self.ended:
+            self.ended = True
+            os.close(self.pipe)
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+
+
+def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe: int, parent: int) -> NoReturn:
+    """The new process: a line that says what follows, and the ciphertexts; nothing of the parent's is written twice."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if os.getppid() != parent:  # it was killed before the line above
+            os._exit(1)
+        with os.fdopen(pipe, "wb") as stream, _told(stream.write):
+            before = Counter(engine.ops) if isinstance(engine, Counting) else Counter[str]()
+            made = work(engine, state)
+            ops = Counter(engine.ops) - before if isinstance(engine, Counting) else before
+            parts = {name: [portable.dump(ct) for ct in cts] for name, cts in made.items()}
+            sizes = {name: [len(data) for data in cts] for name, cts in parts.items()}
+            stream.write(json.dumps({"sizes": sizes, "ops": ops}).encode() + b"\n")
+            for cts in parts.values():
+                for data in cts:
+                    stream.write(data)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+@contextmanager
+def _told(write: Callable[[bytes], object]) -> Iterator[None]:
+    """An error before anything was written is told to the parent, by its kind."""
+    try:
+        yield
+    except Exception as error:
+        kind = "memory" if memory_is_out(error) else "reason"
+        write(json.dumps({kind: f"{type(error).__name__}: {reason(error)}"}).encode() + b"\n")
