@@ -58,6 +58,7 @@ def main(cfg: DictConfig) -> None:
         "agreement_asked": share,
         "split": cfg.split,
         "workers": workers,
+        **({"processes": cfg.he.processes} if scope == "network" else {}),
         **choice,
         **metrics,
         "polynomial": opened.facts(plan)["polynomial"],

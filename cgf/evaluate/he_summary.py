@@ -18,6 +18,7 @@ from cgf.types import Json
 OF_A_SHARD = (
     "checkpoint",
     "workers",
+    "processes",
     "by_class",
     "run",
     "green",

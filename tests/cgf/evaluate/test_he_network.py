@@ -120,13 +120,19 @@ def test_each_sample_alone(whole):
     for arguments, says in (
         (("he.alone=yes",), "he.alone must be true or false, and 'yes' was given"),
         (("he.alone=true", "he.scope=softmax"), "he.alone=true is about he.scope=network"),
+        (("he.processes=2",), "he.processes needs he=desilo on a processor without he.owner.threads"),
+        (("he.processes=0",), "he.processes must be a whole number from 1"),
     ):
         done = call("eval_he", f"ckpt={whole}", "he.scope=network", "he=sim", *arguments)
         assert done.returncode == 2 and says in done.stderr
 
 
-def test_real_ciphertexts(whole):
-    result, logits, printed = run(whole, "he=desilo", "he.samples=12", "he.owner.mode=cpu")
+@pytest.mark.parametrize("shared", [(), ("he.processes=2",)], ids=["one process", "two processes"])
+def test_real_ciphertexts(whole, shared):
+    if shared and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two processes need two cores")
+    result, logits, printed = run(whole, "he=desilo", "he.samples=12", "he.owner.mode=cpu", *shared)
+    assert result["processes"] == 1 + len(shared)
     assert result["scope"] == SCOPE and SCOPE in printed
     assert (
         0 < result["max_error"] < 1e-5 * result["largest_logit"] and result["levels"] == result["levels_counted"] == 9
