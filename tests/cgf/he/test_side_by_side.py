@@ -98,9 +98,16 @@ def test_an_error_of_a_fork_is_told_here(error, kind, says):
         side_by_side([doubled, failing], engine, engine, state)
 
 
-def test_no_fork_is_left_where_the_first_work_fails():
+def test_no_fork_is_left_where_the_first_work_fails(monkeypatch):
     engine, state = owner_and_state()
-    here, start = os.getpid(), time.monotonic()
+    here, start, fork, forks = os.getpid(), time.monotonic(), os.fork, []
+
+    def counted():
+        process = fork()
+        forks.append(process)
+        return process
+
+    monkeypatch.setattr(os, "fork", counted)
 
     def failing(engine, state):
         raise KeyboardInterrupt
@@ -113,8 +120,10 @@ def test_no_fork_is_left_where_the_first_work_fails():
     with pytest.raises(KeyboardInterrupt):
         side_by_side([failing, long, long], engine, engine, state)
     assert time.monotonic() - start < 30
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(forks) == 2
+    for process in forks:
+        with pytest.raises(ChildProcessError):  # waited for already
+            os.waitpid(process, os.WNOHANG)
 
 
 def test_seconds_of_forks_count():
