@@ -4,7 +4,7 @@
 # every test sample with the attention of every layer and head on ciphertexts: results/he/attention/*.json. clinc150,
 # sst2 and banking77 are MiniLM (requirements-models.txt), stories is the LLaMA of the data folder with causal masks (500
 # sentences), digits a ViT. Needs the data folder (CGF_DATA_ROOT) except for digits, 8 GiB and, on 2 cores, up to half an
-# hour of training and, of clinc150, 17 minutes of encryption; the other sets were not run yet. Stopped, it goes on.
+# hour of training and, of clinc150, 17 minutes of encryption; banking77 was not run yet. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
 out=${OUT:-outputs/attention}
