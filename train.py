@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from cgf.config import build, entry, resolved, run_name
+from cgf.config import build, entry, given, resolved, run_name
 from cgf.errors import UserError
 from cgf.memory import keep_freed_memory
 
@@ -20,24 +20,28 @@ if TYPE_CHECKING:  # a typo on the command line is told before anything is loade
     from cgf.checkpoint import TrainingState
     from cgf.distill.run_folder import RunFolder
     from cgf.distill.trainer import Trainer
+    from cgf.types import Json
 
 
 @entry("train")
 def main(cfg: DictConfig) -> None:
     """The command; configs/train.yaml has its settings."""
+    from cgf.checkpoint import read
     from cgf.distill.processes import alone_at
     from cgf.distill.run_folder import held, run_path
 
-    name = run_name(cfg)
+    name = run_name(cfg, None if cfg.ckpt is None or cfg.run is not None else read(cfg.ckpt).run["model"])
     with alone_at(held(run_path(cfg.outputs, name))):
         train(cfg, name)
 
 
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
+    from cgf.checkpoint import read
     from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
     from cgf.distill.run_folder import RunFolder
+    from cgf.distill.same_model import model_of
     from cgf.distill.start import seed_everything, start
     from cgf.distill.temper import tempered
     from cgf.softmax.load import check_listed
@@ -48,6 +52,9 @@ def train(cfg: DictConfig, name: str) -> None:
     replacing = PartsRequest(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
     check_listed(softmax)
     config["task"] |= task.kept()
+    changes: Json = {}
+    if cfg.ckpt is not None:
+        config["model"], changes = model_of(read(cfg.ckpt), config["model"], given())
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
@@ -56,7 +63,15 @@ def train(cfg: DictConfig, name: str) -> None:
     make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None
     host, softmaxes, state = start(
-        make_host, cfg.ckpt, task, softmax, tuning=config["tune"], run=run, prepare=prepare, replacing=replacing
+        make_host,
+        cfg.ckpt,
+        task,
+        softmax,
+        tuning=config["tune"],
+        run=run,
+        prepare=prepare,
+        replacing=replacing,
+        changes=changes,
     )
     fit(Preparation(cfg, config, aims, task, run, make_host, build).trainer(host, softmaxes), run, state)
 

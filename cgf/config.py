@@ -186,12 +186,17 @@ def given() -> list[str]:
     return [parser.parse_override(text).get_key_element().lstrip("+~") for text in HydraConfig.get().overrides.task]
 
 
-def run_name(cfg: DictConfig) -> str:
-    """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide."""
+def run_name(cfg: DictConfig, model: str | None = None) -> str:
+    """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide.
+
+    model: of the checkpoint that a run starts from, where the command line names none.
+    """
     if cfg.run is not None:
         return str(cfg.run)
     hydra_cfg = HydraConfig.get()
-    choices, groups = hydra_cfg.runtime.choices, ("model", "task", "softmax", "distill", "tune")
+    choices, groups = dict(hydra_cfg.runtime.choices), ("model", "task", "softmax", "distill", "tune")
+    if model is not None and "model" not in given():
+        choices["model"] = model
     parts = [str(choices[g]) for g in groups if str(choices[g]) not in ("none", "full")]
     own = ("norm", "activation")  # named where they are replaced
     parts += [str(choices[g]) for g in own if str(choices.get(g, "exact")) != "exact"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 
@@ -26,13 +27,17 @@ TEXT = ("bert", "llama")  # families whose model transformers makes
 Parts = tuple[Callable[[], nn.Module], Callable[[nn.Module], Host]]
 
 
-def from_checkpoint(checkpoint: Checkpoint, to_train: bool = False) -> tuple[Host, list[Softmax]]:
+def from_checkpoint(
+    checkpoint: Checkpoint, to_train: bool = False, changes: Json | None = None
+) -> tuple[Host, list[Softmax]]:
     """The host of a checkpoint, with its weights and the softmax that it was trained with.
 
-    to_train: a softmax may lack what training measures, as training will measure it. Needs neither the hub nor the
-    original weights. Raises UserError where the weights are another model's, or what is measured is not there.
+    to_train: a softmax may lack what training measures, as training will measure it. changes: settings of a timm model
+    that differ from those it was trained with, img_size (pixels of a side, to which the position embeddings are
+    brought) and drop_path. Needs neither the hub nor the original weights. Raises UserError where the weights are
+    another model's, what is measured is not there, or the model takes no such changes.
     """
-    make, around = _parts(checkpoint)
+    make, around = _parts(checkpoint, changes or {})
     tensors, layers = checkpoint.weights()
     if not to_train:
         checkpoint.check_measured(layers)
@@ -82,7 +87,7 @@ def check_weights(model: nn.Module, tensors: dict[str, Tensor], checkpoint: Chec
             )
 
 
-def _parts(checkpoint: Checkpoint) -> Parts:
+def _parts(checkpoint: Checkpoint, changes: Json) -> Parts:
     """How the host of a checkpoint is made; all that the checkpoint says of it is checked here."""
     run, where = checkpoint.run, f"run.json of checkpoint {checkpoint.path}"
     family = run["family"]
@@ -94,7 +99,9 @@ def _parts(checkpoint: Checkpoint) -> Parts:
         class_names=run.get("class_names"),
     )
     if family == "vit":
-        return _vit(run, about, where)
+        return _vit(run, about, where, changes)
+    if changes:
+        raise UserError(f"model.{next(iter(changes))} is of timm's models, and checkpoint {checkpoint.path} is of none")
     if family == "hf_image":
         return _hf_image(checkpoint, about, where)
     if family not in (*TEXT, "bert_tiny"):
@@ -105,19 +112,24 @@ def _parts(checkpoint: Checkpoint) -> Parts:
     return _bert_tiny(checkpoint, about) if family == "bert_tiny" else _text(checkpoint, about)
 
 
-def _vit(run: Json, about: HostFacts, where: str) -> Parts:
+def _vit(run: Json, about: HostFacts, where: str, changes: Json) -> Parts:
     import timm
 
     from cgf.models import vit
 
     name, options = timm_source(run["source"], f"'source' of {where}")
     image = image_facts(run.get("image"), f"'image' of {where}")
+    if "drop_path" in changes:
+        options = {k: v for k, v in options.items() if k != "drop_path_rate"} | vit.dropping(changes["drop_path"])
+        about = dataclasses.replace(about, source={**about.source, "options": options})
 
     def make() -> nn.Module:
         with with_reason(f"{where} describes no model that timm can build"):
             return timm.create_model(name, num_classes=run["num_classes"], **options)
 
-    return make, lambda model: vit.host(model, image, about)
+    if "img_size" not in changes:
+        return make, lambda model: vit.host(model, image, about)
+    return make, lambda model: vit.resized(model, image, about, changes["img_size"])
 
 
 def _hf_image(checkpoint: Checkpoint, about: HostFacts, where: str) -> Parts:

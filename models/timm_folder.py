@@ -68,13 +68,8 @@ class TimmFolder:
         ordered = {key: t[order] if order is not None and key.startswith(head) else t for key, t in kept.items()}
         model.load_state_dict({**own, **ordered})
         if built is not self.options:
-            self._resize(model)
+            bring_to(model, self.image.size[1:], f"{self.name} of {self.path}")
         return model, order is not None
-
-    def _resize(self, model: nn.Module) -> None:
-        if not isinstance(model, VisionTransformer):
-            raise UserError(f"{self.name} of {self.path} takes images of its own size alone: leave out model.img_size")
-        model.set_input_size(self.image.size[1:])  # timm's own way to bring position embeddings to another grid
 
     def _order(self, num_classes: int, class_names: list[str] | None) -> list[int] | None:
         """The place of each class in the folder's head; None where that is of other classes."""
@@ -83,6 +78,19 @@ class TimmFolder:
         if self.labels is None or class_names is None:
             return list(range(num_classes))
         return class_order(self.labels, class_names, str(self.path))
+
+
+def bring_to(model: nn.Module, size: tuple[int, int], name: str) -> None:
+    """Brings a model's position embeddings to images of that size (height, width); UserError where it takes no other.
+
+    name: of the model, for the message.
+    """
+    if not isinstance(model, VisionTransformer):
+        raise UserError(f"{name} takes images of its own size alone: leave out model.img_size")
+    patch = model.patch_embed.patch_size
+    if any(side % of for side, of in zip(size, patch, strict=True)):
+        raise UserError(f"{name} has patches of {patch[0]} pixels, and model.img_size={size[0]} is no multiple of them")
+    model.set_input_size(size)  # timm's own way to bring position embeddings to another grid
 
 
 def read(folder: str | Path) -> TimmFolder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -199,3 +200,16 @@ def host(model: nn.Module, image: ImageInput, about: HostFacts) -> Host:
     """
     targets = ("attn.qkv", "attn.proj")
     return checked(about.host(model, Inputs(image=image), forward, family="vit", lora_targets=targets))
+
+
+def resized(model: nn.Module, image: ImageInput, about: HostFacts, side: int) -> Host:
+    """A host of a timm model that takes images of ``side`` by ``side`` pixels from now on.
+
+    Its position embeddings are brought to the new grid. Raises UserError for a size that patches do not fill, and for
+    a model whose images have the size that it was built for.
+    """
+    options = {**about.source["options"], "img_size": side}
+    check_options(options, f"model '{about.name}'")
+    size = (image.size[0], side, side)
+    timm_folder.bring_to(model, size[1:], about.name)
+    return host(model, replace(image, size=size), replace(about, source={**about.source, "options": options}))

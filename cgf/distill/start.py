@@ -38,18 +38,20 @@ def start(
     run: RunFolder,
     prepare: Callable[[Host], object] | None = None,
     replacing: PartsRequest | None = None,
+    changes: Json | None = None,
 ) -> tuple[Host, list[Softmax], TrainingState | None]:
     """(student with its softmax installed and frozen as ``tuning`` says, softmaxes, state to resume from).
 
     The student starts from ``ckpt`` where one is given, else from make_host(), the model's own weights; a
     run that goes on takes the weights of its newest checkpoint. prepare: changes a student's first weights, once
-    its softmaxes are in place; replacing: the norms and activations that are put in then. Raises UserError where ckpt
-    does not fit the task.
+    its softmaxes are in place; replacing: the norms and activations that are put in then; changes: settings in which
+    the student's model differs from the checkpoint's (cgf.distill.same_model). Raises UserError where ckpt does not fit
+    the task.
     """
     if run.newest is not None and tuning.get("mode") != "lora":
         host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
-        host = student(make_host, ckpt, task)
+        host = student(make_host, ckpt, task, changes)
         softmaxes = install_copies(host.model, softmax)
         if ckpt is not None:
             take_over_constants(softmaxes, read(ckpt))
@@ -74,8 +76,8 @@ def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> Non
             softmax.load_tensors(kept)
 
 
-def student(make_host: Callable[[], Host], ckpt: str | None, task: Task) -> Host:
-    """The host to train, by its own weights or a checkpoint's."""
+def student(make_host: Callable[[], Host], ckpt: str | None, task: Task, changes: Json | None = None) -> Host:
+    """The host to train, by its own weights or a checkpoint's, in which ``changes`` of the model are made."""
     if ckpt is None:
         return make_host()
     checkpoint = read(ckpt)
@@ -87,6 +89,6 @@ def student(make_host: Callable[[], Host], ckpt: str | None, task: Task) -> Host
     check_classes(
         f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names, f"task={task.name}"
     )
-    host = from_checkpoint(checkpoint, to_train=True)[0]
+    host = from_checkpoint(checkpoint, to_train=True, changes=changes)[0]
     host.class_names = listed(task.class_names)  # a checkpoint of before has none
     return host

@@ -158,6 +158,7 @@ class EncryptedEvaluation:
                             "seconds": progress.lap(),
                             "model_s": model_s,
                             "peak_mib": self.session.peak_mib(),
+                            "worker_mib": self.session.worker_mib(),
                             "layers": [r.to_json() for r in layers],
                         },
                     )

@@ -64,6 +64,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "soft
         "samples_per_s": len(finished.samples) / total,
         "us_per_entry": 1e6 * total / entries,
         "peak_mib": max(batch["peak_mib"] for batch in finished.batches),
+        "worker_mib": max(batch.get("worker_mib", 0.0) for batch in finished.batches) or None,  # lines of before: none
         "outside_domain": sum(record.outside for record in layers) / entries if ranged else None,
         "beyond_guard": beyond if ranged or beyond else None,
         **{name: sum(record.count(name) for record in layers) for name in ("wrong", "inexact")},

@@ -149,7 +149,11 @@ class Session:
 
     def peak_mib(self) -> float:
         """The most memory that this process and each worker have held, in MiB, summed."""
-        return peak_mib() + (0.0 if self._workers is None else self._workers.peak_mib()) + self._forks_mib()
+        return peak_mib() + (0.0 if self._workers is None else sum(self._workers.peaks_mib())) + self._forks_mib()
+
+    def worker_mib(self) -> float:
+        """The most memory that one process with ciphertexts has held, in MiB: a worker, or this process without any."""
+        return peak_mib() if self._workers is None else max(self._workers.peaks_mib(), default=0.0)
 
     def _forks_mib(self) -> float:
         """At most what the forks that share a set out held beside this process's own: what they have in common with it

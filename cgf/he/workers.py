@@ -135,9 +135,9 @@ class Workers:
             self._start_anew(self._pool)
             return [self._pool.submit(_make, sizes) for _ in range(self.count)]
 
-    def peak_mib(self) -> float:
-        """The most memory that each worker has held so far, in MiB, summed."""
-        return sum(self._peaks.values())
+    def peaks_mib(self) -> list[float]:
+        """The most memory that each worker has held so far, in MiB."""
+        return list(self._peaks.values())
 
     def close(self) -> None:
         """Ends the processes; tasks that have not begun are dropped."""

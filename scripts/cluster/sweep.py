@@ -46,7 +46,7 @@ SOFTMAXES = ("cgf", "cgf_chain")
 PLAN = ["samples=200", "tolerance=1e-2", "outside=0.001", "pareto=false"]
 EVALUATE = ["he=sim", "he.samples=60", "he.batch=1"]
 # of a result: what no two runs share
-OWN = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "run", "shards", "workers", "lines_sha256")
+OWN = ("seconds", "samples_per_s", "us_per_entry", "peak_mib", "worker_mib", "run", "shards", "workers", "lines_sha256")
 
 
 class Sweep:
