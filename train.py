@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from cgf.config import build, entry, given, resolved, run_name
+from cgf.config import build, changed, entry, given, resolved, run_name
 from cgf.errors import UserError
 from cgf.memory import keep_freed_memory
 
@@ -54,7 +54,9 @@ def train(cfg: DictConfig, name: str) -> None:
     config["task"] |= task.kept()
     changes: Json = {}
     if cfg.ckpt is not None:
-        config["model"], changes = model_of(read(cfg.ckpt), config["model"], given())
+        config["model"], changes = model_of(
+            read(cfg.ckpt), config["model"], [*given(), *changed("train", cfg, ("model",))]
+        )
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")

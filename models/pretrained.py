@@ -85,7 +85,7 @@ def classifier(
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
         model, fresh = with_head(AutoModelForSequenceClassification, where, num_classes, **options)
     if gguf_file is not None:  # how the file was read: the weights are float32 from here on, and a checkpoint's are
-        del model.config.quantization_config  # type: ignore[union-attr]  # transformers' reader leaves it there
+        vars(model.config).pop("quantization_config", None)  # which transformers' reader leaves there
     inner = sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}."))
     trained = len(inner) == len(fresh)  # whatever else there is, is the head
     if inner and trained:

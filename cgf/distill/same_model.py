@@ -15,9 +15,10 @@ CHANGEABLE = ("img_size", "drop_path")  # what a timm model takes anew with the 
 def model_of(checkpoint: Checkpoint, asked: Json, named: Sequence[str]) -> tuple[Json, Json]:
     """(node of the student's model as run.json is to keep it, settings that the checkpoint's model takes anew).
 
-    asked: the node ``model`` of the configuration;  named: settings and groups that the command line names. What it
-    does not name is the checkpoint's. UserError for another model, and for a named setting that is another in the
-    checkpoint: its weights are of one model, whose size of images and rate of dropped branches alone can change.
+    asked: the node ``model`` of the configuration;  named: settings and groups that the command line or an experiment
+    names. What they do not name is the checkpoint's. UserError for another model, and for a named setting that is
+    another in the checkpoint: its weights are of one model, whose size of images and rate of dropped branches alone
+    can change.
     """
     own: Json = checkpoint.run["config"].get("model") or {}
     if own.get("name") != checkpoint.run["model"]:  # of before: a default that the run did not take

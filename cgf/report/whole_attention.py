@@ -31,7 +31,7 @@ COLUMNS = [
     Column("core-s a sample", lambda r: f"{(r['client_s'] + r['server_s']) / r['samples']:.2f}"),
     Column("µs a score entry", lambda r: f"{r['us_per_entry_core']:.1f}"),
     Column("peak MiB, all processes", lambda r: f"{r['peak_mib']:,.0f}"),
-    Column("of one worker", lambda r: f"{r['worker_mib']:,.0f}" if r.get("worker_mib") else "–"),
+    Column("peak MiB, largest worker", lambda r: f"{r['worker_mib']:,.0f}" if r.get("worker_mib") else "–"),
 ]
 
 

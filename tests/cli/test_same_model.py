@@ -98,6 +98,16 @@ def test_the_command_trains_at_another_size_and_names_the_run_by_the_checkpoints
     assert plain.returncode == 0, plain.stderr
 
 
+def test_an_experiment_of_another_depth_is_refused(trained_run: Path, tmp_path: Path) -> None:
+    done = call("train", "experiment=digits_network", f"ckpt={trained_run}", f"outputs={tmp_path}/out")
+    assert done.returncode == 2
+    assert "model.options=" in done.stderr
+    assert "'depth': 2" in done.stderr
+    same = ["train.max_steps=1", "task.limit={train: 32, val: 16, test: 16}", "train.batch_size=16"]
+    student = call("train", "experiment=digits_student", f"ckpt={trained_run}", f"outputs={tmp_path}/out", *same)
+    assert student.returncode == 0, student.stderr
+
+
 def test_the_command_refuses_another_model_beside_a_checkpoint(trained_run: Path, tmp_path: Path) -> None:
     done = call("train", f"ckpt={trained_run}", "model=vit_tiny", f"outputs={tmp_path}/out")
     assert done.returncode == 2
