@@ -11,6 +11,7 @@ import torch
 
 from cgf.data.task import Items
 from cgf.errors import UserError
+from cgf.evaluate.he_lengths import Joint
 from cgf.evaluate.loop import batches_of_rows
 from cgf.he.layout import choose_layout
 
@@ -36,6 +37,7 @@ class Batches:
     pieces        a length's last samples, which leave slots free, go in sets near powers of two: for scores alone
     whole_sets    a batch is one set of ciphertexts: no more samples than the slots take, whatever ``size`` is
     rows_at_once  score rows of a layer packed together, which bounds memory; None: the slots of the ring
+    joint         which lengths share sets where rows are full and no size was asked for; None: each has its own
     """
 
     dataset: Items
@@ -45,6 +47,7 @@ class Batches:
     rows_at_once: int | None = None
     pieces: bool = True
     whole_sets: bool = False
+    joint: Joint | None = None
 
     def of(self, indices: list[int]) -> list[list[int]]:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
@@ -57,13 +60,15 @@ class Batches:
             return grouped(self.dataset, self.size, indices)[::-1]
         batches: list[list[int]] = []
         most_asked = max(1, len(indices)) if self.size is None else self.size
-        for group in reversed(grouped(self.dataset, most_asked, indices)):
+        joint = None if self.size is not None else self.joint
+        groups = joint.groups(self.dataset, indices) if joint else grouped(self.dataset, most_asked, indices)
+        for group in reversed(groups):
             while group:  # from the longest on: it decides how many fit
                 # 2. how many samples as long as the longest one fill the slots
                 heads, queries, slots = self.probe(group[-1])
                 most = max(1, (rows or slots) // (heads * queries))
                 # 3. of those that are about as long as it, so many; a size that was asked for bounds the group already
-                fit = min(most, self._alike(group) if self.size is None else len(group))
+                fit = min(most, self._alike(group) if self.size is None and not joint else len(group))
                 # 4. what leaves slots free, in sets near powers of two
                 if self.pieces and not self.masked and fit < most and self.size is None:
                     fit = _largest_piece(fit, heads * queries, queries, slots)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -45,6 +47,17 @@ class AttentionProbe(Around):
         """Heads of the queries."""
         return int(self.given[0][1])
 
+    @property
+    def features(self) -> int:
+        """The more of a key's and a value's."""
+        return max(self.given[1][3], self.given[2][3])
+
+    @property
+    def tokens(self) -> int | None:
+        """How many queries and keys there were; None where they differ in number, or a mask was given."""
+        queries, keys, valid = self.given[0][2], self.given[1][2], self.given[3]
+        return queries if queries == keys and (valid is None or bool(valid.all())) else None
+
     def capacity(self, party: Party) -> tuple[int, int, int]:
         """(heads, 1, instances of one set of ciphertexts) where there are as many samples like this as it takes."""
         heads = self.many(party.rings[-1].slots)
@@ -57,6 +70,15 @@ class AttentionProbe(Around):
         query, key, value = (np.broadcast_to(0.0, (samples, *shape[1:])) for shape in self.given[:3])
         valid = self.given[3]
         return Heads(query, key, value, 1.0, None if valid is None or bool(valid.all()) else own(valid))
+
+    def lengths(self, tokens: Sequence[int]) -> Heads:
+        """Samples of so many tokens each, padded to the longest, as views of zeros."""
+        longest = max(tokens)
+        query, key, value = (
+            np.broadcast_to(0.0, (len(tokens), shape[1], longest, shape[3])) for shape in self.given[:3]
+        )
+        valid = (np.arange(longest) < np.array(tokens)[:, None])[:, None, None, :]
+        return Heads(query, key, value, 1.0, None if bool(valid.all()) else valid)
 
 
 def own(valid: Tensor) -> np.ndarray:

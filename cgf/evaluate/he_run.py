@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from torch import Tensor
 
 from cgf.data.task import Collate, Items
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_forecast import batch_rows, forecast
+from cgf.evaluate.he_lengths import joint_lengths
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.evaluate.he_probe import ShapeProbe, probed
 from cgf.evaluate.he_progress import EvaluationProgress, sample_lines
@@ -27,6 +29,7 @@ from cgf.plan.op_times import OpTimes
 from cgf.progress import Bar
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Slot
+from cgf.types import Item
 
 BatchOutcome = tuple[Outcome, list[LayerRecord], float]  # logits, what each layer saw, seconds of the model
 
@@ -67,9 +70,12 @@ class EncryptedEvaluation:
     @property
     def plan(self) -> Batches:
         """How the samples are batched."""
-        whole = self.scope == "attention"
-        probe = self._probe_attention if whole else self._probe
-        return Batches(self.dataset, probe, self.masked, self.batch, self.rows_at_once, pieces=not whole)
+        if self.scope != "attention":
+            return Batches(self.dataset, self._probe, self.masked, self.batch, self.rows_at_once)
+        samples = self.dataset, self.collate, self.indices
+        party, sized = self.session.party, self.batch is not None
+        joint = None if sized else joint_lengths(self.host, self.softmaxes, samples, party, self.as_trained)
+        return Batches(self.dataset, self._probe_attention, self.masked, self.batch, pieces=False, joint=joint)
 
     def run(self) -> FinishedSamples:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
@@ -184,8 +190,14 @@ class EncryptedEvaluation:
             self.host.model.train(was_training)
 
     def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> BatchOutcome:
+        def collated(items: Sequence[Item]) -> dict[str, Tensor]:
+            made = self.collate(items)
+            for slot in slots:
+                slot.given_tokens(made.get("attention_mask"))
+            return made
+
         start = time.perf_counter()
-        outcome = evaluate(self.host.model, self.host.logits, self.dataset, self.collate, [batch])
+        outcome = evaluate(self.host.model, self.host.logits, self.dataset, collated, [batch])
         seconds = time.perf_counter() - start
         layers = [slot.take_record() for slot in slots]
         return outcome, layers, seconds - sum(r.seconds.pop("softmax") for r in layers)

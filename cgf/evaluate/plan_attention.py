@@ -12,6 +12,7 @@ from cgf.checks import whole
 from cgf.data.task import Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches
+from cgf.evaluate.he_lengths import joint_lengths, tokens_of
 from cgf.evaluate.he_probe import AttentionProbe, probed
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.he.engines.desilo import DesiloOwner
@@ -76,11 +77,17 @@ def plan_attention(
         return min((p.capacity(party) for p in probes[index]), key=lambda capacity: capacity[2] // capacity[0])
 
     masked = opened.host.row_kind == "masked"
-    batches = Batches(opened.dataset, probe, masked, pieces=False).of(indices)
+    samples = opened.dataset, opened.collate, indices
+    joint = joint_lengths(opened.host, opened.softmaxes, samples, party, opened.as_trained)
+    batches = Batches(opened.dataset, probe, masked, pieces=False, joint=joint).of(indices)
     sums: dict[tuple[int, str, int], Counter[str]] = {}
     for batch in batches:
         for layer in probes[batch[-1]]:
-            heads = layer.many(len(batch) * layer.heads)
+            heads = (
+                layer.many(len(batch) * layer.heads)
+                if joint is None
+                else layer.lengths(tokens_of(opened.dataset, batch))
+            )
             needs = party.attention_needs(layer.softmax, heads, np.arange(heads.instances))
             seconds, sets = predict_attention(needs, heads, times), -(-heads.instances // needs.tile.instances)
             own = sums.setdefault((heads.shape[3], str(needs.tile), needs.levels), Counter())

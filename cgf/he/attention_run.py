@@ -123,12 +123,14 @@ class _Run:
         self.circuits[circuit.style] += self._entries(block)
 
     def _entries(self, block: Block) -> int:
-        """Score entries of a block that count, its repeated queries left out."""
-        queries = len(np.unique(block.queries))
-        if block.rows.valid is None:
-            return self.task.tile.instances * queries * block.rows.shape[3]
-        valid = block.rows.valid.reshape(self.task.tile.instances, self.task.tile.a, -1)
-        return int(valid[:, :queries].sum())
+        """Score entries of a block that count: its repeated queries and those of padding are left out."""
+        queries, heads, tile = np.unique(block.queries), self.task.heads, self.task.tile
+        counted = np.ones((tile.instances, len(queries), block.rows.shape[3]), dtype=bool)
+        if block.rows.valid is not None:
+            counted &= block.rows.valid.reshape(tile.instances, tile.a, -1)[:, : len(queries)]
+        if heads.real is not None:
+            counted &= heads.real[self.task.chosen // heads.shape[1]][:, queries, None]
+        return int(counted.sum())
 
     def _open(self, answers: list[Ciphertext], block: Block, circuit: Circuit) -> None:
         """A block's decrypted outputs, times the circuit's public scale."""

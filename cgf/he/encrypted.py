@@ -51,6 +51,16 @@ class Encrypted(Around):
         record: LayerRecord = self._own.record
         return record
 
+    def given_tokens(self, present: Tensor | None) -> None:
+        """Takes which tokens (B, T) of this thread's next batch are no padding, as its text's mask has them; None: no
+        text."""
+        self._own.present = None if present is None or bool(present.all()) else present.bool()
+
+    @property
+    def present(self) -> Tensor | None:
+        """(B, T) bool of this thread's batch, False where padding stands; None where there is none."""
+        return getattr(self._own, "present", None)
+
     def take_record(self) -> LayerRecord:
         """This thread's record; a new one begins."""
         record, self._own.record = self.record, LayerRecord()

@@ -34,31 +34,48 @@ class EncryptedAttention(Encrypted):
     ) -> tuple[Tensor, None]:
         """As Slot.attention, through ciphertexts; NaN for a ruined sample (see Encrypted.weights)."""
         start = time.perf_counter()
+        real = self._real(query, valid)
+        query = query if real is None else stand_ins(query, real)
         scores = self.softmax.scores(query.double(), key.double(), scaling)  # for the comparison alone
         lost = hopeless(scores, valid) | ~_finite(value)
         gone = lost[:, None, None, None]
         given = [x.masked_fill(gone, 0.0) if bool(lost.any()) else x for x in (query, key, value)]
         q, k, v = (x.detach().double().cpu().numpy() for x in given)
         mask = None if valid is None or bool(valid.all()) else valid.cpu().numpy()
-        heads = Heads(q, k, v, float(scaling), mask)
+        heads = Heads(q, k, v, float(scaling), mask, None if real is None else real.cpu().numpy())
         self.record.macs += heads.macs()
         self.record.instances += heads.instances
         outputs = torch.from_numpy(self.session.attend(self.softmax, heads, self.record)).to(value.device)
         taken = outputs.to(torch.promote_types(value.dtype, torch.float32)).to(value.dtype)
         before = time.perf_counter()
-        ruined = self._compare_outputs(scores.masked_fill(gone, 0.0), value, valid, outputs, lost)
+        keep = torch.ones_like(scores, dtype=torch.bool) if valid is None else valid.expand(scores.shape)
+        if real is not None:
+            keep = keep & real[:, None, :, None]
+        ruined = self._compare_outputs(scores.masked_fill(gone, 0.0), value, valid, outputs, lost, keep)
         after = time.perf_counter()
         self.record.seconds.update({"compare": after - before, "softmax": after - start})
         return taken.masked_fill(ruined[:, None, None, None], torch.nan) if bool(ruined.any()) else taken, None
 
+    def _real(self, query: Tensor, valid: Tensor | None) -> Tensor | None:
+        """(B, Q) bool of the queries that stand for tokens of a text; None where all do, or it is not known.
+
+        It is known where there is a query a token, and no query attends to a token of padding.
+        """
+        present = self.present
+        if present is None or valid is None or (query.shape[0], query.shape[2]) != tuple(present.shape):
+            return None
+        if valid.shape[-1] != present.shape[1] or bool((valid & ~present[:, None, None, :]).any()):
+            return None
+        return present
+
     def _compare_outputs(
-        self, scores: Tensor, value: Tensor, valid: Tensor | None, outputs: Tensor, lost: Tensor
+        self, scores: Tensor, value: Tensor, valid: Tensor | None, outputs: Tensor, lost: Tensor, keep: Tensor
     ) -> Tensor:
         """Error against the same polynomial in the clear, and where its argument lay; diagnosis only.
 
-        Rows in which no key counts are left out. Returns the samples (B,) that are ruined now.
+        keep (B, H, Q, K): entries that count. Rows in which no key counts are left out. Returns the samples (B,) that
+        are ruined now.
         """
-        keep = torch.ones_like(scores, dtype=torch.bool) if valid is None else valid.expand(scores.shape)
         clear, v = self.softmax.reading(scores, valid), value.double()
         seen_rows = keep.any(-1, keepdim=True)
         error = torch.where(seen_rows, (outputs - clear @ v).abs(), 0.0)
@@ -76,6 +93,18 @@ class EncryptedAttention(Encrypted):
         self._define(scores, valid, counted, clear, heads)
         self.record.join(seen)
         return ruined
+
+
+def stand_ins(query: Tensor, real: Tensor) -> Tensor:
+    """Queries (B, H, Q, D) with that of its text's last token in the place of each that is not real (B, Q).
+
+    A polynomial may never have seen what the query of padding meets: its scores may lie beyond the domain, and a weight
+    that overflows would reach all other numbers of its ciphertext. Those of a token are of the text.
+    """
+    places = torch.arange(real.shape[1], device=real.device)
+    last = torch.where(real, places, 0).amax(1, keepdim=True)
+    chosen = torch.where(real, places, last)[:, None, :, None].to(query.device)
+    return query.take_along_dim(chosen, 2)
 
 
 def _finite(value: Tensor) -> Tensor:

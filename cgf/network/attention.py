@@ -58,6 +58,7 @@ class Heads:
     query (B, H, Q, D), key (B, G, K, D), value (B, G, K, E): G divides H, and G below H are grouped queries
     scaling   public factor of the scores, usually 1 / sqrt(D)
     valid     bool, broadcasts to (B, H, Q, K): True where a query may attend to a key; None: everywhere
+    real      bool (B, Q): False for queries of padding, whose outputs nobody reads and which nothing counts; None: all
     Raises UserError where shapes do not fit one another.
     """
 
@@ -66,6 +67,7 @@ class Heads:
     value: np.ndarray
     scaling: float
     valid: np.ndarray | None = None
+    real: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         (b, h, _, d), (_, g, k, _) = self.query.shape, self.value.shape
@@ -81,6 +83,11 @@ class Heads:
                 raise UserError(
                     f"an attention needs a mask that broadcasts to {self.shape}, and has one of {self.valid.shape}"
                 ) from None
+        if self.real is not None and self.real.shape != (b, self.query.shape[2]):
+            raise UserError(
+                f"an attention needs to know of ({b}, {self.query.shape[2]}) queries whether they are real, and knows "
+                f"it of {self.real.shape}"
+            )
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -112,10 +119,13 @@ class Heads:
         valid = self.valid
         if valid is not None and valid.ndim == 4 and valid.shape[0] == self.shape[0]:
             valid = valid[own]
-        part = Heads(self.query[own], self.key[own], self.value[own], self.scaling, valid)
+        real = None if self.real is None else self.real[own]
+        part = Heads(self.query[own], self.key[own], self.value[own], self.scaling, valid, real)
         return part, chosen - first * self.shape[1]
 
     def macs(self) -> int:
-        """Multiply-adds of both products: a score entry takes D, and E more for the output."""
-        entries = int(np.prod(self.shape)) if self.mask is None else int(self.mask.sum())
-        return entries * int(self.query.shape[3] + self.value.shape[3])
+        """Multiply-adds of both products of the real queries: a score entry takes D, and E more for the output."""
+        counted = np.broadcast_to(True if self.mask is None else self.mask, self.shape)
+        if self.real is not None:
+            counted = counted & self.real[:, None, :, None]
+        return int(counted.sum()) * int(self.query.shape[3] + self.value.shape[3])
