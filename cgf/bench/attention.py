@@ -13,7 +13,6 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he import attention_run
-from cgf.he.attention_blocks import AttentionTask
 from cgf.he.attention_needs import needs_of
 from cgf.he.engines.engine import Owner, complex_slots, rings_of
 from cgf.memory import keep_freed_memory, peak_mib, resident_mib
@@ -142,7 +141,7 @@ def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> J
     owner = make_owner(max_level=needs.max_level)
     evaluator = owner.evaluator(needs.rotations, needs.pairs)
     keys_s = time.perf_counter() - started
-    task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
+    task = needs.task(heads, chosen)
     if _ready is not None:
         _ready.wait(READY_S)
     cpu = time.process_time()

@@ -15,17 +15,18 @@ from cgf.errors import UserError
 from cgf.evaluate.he_probe import AttentionProbe, probed
 from cgf.evaluate.loop import batches_of_one_length, evaluate
 from cgf.he.attention_needs import AttentionCost
+from cgf.he.circuits import takes_means
 from cgf.he.party import Party
 from cgf.he.tile import tiles
 from cgf.models.host import Host
-from cgf.network.attention import DISTANCE, score_of
+from cgf.network.attention import DOT, score_of
 from cgf.softmax.base import Softmax
 
 SHORTEST = 0.5  # a text in a padded set is at least so long, as a share of the longest; less fills no slot cheaper
 A_LEVEL = 1.2  # what a set costs that takes a level more, in multiples of what it costs without
 SAME = 1e-3  # padding changes no logit by more than so much of the largest: float32 rounds differently by the shape
 
-Price = Callable[[int, int, bool], float]  # tokens, samples, whether some are padded -> milliseconds of one thread
+Price = Callable[[int, int, int], float]  # shortest, longest, samples -> milliseconds of one thread
 
 
 def runs_of_lengths(counts: dict[int, int], price: Price) -> list[tuple[int, int]]:
@@ -44,7 +45,7 @@ def runs_of_lengths(counts: dict[int, int], price: Price) -> list[tuple[int, int
             if lengths[i] < SHORTEST * lengths[j - 1]:
                 break
             samples = sum(counts[n] for n in lengths[i:j])
-            options.append((best[i] + price(lengths[j - 1], samples, j - i > 1), i))
+            options.append((best[i] + price(lengths[i], lengths[j - 1], samples), i))
         cost, i = min(options, key=lambda option: (option[0], -option[1]))
         best.append(cost)
         first.append(i)
@@ -53,6 +54,26 @@ def runs_of_lengths(counts: dict[int, int], price: Price) -> list[tuple[int, int
         runs.append((lengths[first[j]], lengths[j - 1]))
         j = first[j]
     return runs[::-1]
+
+
+@dataclass(frozen=True)
+class SetKind:
+    """What a price of a set hangs on beside its size.
+
+    means   absent keys take no level (cgf.he.attention_blocks);  even: nor do rows of different lengths, if any
+    """
+
+    slots: int
+    pairs: bool
+    most_mib: float
+    means: bool
+    even: bool
+
+    @classmethod
+    def of(cls, needs: AttentionCost, party: Party) -> SetKind:
+        """Of sets as these needs are of."""
+        even = all(full for _, full, _, _ in needs.circuits)
+        return cls(needs.tile.slots, needs.pairs, party.most_mib, needs.means, even)
 
 
 @dataclass(frozen=True)
@@ -98,36 +119,22 @@ def joint_lengths(
     layers = probed(host, softmaxes, dataset, collate, long)
     if any(layer.tokens != most for layer in layers):
         return None
-    kinds = Counter((layer.heads, layer.features, score_of(layer.softmax) == DISTANCE) for layer in layers)
-    of_kind = {(p.heads, p.features, score_of(p.softmax) == DISTANCE): p for p in layers}
+    kinds = Counter((layer.heads, layer.features) for layer in layers)
+    softmax = layers[0].softmax
+    grown = takes_means(softmax, party.style) if score_of(softmax) == DOT else 0.0
     try:
-        full, padded = (
-            {kind: _needs(probe, party, tokens) for kind, probe in of_kind.items()}
-            for tokens in ([most], [most, most - 1])
-        )
+        full, masked = (SetKind.of(_needs(layers[0], party, tokens), party) for tokens in ([most], [most, 1]))
     except UserError:  # the levels that there are take full rows at most, or not even those, which is told elsewhere
         return None
 
-    def price(tokens: int, count: int, some_padded: bool) -> float:
-        total = 0.0
-        for kind, times in kinds.items():
-            heads, features, _ = kind
-            needs = (padded if some_padded else full)[kind]
-            whole, rest = divmod(count * heads, needs.tile.slots)
-            total += times * sum(
-                n
-                * cheapest_price(
-                    instances,
-                    tokens,
-                    features,
-                    slots=needs.tile.slots,
-                    pairs=needs.pairs,
-                    most_mib=party.most_mib,
-                    uneven=some_padded,
-                )
-                for n, instances in ((whole, needs.tile.slots), (1, rest))
-                if n and instances
-            )
+    def price(shortest: int, longest: int, count: int) -> float:
+        even = longest == shortest or longest <= grown * shortest
+        kind, total = full if even else masked, 0.0
+        for (heads, features), times in kinds.items():
+            whole, rest = divmod(count * heads, kind.slots)
+            for sets, instances in ((whole, kind.slots), (1, rest)):
+                if sets and instances:
+                    total += times * sets * cheapest_price(instances, longest, features, kind)
         return total
 
     return Joint(price)
@@ -155,13 +162,8 @@ def _padding_changes_nothing(
     return bool((alone - beside).abs().max() <= SAME * max(largest, 1e-6))
 
 
-def cheapest_price(
-    instances: int, tokens: int, features: int, *, slots: int, pairs: bool, most_mib: float, uneven: bool
-) -> float:
-    """Milliseconds of one thread for full rows of so many tokens in the cheapest tile; infinite where none fits.
-
-    uneven   some rows have fewer keys: the masked circuit, which takes a level more, as absent keys do everywhere
-    """
+def cheapest_price(instances: int, tokens: int, features: int, kind: SetKind) -> float:
+    """Milliseconds of one thread for rows of so many tokens in the cheapest tile; infinite where none fits."""
 
     def least(absent: bool) -> float:
         listed = tiles(
@@ -169,12 +171,13 @@ def cheapest_price(
             tokens,
             tokens,
             features,
-            slots=slots,
-            pairs=pairs,
+            slots=kind.slots,
+            pairs=kind.pairs,
             pattern=None,
-            most_mib=most_mib,
+            most_mib=kind.most_mib,
             absent=absent,
+            means=kind.means,
         )
         return listed[0][0] if listed else math.inf
 
-    return min(least(False) * (A_LEVEL if uneven else 1.0), least(True) * A_LEVEL)
+    return min(least(False) * (1.0 if kind.even else A_LEVEL), least(True) * (1.0 if kind.means else A_LEVEL))

@@ -43,13 +43,14 @@ class Scales:
     def of(cls, scaling: float, circuit: Circuit, score: str, pairs: bool) -> Scales:
         """Balanced for this circuit: noise of a product is relative to the other operand."""
         half = 0.5 if pairs or score == DISTANCE else 1.0  # a real part comes doubled, and so do distances
-        return cls(math.sqrt(abs(scaling * circuit.input_scale) * half), scaling, score, pairs)
+        largest = float(np.max(np.abs(circuit.input_scale)))
+        return cls(math.sqrt(abs(scaling) * largest * half), scaling, score, pairs)
 
-    def queries(self, circuit: Circuit) -> float:
-        """Raises UserError for distances in a circuit whose scale is another than the keys'."""
+    def queries(self, circuit: Circuit) -> float | np.ndarray:
+        """One number, or (R, 1). Raises UserError for distances in a circuit whose scale is another than the keys'."""
         half = 0.5 if self.pairs or self.score == DISTANCE else 1.0
         factor = self.scaling * circuit.input_scale * half / self.keys
-        if self.score == DISTANCE and not math.isclose(factor, self.keys, rel_tol=1e-12):
+        if self.score == DISTANCE and not np.allclose(factor, self.keys, rtol=1e-12, atol=0.0):
             raise UserError(
                 "an encrypted attention of squared distances needs one positive scale for queries and keys: "
                 "he.scope=softmax"

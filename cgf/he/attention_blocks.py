@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,18 +46,37 @@ class AttentionTask:
     """Chosen instances of a layer in one set of ciphertexts.
 
     chosen (I,) instances b H + h;  tile: where they lie;  pairs: two features a ciphertext
+    means    the mean of an instance's keys stands in the places of columns that have no key of it, be they absent or
+             padding: all its queries meet the same keys. The score there is the mean of the row's scores, since scores
+             are linear in the key; values there are zero
     """
 
     heads: Heads
     chosen: np.ndarray
     tile: Tile
     pairs: bool
+    means: bool = False
+
+    @property
+    def absent(self) -> int:
+        """Places of columns that have no key."""
+        return self.tile.columns(self.keys) * self.tile.b - self.keys
+
+    @property
+    def centred(self) -> bool:
+        """Whether means of keys stand somewhere."""
+        return self.means and (self.heads.mask is not None or self.absent > 0)
+
+    @cached_property
+    def real(self) -> np.ndarray:
+        """(I, K) bool: keys that count, the same for all queries of an instance, where means stand for the others."""
+        return real_keys(self.heads, self.chosen)
 
     @cached_property
     def valid(self) -> np.ndarray | None:
         """(I, Q, keys of all columns) bool, False for keys that are not there; None: all count."""
-        mask, absent = self.heads.mask, self.tile.columns(self.keys) * self.tile.b - self.keys
-        if mask is None and not absent:
+        mask, absent = self.heads.mask, self.absent
+        if self.centred or (mask is None and not absent):
             return None
         own = np.ones((len(self.chosen), *self.heads.shape[2:]), dtype=bool)
         if mask is not None:
@@ -110,8 +130,14 @@ class AttentionTask:
             masks = [self._mask(own, c) for c in columns]
             valid = None if valid.all() else valid
         width = len(columns) * tile.b
-        counts = np.full(len(index), float(width)) if valid is None else np.maximum(valid.sum(1), 1).astype(np.float64)
-        return Block(chosen, columns, Rows((batch, heads, queries, width), index, valid, counts), masks)
+        if self.centred:
+            counts = np.repeat(self.real.sum(1), len(chosen)).astype(np.float64)
+        elif valid is None:
+            counts = np.full(len(index), float(width))
+        else:
+            counts = np.maximum(valid.sum(1), 1).astype(np.float64)
+        centred = width if self.centred else None
+        return Block(chosen, columns, Rows((batch, heads, queries, width), index, valid, counts, centred), masks)
 
     def _mask(self, own: np.ndarray, column: int) -> np.ndarray | None:
         """(I, a, b) of a column, from (I, a, keys); None where its keys without a query are all that does not count."""
@@ -119,3 +145,22 @@ class AttentionTask:
         place = slice(column * self.tile.b, (column + 1) * self.tile.b)
         mask = own[..., place]
         return mask if bool((~mask & ~self.zeroed[:, None, place]).any()) else None
+
+
+def real_keys(heads: Heads, chosen: np.ndarray) -> np.ndarray:
+    """(I, K) bool: the keys that the first query of each instance attends to."""
+    if heads.mask is None:
+        return np.ones((len(chosen), heads.shape[3]), dtype=bool)
+    return heads.mask[:, :, 0][np.divmod(chosen, heads.shape[1])]
+
+
+def spread_of(heads: Heads, chosen: np.ndarray) -> float:
+    """How many times the keys of the shortest instance the longest has, where all queries of each meet the same keys;
+    infinite where they do not, or an instance has no key."""
+    if heads.mask is None:
+        return 1.0
+    own = heads.mask[np.divmod(chosen, heads.shape[1])]
+    counts = own[:, 0].sum(1)
+    if not bool((own == own[:, :1]).all()) or not counts.min():
+        return math.inf
+    return float(counts.max() / counts.min())

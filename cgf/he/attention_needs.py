@@ -10,13 +10,14 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.attention import BlockQueries, circuit_of, weigh, weighted, width_of
-from cgf.he.attention_blocks import AttentionTask, Block, Kind
+from cgf.he.attention_blocks import AttentionTask, Block, Kind, spread_of
+from cgf.he.circuits import takes_means
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Ring, ring_for
 from cgf.he.engines.rules import OutOfLevels
 from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.tile import Pattern, Tile, tiles
-from cgf.network.attention import DISTANCE, Heads, score_of
+from cgf.network.attention import DISTANCE, DOT, Heads, score_of
 from cgf.softmax.base import Softmax
 
 
@@ -27,6 +28,7 @@ class AttentionCost:
     input_level  at which queries and keys are encrypted: the levels, or the engine's where the circuit bootstraps
     value_level  at which values are encrypted: what the weights have left;  polynomials: of an output
     ops, by_level   operations by kind, and by (detail, level): see cgf.he.engines.count
+    means        means of keys stand where there are none: see cgf.he.attention_blocks.AttentionTask
     held         columns of keys, and of values, that are kept at once
     encrypted    ciphertexts by level;  circuits: the softmax's circuit for each kind of block
     """
@@ -46,6 +48,11 @@ class AttentionCost:
     rotations: frozenset[int]
     style: str
     circuits: dict[Kind, str] = field(default_factory=dict)
+    means: bool = False
+
+    def task(self, heads: Heads, chosen: np.ndarray) -> AttentionTask:
+        """Chosen instances, as many as the tile has, as they lie by these needs."""
+        return AttentionTask(heads, chosen, self.tile, self.pairs, self.means)
 
 
 def needs_of(
@@ -69,8 +76,10 @@ def needs_of(
     """
     pairs = pairs and score_of(softmax) != DISTANCE
     asked = rings if max_level is None else (ring_for(max_level, rings),)
-    for _, ring, tile in options(heads, len(chosen), asked, pairs, most_mib):
-        task = AttentionTask(heads, chosen[: tile.instances], tile, pairs)
+    grown = takes_means(softmax, style) if score_of(softmax) == DOT else 0.0
+    means = spread_of(heads, chosen) <= grown
+    for _, ring, tile in options(heads, len(chosen), asked, pairs, most_mib, means):
+        task = AttentionTask(heads, chosen[: tile.instances], tile, pairs, means)
         used = dry_run(softmax, task, style, max_level or ring.max_level, rings)
         if used is None:
             continue
@@ -92,13 +101,14 @@ def needs_of(
 
 
 def options(
-    heads: Heads, instances: int, rings: tuple[Ring, ...], pairs: bool, most_mib: float
+    heads: Heads, instances: int, rings: tuple[Ring, ...], pairs: bool, most_mib: float, means: bool = False
 ) -> list[tuple[float, Ring, Tile]]:
     """(price, ring, tile) for so many instances, the cheapest first; whether the levels suffice is not asked.
 
-    Layouts with absent keys come last: they take a level more than full rows need, and are for lack of memory.
+    Layouts with absent keys come last: they take a level more than full rows need, and are for lack of memory. With
+    means of keys in their places they take none, and come where their price puts them.
     """
-    pattern, features = Pattern.of(heads.mask), max(heads.query.shape[3], heads.value.shape[3])
+    pattern, features = None if means else Pattern.of(heads.mask), max(heads.query.shape[3], heads.value.shape[3])
     queries, keys = heads.shape[2:]
 
     def priced(absent: bool) -> list[tuple[float, Ring, Tile]]:
@@ -115,10 +125,13 @@ def options(
                 pattern=pattern,
                 most_mib=most_mib,
                 absent=absent,
+                means=means,
             )
         ]
         return sorted(every, key=lambda option: option[0])
 
+    if means:
+        return sorted([*priced(False), *priced(True)], key=lambda option: option[0])
     return [*priced(False), *priced(True)]
 
 
@@ -206,4 +219,5 @@ class _DryRun:
             rotations=frozenset(engine.rotations),
             style=self.style,
             circuits=self.circuits,
+            means=self.task.means,
         )

@@ -46,6 +46,15 @@ def run(
     return work.outputs, work.record(getattr(evaluator, "beyond", 0))
 
 
+def with_means(key: np.ndarray, value: np.ndarray, task: AttentionTask) -> tuple[np.ndarray, np.ndarray]:
+    """Keys (I, K, D) with the mean of each instance's own in every other place, K and those that columns have beyond;
+    values (I, K, E) with zeros there."""
+    real = task.real[..., None]
+    mean = (key * real).sum(1, keepdims=True) / real.sum(1, keepdims=True)
+    key = np.concatenate([np.where(real, key, mean), np.repeat(mean, task.absent, 1)], 1)
+    return key, np.where(real, value, 0.0)
+
+
 class _Run:
     """Keys and values of a task as ciphertexts, prepared, and what its blocks gave so far."""
 
@@ -62,6 +71,8 @@ class _Run:
         if task.zeroed is not None:
             gone = task.zeroed[:, : task.keys, None]
             key, value = np.where(gone, 0.0, key), np.where(gone, 0.0, value)
+        if task.centred:
+            key, value = with_means(key, value, task)
         self.outputs = np.zeros((*self.query.shape[:2], value.shape[2]))
         key = key * self.scales.keys
         self.key, self.value = (complex_pairs(x, 1.0) if task.pairs else x for x in (key, value))
@@ -102,7 +113,7 @@ class _Run:
     def attend(self, block: Block) -> None:
         """The outputs of one block of queries, in their places of ``outputs``."""
         circuit, task = circuit_of(self.softmax, block, self.needs.style), self.task
-        query = self.query[:, block.queries] * self.scales.queries(circuit)
+        query = self.query[:, block.queries] * self._by_place(self.scales.queries(circuit))[..., None]
         query = complex_pairs(query, -1.0) if task.pairs else query
         packed = [task.tile.pack_queries(query[..., x]) for x in range(query.shape[-1])]
         columns = [self._column(*which) for which in zip(block.columns, block.masks, strict=True)]
@@ -126,11 +137,18 @@ class _Run:
         """Score entries of a block that count: its repeated queries and those of padding are left out."""
         queries, heads, tile = np.unique(block.queries), self.task.heads, self.task.tile
         counted = np.ones((tile.instances, len(queries), block.rows.shape[3]), dtype=bool)
-        if block.rows.valid is not None:
+        if self.task.centred:
+            counted = np.repeat(self.task.real[:, None], len(queries), 1)
+        elif block.rows.valid is not None:
             counted &= block.rows.valid.reshape(tile.instances, tile.a, -1)[:, : len(queries)]
         if heads.real is not None:
             counted &= heads.real[self.task.chosen // heads.shape[1]][:, queries, None]
         return int(counted.sum())
+
+    def _by_place(self, factor: float | np.ndarray) -> np.ndarray:
+        """(I, a) of a circuit's public factor, one number or (R, 1)."""
+        places = self.task.tile.instances, self.task.tile.a
+        return factor.reshape(places) if isinstance(factor, np.ndarray) else np.full(places, factor)
 
     def _open(self, answers: list[Ciphertext], block: Block, circuit: Circuit) -> None:
         """A block's decrypted outputs, times the circuit's public scale."""
@@ -139,9 +157,10 @@ class _Run:
             parts = [part for pair in decrypt_all(self.owner, answers, pairs=True) for part in pair]
         else:
             parts = decrypt_all(self.owner, answers)
+        scale = self._by_place(circuit.output_scale)[:, : len(queries)]
         for feature, slots in enumerate(parts[: self.outputs.shape[2]]):  # an odd last feature had no partner
             unpacked = self.task.tile.unpack(slots)[:, : len(queries)]
-            self.outputs[:, queries, feature] = unpacked * circuit.output_scale
+            self.outputs[:, queries, feature] = unpacked * scale
 
     def record(self, overflow: int) -> LayerRecord:
         """What was seen; overflow: slots of the simulator beyond what a ciphertext holds."""

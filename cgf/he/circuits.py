@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
+from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
-from cgf.he.folding import fold_integers, rescaled, square_part, without_last_constant
+from cgf.he.folding import fold_integers, rescaled, rescaled_by_row, square_part, without_last_constant
 from cgf.he.packed import Packed
 from cgf.he.pairwise import pairwise
 from cgf.he.score_rows import Rows
@@ -28,6 +30,7 @@ from cgf.softmax.value import Value
 from cgf.types import Ciphertext
 
 Exponent = Callable[..., Value]  # of a softmax and its rows: a method as a function
+MOST_GROWN = 256.0  # by which weights of the shortest row may be larger under encryption than those of the longest
 STYLES = ("folded", "abreast", "paper")
 
 
@@ -35,13 +38,13 @@ STYLES = ("folded", "abreast", "paper")
 class Circuit:
     """run takes scores * input_scale, and its result is made weights by ``opened``; the numbers are public.
 
-    output_offset   one number, or (R, 1)
+    Each is one number, or (R, 1): of rows that hold means (``by_sample``), the scales too.
     """
 
     name: str
     run: Callable[[Packed], Packed]
-    input_scale: float = 1.0
-    output_scale: float = 1.0
+    input_scale: float | np.ndarray = 1.0
+    output_scale: float | np.ndarray = 1.0
     output_offset: float | np.ndarray = 0.0
 
     @property
@@ -73,6 +76,18 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     exponent = exponent_of(softmax)
     build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
     return build(softmax, rows, padded, style)
+
+
+def takes_means(softmax: Softmax, style: str) -> float:
+    """How many times the entries of the shortest row the longest may have where rows hold their mean in the place of
+    absent entries, which takes no level (``folded``, ``by_sample``); 1: rows of one count alone, 0: none."""
+    if style != "folded" or not isinstance(softmax, CGF) or softmax.order != 2 or softmax.exponential is None:
+        return 0.0
+    exponent = exponent_of(softmax)
+    if exponent is None or BUILDERS.get(exponent) is not second_order:
+        return 0.0
+    e = softmax.exponential
+    return float(MOST_GROWN ** (2.0**-e.k)) if isinstance(e, SquareChain | HeadChain) else 1.0
 
 
 def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
@@ -108,6 +123,8 @@ def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: s
     if softmax.order != 2:
         return as_it_stands(softmax, rows, padded, style)
     e = stand_in(softmax)
+    if rows.centred is not None and rows.uniform is None:
+        return by_sample(e, rows)
     if rows.valid is not None or padded or rows.uniform is None:
         return masked(e, rows)
     if style == "paper":
@@ -142,8 +159,12 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
     X = x a' / (M1 n), a' = M1^2 / (2 n M2), p = a' / a. The public factor p is near 1 and moves through
     the core into its constants (``rescaled``). C is made twice, which is cheaper than to keep it: M1 C - M2 S + const
     = M1 n X - shift. Levels: 1 + core. Error: that of e, nothing is added.
+
+    Rows with N > n columns hold their mean in the others (``Rows.centred``). The mean of all N is then that of the n,
+    and C is zero there, so that S is of the n: N stands for n in C and X, and n stays in a' and in the logarithm.
     """
     n = int(rows.counts[0])
+    columns = rows.centred or n
     # 1. M1, M2 and the public factor p that they leave on a y + b
     m1, m2, p = fold_integers(e, n)
     # 2. p moves through the core, and the core's last constant to the far side of the decryption
@@ -156,13 +177,45 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
         # 4. rowsum(X), by additions and rotations alone
         total = x.row_sum()
         # 5. S = rowsum(C^2) with C = n X - rowsum(X): n is an integer, so the square is the one level
-        squares = x.sum_each(lambda column: (column * n - total).square()).relinearized()
+        squares = x.sum_each(lambda column: (column * columns - total).square()).relinearized()
         # 6. M1 rowsum(X) + M2 S - constant, one ciphertext for the row
         shift = plus_public(squares * m2 + total * m1, -constant)
         # 7. M1 n X less that is p (a y + b), which enters the core, one ciphertext after the other
-        return x.each(lambda column: core.core(column * (n * m1) - shift))
+        return x.each(lambda column: core.core(column * (columns * m1) - shift))
 
-    return Circuit("folded", run, p * e.a / (m1 * n), output_scale, offset)
+    return Circuit("folded", run, p * e.a / (m1 * columns), output_scale, offset)
+
+
+def by_sample(e: Exponential, rows: Rows) -> Circuit:
+    """``folded`` for samples of different counts n, whose rows hold their mean in every other of N columns.
+
+    What a row's n decides is public and takes no product. M1 and M2 are those of the longest row. X = x a' / (M1 N)
+    takes a' = M1^2 / (2 n M2) by row, so that p = a' / a is larger for a shorter row. p moves through a chain into its
+    constants by row, and its power 2^k waits for decryption. Levels: 1 + core.
+    """
+    heads = rows.shape[1]
+    n = np.ones((rows.shape[0], heads, 1, 1))
+    n.reshape(-1)[rows.index // rows.shape[2]] = rows.counts  # of a sample and head all alike
+    longest, columns = int(rows.counts.max()), rows.shape[3] if rows.centred is None else rows.centred
+    # 1. as folded, for the longest row
+    m1, m2, p0 = fold_integers(e, longest)
+    p = p0 * longest / n
+    # 2. p by row through the core, and the core's last constant behind decryption
+    core, growth = rescaled_by_row(e, p)
+    offset = rows.part(core.constants[-1], 1)
+    core = replace(core, constants=(*core.constants[:-1], np.zeros(1)))
+    # 3. p (b - a ln n), by row
+    constant = p * (e.b - e.a * np.log(n))
+
+    def run(x: Packed) -> Packed:
+        # 4. to 7. as folded, with N in the place of n
+        total = x.row_sum()
+        squares = x.sum_each(lambda column: (column * columns - total).square()).relinearized()
+        shift = plus_public(squares * m2 + total * m1, -constant)
+        return x.each(lambda column: core.core(column * (columns * m1) - shift))
+
+    scales = rows.part(p * e.a / (m1 * columns), 1), rows.part(growth, 1)
+    return Circuit("folded", run, *scales, offset)
 
 
 def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:

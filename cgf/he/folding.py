@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Exponential
+from cgf.approx.exponential import A, Exponential, plus_public, square
 from cgf.approx.head_chain import HeadChain
 from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
@@ -50,6 +50,33 @@ def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:
     if isinstance(e, Polynomial):
         return replace(e, coefficients=tuple(c / p**i for i, c in enumerate(e.coefficients))), 1.0
     raise UserError(f"{type(e).__name__} cannot be rescaled: use he.circuit=paper")
+
+
+@dataclass(frozen=True)
+class RowChain:
+    """The core of a square chain whose constants differ by row: each broadcasts to (B, H, Q, 1)."""
+
+    constants: tuple[np.ndarray, ...]
+
+    def core(self, u: A) -> A:
+        """z_k from z_0 = u, for anything with ``plus_public``."""
+        value = u
+        for constant in self.constants:
+            value = square(value)
+            if np.any(constant):
+                value = plus_public(value, constant)
+        return value
+
+
+def rescaled_by_row(e: Exponential, p: np.ndarray) -> tuple[RowChain, np.ndarray]:
+    """As ``rescaled`` for a factor p (B, H, 1, 1) by row; of chains alone. UserError for another exponential."""
+    if isinstance(e, SquareChain):
+        constants = tuple(np.array(c) for c in e.constants)
+    elif isinstance(e, HeadChain):
+        constants = tuple(e.by_head(list(c)) for c in zip(*(chain.constants for chain in e.chains), strict=True))
+    else:
+        raise UserError(f"{type(e).__name__} has no constants by row: samples of one length alone share a set")
+    return RowChain(tuple(c * p ** (2.0 ** (i + 1)) for i, c in enumerate(constants))), p ** -(2.0**e.k)
 
 
 def _rescaled_chain(chain: SquareChain, p: float) -> SquareChain:

@@ -54,7 +54,7 @@ class Head:
 
     @cached_property
     def _product(self) -> float:
-        return self.layer.scaling * self.circuit.input_scale
+        return self.layer.scaling * float(self.circuit.input_scale)
 
     @property
     def query_scale(self) -> float:
@@ -69,7 +69,7 @@ class Head:
     @property
     def value_scale(self) -> float:
         """Public factor of the values."""
-        return self.circuit.output_scale
+        return float(self.circuit.output_scale)
 
     def weights_level(self, level: int) -> int:
         """The level of the weights, where queries and keys have ``level``. UserError where it is below 1."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he import attention_run
-from cgf.he.attention_blocks import AttentionTask
 from cgf.he.attention_needs import AttentionCost, needs_of
 from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import CircuitCost, dry_run
@@ -166,7 +165,7 @@ class Party:
         """Outputs (I, Q, E) of chosen instances that fit one set of ciphertexts, and what was seen."""
         needs = self.attention_needs(softmax, heads, chosen)
         assert needs.tile.instances == len(chosen)  # the session shares out what fits
-        task = AttentionTask(heads, chosen, needs.tile, needs.pairs)
+        task = needs.task(heads, chosen)
         owner = self._owner(needs.max_level)
         self._rotations[needs.max_level] = self._rotations.get(needs.max_level, frozenset()) | needs.rotations
         evaluator = owner.evaluator(self._rotations[needs.max_level], needs.pairs)

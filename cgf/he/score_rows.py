@@ -21,12 +21,14 @@ class Rows:
             one another
     valid   (R, K) bool, or None: every entry counts
     counts  (R,) float: valid entries of each row, at least 1
+    centred  how many entries a row has with those that stand in for absent ones and are its mean; None: there are none
     """
 
     shape: Shape
     first: int | np.ndarray
     valid: np.ndarray | None
     counts: np.ndarray
+    centred: int | None = None
 
     @property
     def index(self) -> np.ndarray:

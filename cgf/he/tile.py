@@ -165,16 +165,27 @@ class Pattern:
         return whole.reshape(blocks, tile.a, columns, tile.b)
 
 
-def price(tile: Tile, queries: int, keys: int, features: int, pairs: bool, pattern: Pattern | None = None) -> float:
+def price(
+    tile: Tile,
+    queries: int,
+    keys: int,
+    features: int,
+    pairs: bool,
+    pattern: Pattern | None = None,
+    *,
+    means: bool = False,
+) -> float:
     """Milliseconds of one thread for one set of ciphertexts, by the counts of the layout family.
 
     features   of a key and of a value;  pairs: two features a ciphertext
+    means      means of keys stand where there are none (cgf.he.attention_blocks): rows are then full
     """
     blocks, columns = tile.blocks(queries), tile.columns(keys)
     width = -(-features // 2) if pairs else features
     met, masked, shared, _ = BlockColumns.of(tile, queries, keys, pattern)
     doublings = int(math.log2(tile.b))
-    uneven = masked > 0 or columns * tile.b > keys  # rows of the masked circuit: public vectors in its statistics
+    # rows of the masked circuit: public vectors in its statistics
+    uneven = masked > 0 or (columns * tile.b > keys and not means)
     p = PRICES
     encrypted = blocks * width * p.encrypt_query + (shared + masked) * width * (p.encrypt_query + p.encrypt_value)
     scores = met * (2 * width * p.product + (2 if pairs else 1) * p.switch + DEPTH * p.chain) + masked * p.mask
@@ -206,11 +217,13 @@ def tiles(
     pattern: Pattern | None,
     most_mib: float = math.inf,
     absent: bool = False,
+    means: bool = False,
 ) -> list[tuple[float, Tile]]:
     """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
 
     instances   in as many sets as they take;  most_mib: of the ciphertexts of one set; none where no tile keeps to it.
     absent      full rows keep b to divisors of the keys, since absent keys cost a level; True: to all other b
+    means       as of ``price``
     """
 
     def of(b: int) -> list[tuple[float, Tile]]:
@@ -220,7 +233,8 @@ def tiles(
             tile = Tile(one, slots, a, b)
             met = BlockColumns.of(tile, queries, keys, pattern)
             if memory_mib(tile, keys, features, pairs, met.shared + met.most_masked) <= most_mib:
-                options.append((price(tile, queries, keys, features, pairs, pattern) * -(-instances // one), tile))
+                cost = price(tile, queries, keys, features, pairs, pattern, means=means)
+                options.append((cost * -(-instances // one), tile))
         cheapest = [min(options, key=lambda option: option[0])] if options else []
         return cheapest + [option for option in options if option[1].a == 1]
 

@@ -56,8 +56,12 @@ class BPMax(Softmax):
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
 
     def formula(self, x: V) -> V:
-        """The frozen form: the denominator is public. 1/R joins one factor, which saves a level."""
-        shifted = x + self.c
+        """The frozen form: the denominator is public. r/R joins one factor, which saves a level.
+
+        x is scores times r^(-1/p) with r the geometric mean of the R: powers and factors are then near 1, where 1/R
+        alone, often below 1e-4, would leave few digits above the noise of a ciphertext.
+        """
+        shifted = x + self.c * self.public_scale(None)
         scaled = shifted.times_public(self._inverse(x.queries))
         return scaled if self.p == 1 else power(shifted, self.p - 1, times=scaled)
 
@@ -79,7 +83,7 @@ class BPMax(Softmax):
             weights = powers / (denominator + EPSILON)
             return weights if valid is None else torch.where(valid, weights, weights.new_zeros(()))
         rows = TensorRows(dense, valid, 1.0)  # at_invalid(0) comes last: the power needs no mask
-        return self.formula(rows).at_invalid(0.0).data
+        return self.formula(rows * self.public_scale(None)).at_invalid(0.0).data
 
     def measure(self, powers: Tensor, valid: Tensor | None) -> Tensor:
         """Denominator (H, Q, 1) of this batch of powers (..., H, Q, K), kept for evaluation."""
@@ -125,15 +129,26 @@ class BPMax(Softmax):
 
         return torch.stack(values).amax(0)
 
+    @property
+    def typical(self) -> float:
+        """r, the geometric mean of the denominators; 1 where nothing was measured yet."""
+        if self.denominator is None:
+            return 1.0
+        return float((self.denominator.double() + EPSILON).log().mean().exp())
+
+    def public_scale(self, count: int | None) -> float:
+        """r^(-1/p), which makes powers of the shifted scores weights but for the ratio of r and R."""
+        return float(self.typical ** (-1.0 / self.p))
+
     def _inverse(self, queries: int) -> Tensor | float:
-        """1 / (R + eps) as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
+        """r / (R + eps) as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
         if self.denominator is None:
             return 1.0 / (1.0 + EPSILON)
         kept = self.denominator
         if kept.shape[1] < queries:
             kept = kept.new_ones(kept.shape[0], queries, 1)
             kept[:, : self.denominator.shape[1]] = self.denominator
-        return 1.0 / (kept[:, :queries].double() + EPSILON)
+        return self.typical / (kept[:, :queries].double() + EPSILON)
 
     def tensors(self) -> dict[str, Tensor]:
         """denominator: R (H, Q, 1), once it was measured."""

@@ -17,7 +17,6 @@ from cgf.bench.matrix import exponent
 from cgf.bench.noise import authors_exponential, normal_scores
 from cgf.errors import UserError
 from cgf.he import attention_run
-from cgf.he.attention_blocks import AttentionTask
 from cgf.he.attention_needs import needs_of
 from cgf.he.delivery import join_pairs, open_pairs
 from cgf.he.dryrun import dry_run
@@ -164,7 +163,7 @@ class WholeAttention:
 
     def run(self, owner: KeyHolder, engine: Engine, data: Data) -> np.ndarray:
         """Outputs (sentences heads, tokens, features), see cgf.he.attention_run."""
-        task = AttentionTask(self.heads(data), self.every, self.needs.tile, self.needs.pairs)
+        task = self.needs.task(self.heads(data), self.every)
         return attention_run.run(self.needs, owner, engine, self.softmax, task)[0]
 
     def finished(self, decrypted: np.ndarray) -> np.ndarray:

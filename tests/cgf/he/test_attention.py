@@ -74,14 +74,14 @@ def encrypted(softmax, heads, owner_of=SimOwner, tile=None, pairs=True, rings=RI
     assert needs.tile.instances == heads.instances
     if tile is not None:
         needs = forced(softmax, heads, tile, pairs)
-    task = AttentionTask(heads, every, needs.tile, needs.pairs)
+    task = needs.task(heads, every)
     owner = owner_of(needs.max_level)
     outputs, seen = attention_run.run(needs, owner, owner.evaluator(needs.rotations, needs.pairs), softmax, task)
     return outputs.reshape(*heads.shape[:3], -1), needs, seen
 
 
-def forced(softmax, heads, tile, pairs):
-    task = AttentionTask(heads, np.arange(heads.instances), tile, pairs)
+def forced(softmax, heads, tile, pairs, means=False):
+    task = AttentionTask(heads, np.arange(heads.instances), tile, pairs, means)
     top = next(r.max_level for r in RINGS if r.slots == tile.slots)
     return dry_run(softmax, task, "folded", top)
 
