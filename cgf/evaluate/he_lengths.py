@@ -1,4 +1,4 @@
-"""Which lengths of text share ciphertexts where rows are full: a padded set takes a level more, and fills its slots."""
+"""Which lengths of text share ciphertexts where rows are full: sets of few texts leave most slots empty."""
 
 from __future__ import annotations
 

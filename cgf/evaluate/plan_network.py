@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from cgf.checks import whole
 from cgf.data.task import Task
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches
@@ -41,25 +42,36 @@ def plan_network(config: Json, make_task: Callable[[Json], Task]) -> str:
         )
     if other := [key for key in UNUSED if config[key] not in (None, False)]:
         raise UserError(f"scope=network plans no polynomial, and {other[0]}={config[other[0]]} is about one")
+    alone, processes = _shared_out(config)
     workers, times = whole_workers(config["workers"]), one_thread(config["times"])
     if config["shape"] is not None:
         shape = NetworkShape(**arguments(NetworkShape, config["shape"], "shape"))
         sets = {shape.tokens: (1, 1)}
-        predicted = [predict_network(program_of(shape.network(), shape.tokens), times)]
+        predicted = [predict_network(program_of(shape.network(), shape.tokens, streams=not alone), times, alone)]
         folder = Path(config["out"] or "outputs/plan").expanduser()
     else:
         opened = open_checkpoint(config["ckpt"], config["split"], make_task)
         if opened.softmaxes[0].uses_exponential:
             opened.put_in_place({"method": "plan"})
-        sets, predicted = planned(opened, times, opened.samples(config["samples"], config["seed"]))
+        sets, predicted = planned(opened, times, opened.samples(config["samples"], config["seed"]), alone)
         folder = opened.checkpoint.path
-    plan = content(sets, predicted, workers)
+    plan = content(sets, predicted, workers, processes)
     write_json(folder / FILE, {**plan, "run": run_info(config, config["seed"])})
     return "\n".join([*(one.told() for one in predicted), str(folder / FILE)])
 
 
+def _shared_out(config: Json) -> tuple[bool, int]:
+    """alone and processes of configs/plan.yaml, checked. UserError for values that are none, and for both at once."""
+    alone, processes = config["alone"], whole("processes", config["processes"], 1)
+    if not isinstance(alone, bool):
+        raise UserError(f"alone must be true or false, and {alone!r} was given")
+    if alone and processes > 1:
+        raise UserError(f"alone=true is of one process, and processes={processes} was given")
+    return alone, processes
+
+
 def planned(
-    opened: OpenCheckpoint, times: OpTimes, indices: list[int]
+    opened: OpenCheckpoint, times: OpTimes, indices: list[int], alone: bool = False
 ) -> tuple[dict[int, tuple[int, int]], list[PredictedNetwork]]:
     """(tokens -> (sets, samples), what a set of each count of tokens takes), of chosen samples."""
     network, inputs = network_of(opened.host)
@@ -71,7 +83,7 @@ def planned(
     def probe(index: int) -> tuple[int, int, int]:
         tokens = tokens_of(index)
         if tokens not in known:
-            known[tokens] = predict_network(program_of(network, tokens), times)
+            known[tokens] = predict_network(program_of(network, tokens, streams=not alone), times, alone)
         return 1, 1, known[tokens].samples
 
     sets, samples = Counter[int](), Counter[int]()
@@ -82,8 +94,14 @@ def planned(
     return {n: (sets[n], samples[n]) for n in sorted(sets)}, [known[n] for n in sorted(sets)]
 
 
-def content(sets: dict[int, tuple[int, int]], predicted: list[PredictedNetwork], workers: int) -> Json:
-    """What network_plan.json says, run info apart."""
+def content(
+    sets: dict[int, tuple[int, int]], predicted: list[PredictedNetwork], workers: int, processes: int = 1
+) -> Json:
+    """What network_plan.json says, run info apart.
+
+    wall_s  key holder's and server's seconds by the clock: as many sets at once as there are workers, the server's part
+            of each shared out evenly over its processes
+    """
     core = sum(sets[one.tokens][0] * one.total_s for one in predicted)
     return {
         "kind": "network_plan",
@@ -91,8 +109,9 @@ def content(sets: dict[int, tuple[int, int]], predicted: list[PredictedNetwork],
         "levels": max(one.levels for one in predicted),
         "bootstraps": sum(sets[one.tokens][0] * one.bootstraps for one in predicted),
         "core_s": core,
-        "wall_s": core / workers,
+        "wall_s": sum(sets[p.tokens][0] * (p.client_s + p.server_s / processes) for p in predicted) / workers,
         "workers": workers,
+        "processes": processes,
         "mib": max(one.mib for one in predicted),
         "sets": [
             {"sets": sets[one.tokens][0], "samples_in_all": sets[one.tokens][1], **asdict(one)} for one in predicted

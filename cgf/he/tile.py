@@ -222,7 +222,7 @@ def tiles(
     """(price of all instances, tile), the cheapest first: of each b the cheapest a, and a = 1, which needs no masks.
 
     instances   in as many sets as they take;  most_mib: of the ciphertexts of one set; none where no tile keeps to it.
-    absent      full rows keep b to divisors of the keys, since absent keys cost a level; True: to all other b
+    absent      full rows keep b to divisors of the keys, since absent keys may cost a level; True: to all other b
     means       as of ``price``
     """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
-from cgf.he.network_needs import NetworkCost, endless_needs, needs_of
+from cgf.he.network_needs import NetworkCost, alone_needs, endless_needs, needs_of
 from cgf.network.program import Attend, Program
 from cgf.plan.op_times import OpTimes
 
@@ -67,11 +67,12 @@ class PredictedNetwork:
         return f"{line}; no ring holds it: {self.bootstraps} bootstraps among that. {self.fits}"
 
 
-def predict_network(program: Program, times: OpTimes) -> PredictedNetwork:
-    """What a set of samples takes. UserError for a table of times that lacks an operation, or the ring."""
-    if program.depth() > RINGS[-1].max_level:
+def predict_network(program: Program, times: OpTimes, alone: bool = False) -> PredictedNetwork:
+    """What a set of samples takes, or one sample ``alone``. UserError for a table of times that lacks an operation, or
+    the ring."""
+    if program.depth() > RINGS[-1].max_level and not alone:
         return _refreshed(program, times)
-    needs = needs_of(program)
+    needs = alone_needs(program) if alone else needs_of(program)
     top = needs.max_level
     stages = tuple(
         PredictedStage(s.name, _seconds(s.by_level, times, top), s.level, s.left, s.most_mib, s.ops)

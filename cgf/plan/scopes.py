@@ -29,6 +29,7 @@ POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
 )
 CALIBRATED = ("split", "samples", "seed", "whole", "batch_size", "padding")  # what a checkpoint is looked at on
 EVALUATED = ("workers", "memory_mib")  # of evaluations of whole attentions and networks
+NETWORK = ("alone", "processes")  # of whole networks
 
 
 def checked_approx(node: JsonValue) -> Json:
@@ -73,13 +74,13 @@ def _unread(scope: str, subject: str) -> tuple[str, ...]:
     """Settings without effect in a scope on a checkpoint, a range or a shape."""
     if subject == "a checkpoint":
         return {
-            "softmax": (*EVALUATED, "mask"),
-            "attention": ("engine", "out"),
+            "softmax": (*EVALUATED, *NETWORK, "mask"),
+            "attention": (*NETWORK, "engine", "out"),
             "network": ("engine", "memory_mib", "out"),
         }[scope]
     if subject == "nothing":  # which is refused further down
         return ()
-    return (*EVALUATED, *CALIBRATED) if scope == "softmax" else ("engine", "memory_mib", *CALIBRATED)
+    return (*EVALUATED, *NETWORK, *CALIBRATED) if scope == "softmax" else ("engine", "memory_mib", *CALIBRATED)
 
 
 def _at(config: Json, name: str) -> object:

@@ -208,6 +208,15 @@ def test_samples_that_training_left_out(checkpoint):
         (("softmax",), "mask=causal", "scope=softmax does not read mask for a checkpoint"),
         (("softmax", "ckpt=null", "range=[-8,0]"), "samples=5", "scope=softmax does not read samples for a range"),
         (("network",), "pareto=false", "plans no polynomial, and pareto=False is about one"),
+        (
+            ("attention",),
+            "alone=true",
+            "scope=attention does not read alone for a checkpoint, and alone=True was given",
+        ),
+        (("softmax",), "processes=2", "scope=softmax does not read processes for a checkpoint"),
+        (("network",), "alone=maybe", "alone must be true or false, and 'maybe' was given"),
+        (("network", "alone=true"), "processes=2", "alone=true is of one process, and processes=2 was given"),
+        (("network",), "processes=0", "processes must be a whole number of at least 1, and 0 was given"),
     ],
 )
 def test_settings_without_effect_are_refused_by_name(tmp_path, monkeypatch, scope, given, says):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.he.network_needs import needs_of
+from cgf.evaluate.plan_network import content
+from cgf.he.network_needs import alone_needs, needs_of
 from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, predict_network, what_fits
@@ -94,3 +95,22 @@ def test_memory_of_a_stage_is_of_what_is_held():
     level = 9
     assert kept[1] - kept[0] == pytest.approx(48 * 16384 * (90 + 24 * level) / 2**20)
     assert np.all([stage.most_mib >= stage.kept_mib for stage in large.stages])
+
+
+def test_a_sample_alone_has_its_own_circuit():
+    shape = NetworkShape(1, 8, 2, 16, 4, 2, 3, k=2)
+    program = program_of(shape.network(), 4, streams=False)
+    needs, told = alone_needs(program), predict_network(program, table(), alone=True)
+    assert (told.samples, told.levels) == (1, needs.levels) and needs.levels == program.depth() + 2
+    assert [stage.seconds for stage in told.stages] == pytest.approx(
+        [sum(cost.by_level.values()) / 1e3 for cost in needs.stages]
+    )
+    assert told.client_s == pytest.approx((needs.encrypted + needs.decrypted) / 1e3)
+    assert told.key_mib == 1 + 2 * len(needs.rotations)
+
+
+def test_processes_share_the_servers_part_alone():
+    told = predict_network(program_of(SMALL.network(), 4), table())
+    plan = content({4: (3, 3000)}, [told], 1, 2)
+    assert plan["wall_s"] == pytest.approx(3 * (told.client_s + told.server_s / 2)) and plan["processes"] == 2
+    assert plan["core_s"] == content({4: (3, 3000)}, [told], 1)["core_s"] == pytest.approx(3 * told.total_s)
