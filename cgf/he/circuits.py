@@ -17,7 +17,7 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
-from cgf.he.folding import fold_integers, rescaled, rescaled_by_row, square_part, without_last_constant
+from cgf.he.folding import fold_integers, of_unit_size, rescaled, rescaled_by_row, square_part, without_last_constant
 from cgf.he.packed import Packed
 from cgf.he.pairwise import pairwise
 from cgf.he.score_rows import Rows
@@ -168,6 +168,7 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
     # 1. M1, M2 and the public factor p that they leave on a y + b
     m1, m2, p = fold_integers(e, n)
     # 2. p moves through the core, and the core's last constant to the far side of the decryption
+    e, size = of_unit_size(e)
     core, output_scale = rescaled(e, p)
     core, offset = without_last_constant(core, rows)
     # 3. p (b - a ln n): what is public of p (a y + b)
@@ -183,7 +184,7 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
         # 7. M1 n X less that is p (a y + b), which enters the core, one ciphertext after the other
         return x.each(lambda column: core.core(column * (columns * m1) - shift))
 
-    return Circuit("folded", run, p * e.a / (m1 * columns), output_scale, offset)
+    return Circuit("folded", run, p * e.a / (m1 * columns), output_scale * size, offset)
 
 
 def by_sample(e: Exponential, rows: Rows) -> Circuit:
@@ -254,6 +255,7 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
     take three each.
     """
     longest = float(rows.counts.max())
+    e, size = of_unit_size(e)
     core, offset = without_last_constant(e, rows)
 
     def run(x: Packed) -> Packed:
@@ -288,4 +290,4 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
             weights.append(core.core(replace(x, cts=(u,))).cts[0])
         return replace(x, cts=tuple(weights), dirty=True)
 
-    return Circuit("masked", run, 1.0 / longest, output_offset=offset)
+    return Circuit("masked", run, 1.0 / longest, size, offset)

@@ -16,8 +16,10 @@ from cgf.he.attention_blocks import spread_of  # noqa: E402
 from cgf.he.circuits import MOST_GROWN, takes_means  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.folding import of_unit_size  # noqa: E402
 from cgf.he.tile import Tile  # noqa: E402
 from cgf.network.attention import Heads  # noqa: E402
+from cgf.softmax.taylor import TaylorCGF  # noqa: E402
 
 BY_HEAD = HeadChain(
     "chain", tuple(SquareChain("chain", 0.9 / 8, 0.95 + 0.01 * h, (0.05, -0.02 - 0.005 * h, 0.016)) for h in range(3))
@@ -109,3 +111,22 @@ def test_what_takes_no_means():
     masked = layer(2, 3, 5, 4, mask=causal(5))
     assert spread_of(masked, every) == np.inf and spread_of(layer(2, 3, 5, 4), every) == 1.0
     assert spread_of(of_lengths((3, 6)), every) == 2.0 and spread_of(of_lengths((3, 6)), every[:3]) == 1.0
+
+
+@pytest.mark.parametrize("mask", [None, causal(12)], ids=["full", "causal"])
+def test_a_polynomial_of_small_weights_keeps_its_digits(mask):
+    """Taylor about -10: weights of 5e-5. Unscaled the error was 5e-5 of the largest output."""
+    softmax, heads = TaylorCGF(), layer(2, 3, 12, 4, mask=mask)
+    assert of_unit_size(softmax.exponential)[1] == pytest.approx(np.exp(-10) * (1 + 2 + 2 + 8 / 6))
+    outputs, _, seen = encrypted(softmax, heads, functools.partial(DesiloOwner, mode="cpu"))
+    wanted = in_the_clear(softmax, heads)
+    assert 0 < np.abs(outputs - wanted).max() < 1e-6 * np.abs(wanted).max() and seen.levels == seen.levels_counted
+
+
+def test_other_exponentials_stay_as_they_are():
+    wide = fit.chebyshev(-24.0, 3.0, 15, 1)
+    assert of_unit_size(wide) == (wide, 1.0) and of_unit_size(CHAIN) == (CHAIN, 1.0)
+    low = fit.taylor(3, -10.0)
+    scaled, size = of_unit_size(low)
+    u = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(size * scaled.core(u), low.core(u), rtol=1e-12)
