@@ -131,10 +131,14 @@ class BPMax(Softmax):
 
     @property
     def typical(self) -> float:
-        """r, the geometric mean of the denominators; 1 where nothing was measured yet."""
-        if self.denominator is None:
+        """r, the geometric mean of the denominators' sizes, zeros left out; 1 where none is left.
+
+        An odd power of scores below -c is negative, so that a denominator may be.
+        """
+        sizes = None if self.denominator is None else self.denominator.double().abs()
+        if sizes is None or not bool((sizes > EPSILON).any()):
             return 1.0
-        return float((self.denominator.double() + EPSILON).log().mean().exp())
+        return float(sizes[sizes > EPSILON].log().mean().exp())
 
     def public_scale(self, count: int | None) -> float:
         """r^(-1/p), which makes powers of the shifted scores weights but for the ratio of r and R."""
