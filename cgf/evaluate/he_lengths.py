@@ -123,9 +123,10 @@ def joint_lengths(
     softmax = layers[0].softmax
     grown = takes_means(softmax, party.style) if score_of(softmax) == DOT else 0.0
     try:
-        full, masked = (SetKind.of(_needs(layers[0], party, tokens), party) for tokens in ([most], [most, 1]))
+        needs = [[_needs(layer, party, tokens) for tokens in ([most], [most, 1])] for layer in layers]
     except UserError:  # the levels that there are take full rows at most, or not even those, which is told elsewhere
         return None
+    full, masked = (SetKind.of(one, party) for one in needs[0])
 
     def price(shortest: int, longest: int, count: int) -> float:
         even = longest == shortest or longest <= grown * shortest

@@ -50,7 +50,7 @@ def with_means(key: np.ndarray, value: np.ndarray, task: AttentionTask) -> tuple
     """Keys (I, K, D) with the mean of each instance's own in every other place, K and those that columns have beyond;
     values (I, K, E) with zeros there."""
     real = task.real[..., None]
-    mean = (key * real).sum(1, keepdims=True) / real.sum(1, keepdims=True)
+    mean = np.where(real, key, 0.0).sum(1, keepdims=True) / real.sum(1, keepdims=True)  # whatever padding holds
     key = np.concatenate([np.where(real, key, mean), np.repeat(mean, task.absent, 1)], 1)
     return key, np.where(real, value, 0.0)
 

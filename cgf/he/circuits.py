@@ -174,17 +174,27 @@ def folded(e: Exponential, rows: Rows) -> Circuit:
     # 3. p (b - a ln n): what is public of p (a y + b)
     constant = p * (e.b - e.a * math.log(n))
 
+    run = _folded_run(core.core, columns, (m1, m2), constant)
+    return Circuit("folded", run, p * e.a / (m1 * columns), output_scale * size, offset)
+
+
+def _folded_run(
+    core: Callable[[Packed], Packed], columns: int, integers: tuple[int, int], constant: float | np.ndarray
+) -> Callable[[Packed], Packed]:
+    """What ``folded`` and ``by_sample`` run on X, whose rows have so many columns, the integers being M1 and M2."""
+    m1, m2 = integers
+
     def run(x: Packed) -> Packed:
         # 4. rowsum(X), by additions and rotations alone
         total = x.row_sum()
-        # 5. S = rowsum(C^2) with C = n X - rowsum(X): n is an integer, so the square is the one level
+        # 5. S = rowsum(C^2) with C = N X - rowsum(X): N is an integer, so the square is the one level
         squares = x.sum_each(lambda column: (column * columns - total).square()).relinearized()
         # 6. M1 rowsum(X) + M2 S - constant, one ciphertext for the row
         shift = plus_public(squares * m2 + total * m1, -constant)
-        # 7. M1 n X less that is p (a y + b), which enters the core, one ciphertext after the other
-        return x.each(lambda column: core.core(column * (columns * m1) - shift))
+        # 7. M1 N X less that is p (a y + b), which enters the core, one ciphertext after the other
+        return x.each(lambda column: core(column * (columns * m1) - shift))
 
-    return Circuit("folded", run, p * e.a / (m1 * columns), output_scale * size, offset)
+    return run
 
 
 def by_sample(e: Exponential, rows: Rows) -> Circuit:
@@ -194,10 +204,10 @@ def by_sample(e: Exponential, rows: Rows) -> Circuit:
     takes a' = M1^2 / (2 n M2) by row, so that p = a' / a is larger for a shorter row. p moves through a chain into its
     constants by row, and its power 2^k waits for decryption. Levels: 1 + core.
     """
-    heads = rows.shape[1]
-    n = np.ones((rows.shape[0], heads, 1, 1))
+    assert rows.centred is not None  # what makes them such rows
+    n = np.ones((rows.shape[0], rows.shape[1], 1, 1))
     n.reshape(-1)[rows.index // rows.shape[2]] = rows.counts  # of a sample and head all alike
-    longest, columns = int(rows.counts.max()), rows.shape[3] if rows.centred is None else rows.centred
+    longest, columns = int(rows.counts.max()), rows.centred
     # 1. as folded, for the longest row
     m1, m2, p0 = fold_integers(e, longest)
     p = p0 * longest / n
@@ -208,15 +218,9 @@ def by_sample(e: Exponential, rows: Rows) -> Circuit:
     # 3. p (b - a ln n), by row
     constant = p * (e.b - e.a * np.log(n))
 
-    def run(x: Packed) -> Packed:
-        # 4. to 7. as folded, with N in the place of n
-        total = x.row_sum()
-        squares = x.sum_each(lambda column: (column * columns - total).square()).relinearized()
-        shift = plus_public(squares * m2 + total * m1, -constant)
-        return x.each(lambda column: core.core(column * (columns * m1) - shift))
-
+    # 4. to 7. as folded, with N columns
     scales = rows.part(p * e.a / (m1 * columns), 1), rows.part(growth, 1)
-    return Circuit("folded", run, *scales, offset)
+    return Circuit("folded", _folded_run(core.core, columns, (m1, m2), constant), *scales, offset)
 
 
 def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:

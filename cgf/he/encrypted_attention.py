@@ -1,8 +1,8 @@
 """A whole attention whose outputs come back from CKKS, in the place of a layer's softmax in the model.
 
 The side that holds queries, keys and values in this evaluation stands in for a server that would have them only
-encrypted: before encryption nothing but public constants is applied, and the outputs that go on into the model come
-from decryption alone.
+encrypted: before encryption public constants are applied, the mean of an instance's keys is put where keys are absent
+(cgf.he.attention_blocks), and nothing else. The outputs that go on into the model come from decryption alone.
 """
 
 from __future__ import annotations

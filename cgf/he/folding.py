@@ -72,7 +72,8 @@ def _of_unit_size(e: Polynomial) -> tuple[Polynomial, float]:
     if not 0.0 < size < FAR_BELOW_ONE:
         return e, 1.0
     factor = size ** (-(2.0**-e.k))
-    return replace(e, coefficients=tuple(c * factor for c in e.coefficients)), size
+    scaled = replace(e, coefficients=tuple(c * factor for c in e.coefficients))
+    return (scaled, size) if scaled.levels == e.levels else (e, 1.0)  # a leading 1 that is scaled takes a level
 
 
 @dataclass(frozen=True)

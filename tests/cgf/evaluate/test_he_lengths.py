@@ -9,11 +9,15 @@ import torch
 from digits_checkpoint import call
 from hypothesis import given
 from hypothesis import strategies as st
+from test_attention import cgf, in_the_clear, tensors
+from test_attention_means import of_lengths
 from test_evaluate_he_text import APPROX, HEADS, LAYERS, SAMPLES, checkpoint_fixture, clear_logits  # noqa: F401
 
 from cgf.evaluate.he_batches import Batches
 from cgf.evaluate.he_lengths import SHORTEST, Joint, SetKind, cheapest_price, runs_of_lengths
-from cgf.he.encrypted_attention import stand_ins
+from cgf.he.encrypted_attention import EncryptedAttention, stand_ins
+from cgf.he.engines.sim import SimOwner
+from cgf.he.session import Session
 from cgf.models.host import Host
 from cgf.results import read_lines
 
@@ -118,8 +122,8 @@ def test_padded_texts_have_the_logits_that_they_have_alone(checkpoint, monkeypat
     # padding counts nowhere, though it takes slots: entries, multiply-adds (8 and 8 features), what ran, what was seen
     assert result["entries"] == HEADS * LAYERS * sum(n * n for n in lengths) == apart["entries"]
     assert result["macs"] == apart["macs"] and sum(result["circuits"].values()) == result["entries"]
-    assert apart["circuits"] == {"folded": apart["entries"]} and result["circuits"].keys() <= {"folded", "masked"}
-    assert result["levels"] == result["levels_counted"] == apart["levels"] + ("masked" in result["circuits"])
+    assert apart["circuits"] == {"folded": apart["entries"]} and "masked" in result["circuits"]
+    assert result["levels"] == result["levels_counted"] == apart["levels"] + 1  # six squarings: no means for padding
     assert result["max_error"] < 1e-9
     for joint, alone in zip(result["layers"], apart["layers"], strict=True):
         assert joint["range"] == pytest.approx(alone["range"])
@@ -132,3 +136,33 @@ def test_a_host_whose_logits_hang_on_padding_gets_texts_of_one_length(checkpoint
     monkeypatch.setattr(Host, "logits", lambda host, batch: honest(host, batch) + batch["input_ids"].shape[1])
     result, _ = evaluated(folder, root)
     assert result["batches"] == len(set(clear_logits(folder, root)[1])) and result["circuits"].keys() == {"folded"}
+
+
+@pytest.mark.parametrize("hostile", [1e6, float("nan")])
+def test_what_padding_holds_reaches_no_token(hostile):
+    """Queries and keys of padding far beyond any domain: outputs of the others, and what is counted, do not know."""
+    softmax = cgf()
+    slot = EncryptedAttention(softmax, Session(SimOwner))
+    heads = of_lengths((6, 9))
+    query, key, value = tensors(heads)
+    present = torch.arange(9) < torch.tensor([[6], [9]])
+    gone, valid = ~present[:, None, :, None], torch.from_numpy(heads.valid)
+    slot.given_tokens(present.long())
+    outputs, _ = slot.attention(
+        query.masked_fill(gone, hostile), key.masked_fill(gone, hostile), value, heads.scaling, valid, None
+    )
+    wanted = in_the_clear(softmax, heads)
+    for sample, length in enumerate((6, 9)):
+        np.testing.assert_allclose(outputs[sample, :, :length], wanted[sample, :, :length], rtol=0, atol=1e-9)
+    seen = slot.take_record()
+    assert seen.entries == 3 * (36 + 81) == seen.circuits["folded"] and seen.macs == 8 * seen.entries
+    assert seen.levels == 6 and seen.overflow == 0 and seen.ruined == set() and seen.beyond == 0
+
+
+def test_where_padding_is_attended_to_its_queries_stay():
+    slot = EncryptedAttention(cgf(), Session(SimOwner))
+    slot.given_tokens(torch.tensor([[1, 1, 0]]))
+    query = torch.zeros(1, 2, 3, 4)
+    assert slot._real(query, torch.tensor([[[[True, True, False]]]])) is not None
+    assert slot._real(query, torch.tensor([[[[True, True, True]]]])) is None
+    assert slot._real(query[:, :, :2], torch.tensor([[[[True, True, False]]]])) is None  # no query a token

@@ -10,7 +10,9 @@ from test_attention import CHAIN, causal, cgf, encrypted, forced, in_the_clear, 
 
 from cgf.approx import fit  # noqa: E402
 from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.exponential import Fit  # noqa: E402
 from cgf.approx.head_chain import HeadChain  # noqa: E402
+from cgf.approx.polynomial import Polynomial  # noqa: E402
 from cgf.he import attention_run  # noqa: E402
 from cgf.he.attention_blocks import spread_of  # noqa: E402
 from cgf.he.circuits import MOST_GROWN, takes_means  # noqa: E402
@@ -130,3 +132,9 @@ def test_other_exponentials_stay_as_they_are():
     scaled, size = of_unit_size(low)
     u = np.linspace(-2, 2, 9)
     np.testing.assert_allclose(size * scaled.core(u), low.core(u), rtol=1e-12)
+    squared = Polynomial("fitted", 1.0, 10.0, (0.01, 0.004, 0.002), k=2)
+    scaled, size = of_unit_size(squared)
+    assert size < 1e-6 and np.abs(scaled.core(np.linspace(-2, 2, 65))).max() == pytest.approx(1.0)
+    np.testing.assert_allclose(size * scaled.core(u), squared.core(u), rtol=1e-12)
+    monic = Polynomial("fitted", 0.1, 0.2, (0.01, 0.0, 1.0), fit=Fit((-2.0, 0.0), (-2.0, 0.0), 1.0, 0.0))
+    assert of_unit_size(monic) == (monic, 1.0)  # its leading 1 takes no level, and another factor would
