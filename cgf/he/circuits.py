@@ -26,6 +26,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.published.pointwise import ScaledReLU
 from cgf.softmax.value import Value
 from cgf.types import Ciphertext
 
@@ -38,7 +39,7 @@ STYLES = ("folded", "abreast", "paper")
 class Circuit:
     """run takes scores * input_scale, and its result is made weights by ``opened``; the numbers are public.
 
-    Each is one number, or (R, 1): of rows that hold means (``by_sample``), the scales too.
+    Each is one number, or (R, 1): the scales too of rows that hold means (``by_sample``), and one of ``pointwise``.
     """
 
     name: str
@@ -67,6 +68,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
+        if isinstance(softmax, ScaledReLU) and rows.uniform is None and as_defined(softmax, ScaledReLU.formula):
+            return pointwise(softmax, rows)
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
@@ -115,6 +118,20 @@ def plain(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> 
     """The exponent is the score itself: its affine map rides on the encoding. Levels: core."""
     e = stand_in(softmax)
     return Circuit("plain", lambda x: e.core(plus_public(x, e.b)), input_scale=e.a)
+
+
+def pointwise(softmax: ScaledReLU, rows: Rows) -> Circuit:
+    """A polynomial of each score in rows of different counts n: 1 / n^scale is public, so it waits for decryption.
+
+    The softmax's formula takes a level for it. Levels: core.
+    """
+    polynomial, factor = softmax.polynomial, rows.counts[:, None] ** -softmax.scale
+
+    def run(x: Packed) -> Packed:
+        weights: Packed = polynomial.core(plus_public(x, polynomial.b))
+        return weights
+
+    return Circuit("formula", run, softmax.public_scale(None), factor)
 
 
 def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:

@@ -26,7 +26,9 @@ class Packed(NotOnCiphertexts):
             first, at the price of a level
 
     Ciphertexts stay unrelinearized (three polynomials) until something needs two, so that sums of
-    squares relinearize once. Levels: a product costs one, with an int none, an addition none.
+    squares relinearize once. A product with a number or a vector needs two: it is rescaled, what rounding leaves in
+    the third polynomial meets the square of the secret, and the error is a hundred times as large and more.
+    Levels: a product costs one, with an int none, an addition none.
     """
 
     engine: Engine
@@ -109,13 +111,14 @@ class Packed(NotOnCiphertexts):
         number = other if isinstance(other, int) else float(other)
         if number == 1:
             return self
-        return replace(self, cts=tuple(self.engine.mul(ct, number) for ct in self.cts))
+        factor = self if isinstance(number, int) else self.relinearized()  # what is rescaled has two polynomials
+        return replace(self, cts=tuple(self.engine.mul(ct, number) for ct in factor.cts))
 
     __rmul__ = __mul__
 
     def times_vector(self, vectors: list[np.ndarray], clean: bool = False) -> Packed:
         """Product with public vectors, one a ciphertext; clean: they are zero where entries do not count."""
-        cts = tuple(map(self.engine.mul, self.cts, vectors))
+        cts = tuple(map(self.engine.mul, self.relinearized().cts, vectors))
         return replace(self, cts=cts, dirty=self.dirty and not clean)
 
     def square(self) -> Packed:

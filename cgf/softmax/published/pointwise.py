@@ -24,8 +24,8 @@ class ScaledReLU(Replacement):
     """relu(x) / n^scale, scale = 1/2: scaled-sigma attention with ReLU.
 
     Under CKKS a minimax polynomial of ``degree`` on [-bound, bound], least in absolute error; rows of one
-    length carry 1 / n^scale in its coefficients, others take a public vector. Levels: ceil(log2(degree + 1)), one
-    more where lengths differ. Keeps the order of the scores, weakly: below zero all weigh nothing. Rows do not
+    length carry 1 / n^scale in its coefficients, and of others it waits for decryption. Levels: ceil(log2(degree + 1)).
+    Keeps the order of the scores, weakly: below zero all weigh nothing. Rows do not
     sum to one. Raises UserError for bound <= 0, scale < 0 or a degree that is not whole.
     Source: Zimerman et al. 2024, 'Converting transformers to polynomial form' (S(L) = sqrt(L)).
     """

@@ -25,6 +25,7 @@ from cgf.softmax.bpmax import BPMax  # noqa: E402
 from cgf.softmax.cgf import CGF  # noqa: E402
 from cgf.softmax.published.base import Published  # noqa: E402
 from cgf.softmax.published.quotient import Power  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
 
 CHAIN = SquareChain("chain", 0.9 / 8, 0.95, (0.05, -0.025, 0.016))
 
@@ -105,6 +106,8 @@ def suited(softmax, heads):
         middle = 0.0
     if isinstance(softmax, Power):  # a key alone already has twice the least denominator
         middle = (2 * softmax.least) ** (1 / softmax.p) - softmax.c
+    if isinstance(softmax, TheX):  # a key alone already has five times the least
+        middle = 2 * (5 * softmax.least) ** (1 / 3) - 2
     root = np.sqrt(abs(middle) / heads.scaling)  # one more feature moves every score to the middle
     more = (np.full((*x.shape[:3], 1), f * root) for x, f in ((heads.query, np.sign(middle)), (heads.key, 1.0)))
     arrays = (np.concatenate([0.3 * x, extra], axis=3) for x, extra in zip((heads.query, heads.key), more, strict=True))
