@@ -39,7 +39,7 @@ STYLES = ("folded", "abreast", "paper")
 class Circuit:
     """run takes scores * input_scale, and its result is made weights by ``opened``; the numbers are public.
 
-    Each is one number, or (R, 1): the scales too of rows that hold means (``by_sample``), and one of ``pointwise``.
+    Each is one number, or (R, 1): of rows of different counts the scales too.
     """
 
     name: str
@@ -267,34 +267,35 @@ def abreast(e: Exponential, rows: Rows, centre: float = 0.0) -> Circuit:
 def masked(e: Exponential, rows: Rows) -> Circuit:
     """Rows with entries that do not count (causal, padding, padding columns): 2 levels + core.
 
-    With X = x / N zero where it does not count, s1 = rowsum(X), s2 = rowsum(X^2) and the row's n:
-    a y + b = a N X - (a N / n) s1 - (a N^2 / 2n) s2 + (a N^2 / 2n^2) s1^2 - a ln n + b. The mask rides in
-    the vectors that carry 1 / n, so entries that do not count enter the core at exactly b (y = 0).
-    N, the longest row, only keeps intermediates small. The variance is E[x^2] - mean^2, because the
+    With X = x / n zero where it does not count, n the row's count, s1 = rowsum(X) and s2 = rowsum(X^2):
+    a y + b = a n X - a s1 - (a n / 2) s2 + (a / 2) s1^2 - a ln n + b. The mask rides in the vectors
+    that carry these factors, so entries that do not count enter the core at exactly b (y = 0). One scale for all
+    rows, that of the longest, would multiply the noise of a short row's s1^2 by the square of how much shorter it
+    is. The variance is E[x^2] - mean^2, because the
     centred one needs a mask, and with it a level, in between; it loses about log2(mean^2 / variance) bits.
     Ciphertexts without an entry that does not count share one shift, three vector products in all; the others
     take three each.
     """
-    longest = float(rows.counts.max())
+    n = rows.counts
     e, size = of_unit_size(e)
     core, offset = without_last_constant(e, rows)
 
     def run(x: Packed) -> Packed:
-        n, layout = rows.counts, x.layout
-        masks = x.mask()
+        layout, masks = x.layout, x.mask()
         # 1. both row sums and the square of the first: one level
         s1 = x.row_sum().relinearized()
         s2 = x.sum_each(Packed.square).relinearized()
         s1_squared = s1.square().relinearized()
         # 2. the three terms that a row subtracts, each with its public factor; a goes in with the sign
         if rows.uniform is not None:  # n s2 - s1^2 takes an integer product: one vector for both
-            terms = [(s1, longest / n), (s2 * rows.uniform - s1_squared, longest**2 / (2 * n**2))]
+            terms = [(s1, np.ones_like(n)), (s2 * rows.uniform - s1_squared, np.full_like(n, 0.5))]
         else:
-            terms = [(s1, longest / n), (s2, longest**2 / (2 * n)), (s1_squared, -(longest**2) / (2 * n**2))]
+            terms = [(s1, np.ones_like(n)), (s2, n / 2), (s1_squared, np.full_like(n, -0.5))]
         vectors = [(term.cts[0], layout.spread(-e.a * factor)) for term, factor in terms]
         offset = layout.spread(-e.a * np.log(n))
         start = x.by_row(e.b) if isinstance(e.b, np.ndarray) else e.b
         everywhere = layout.spread(np.ones(layout.rows))
+        own = layout.spread(e.a * n) if rows.uniform is None else e.a * rows.uniform
 
         def shift(mask: np.ndarray) -> Ciphertext:
             """3. Their sum where an entry counts, b where none does: a vector carries factor and mask, one level."""
@@ -304,11 +305,11 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
         # 4. ciphertexts in which every entry counts have one mask, and share one sum
         whole = [np.array_equal(mask, everywhere) for mask in masks]
         shared = shift(everywhere) if any(whole) else None
-        # 5. a N X plus the sum is a y + b, each through the core to its end, as Packed.each does
+        # 5. a n X plus the sum is a y + b, each through the core to its end, as Packed.each does
         weights = []
         for ct, mask, same in zip(x.cts, masks, whole, strict=True):
-            u = x.engine.add(x.engine.mul(ct, e.a * longest), shared if same else shift(mask))
+            u = x.engine.add(x.engine.mul(ct, own), shared if same else shift(mask))
             weights.append(core.core(replace(x, cts=(u,))).cts[0])
         return replace(x, cts=tuple(weights), dirty=True)
 
-    return Circuit("masked", run, 1.0 / longest, size, offset)
+    return Circuit("masked", run, 1.0 / n[:, None] if rows.uniform is None else 1.0 / rows.uniform, size, offset)

@@ -26,8 +26,8 @@ class Packed(NotOnCiphertexts):
             first, at the price of a level
 
     Ciphertexts stay unrelinearized (three polynomials) until something needs two, so that sums of
-    squares relinearize once. A product with a number or a vector needs two: it is rescaled, what rounding leaves in
-    the third polynomial meets the square of the secret, and the error is a hundred times as large and more.
+    squares relinearize once. A product with a vector needs two: with three, its error on desilofhe is a hundred times
+    as large and more. One with a number has them made too, where a later use finds them done.
     Levels: a product costs one, with an int none, an addition none.
     """
 
@@ -111,7 +111,7 @@ class Packed(NotOnCiphertexts):
         number = other if isinstance(other, int) else float(other)
         if number == 1:
             return self
-        factor = self if isinstance(number, int) else self.relinearized()  # what is rescaled has two polynomials
+        factor = self if isinstance(number, int) else self.relinearized()
         return replace(self, cts=tuple(self.engine.mul(ct, number) for ct in factor.cts))
 
     __rmul__ = __mul__
