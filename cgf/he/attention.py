@@ -41,10 +41,10 @@ class Scales:
 
     @classmethod
     def of(cls, scaling: float, circuit: Circuit, score: str, pairs: bool) -> Scales:
-        """Balanced for this circuit: noise of a product is relative to the other operand."""
+        """Balanced for the geometric mean of its rows: noise of a product is relative to the other operand."""
         half = 0.5 if pairs or score == DISTANCE else 1.0  # a real part comes doubled, and so do distances
-        largest = float(np.max(np.abs(circuit.input_scale)))
-        return cls(math.sqrt(abs(scaling) * largest * half), scaling, score, pairs)
+        typical = float(np.exp(np.mean(np.log(np.abs(circuit.input_scale)))))
+        return cls(math.sqrt(abs(scaling) * typical * half), scaling, score, pairs)
 
     def queries(self, circuit: Circuit) -> float | np.ndarray:
         """One number, or (R, 1). Raises UserError for distances in a circuit whose scale is another than the keys'."""
