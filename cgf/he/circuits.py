@@ -26,7 +26,6 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
-from cgf.softmax.published.pointwise import ScaledReLU
 from cgf.softmax.value import Value
 from cgf.types import Ciphertext
 
@@ -68,8 +67,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
-        if isinstance(softmax, ScaledReLU) and rows.uniform is None and as_defined(softmax, ScaledReLU.formula):
-            return pointwise(softmax, rows)
+        if rows.uniform is None and softmax.last_power:
+            return by_decryption(softmax, rows)
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
@@ -120,18 +119,11 @@ def plain(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> 
     return Circuit("plain", lambda x: e.core(plus_public(x, e.b)), input_scale=e.a)
 
 
-def pointwise(softmax: ScaledReLU, rows: Rows) -> Circuit:
-    """A polynomial of each score in rows of different counts n: 1 / n^scale is public, so it waits for decryption.
-
-    The softmax's formula takes a level for it. Levels: core.
-    """
-    polynomial, factor = softmax.polynomial, rows.counts[:, None] ** -softmax.scale
-
-    def run(x: Packed) -> Packed:
-        weights: Packed = polynomial.core(plus_public(x, polynomial.b))
-        return weights
-
-    return Circuit("formula", run, softmax.public_scale(None), factor)
+def by_decryption(softmax: Softmax, rows: Rows) -> Circuit:
+    """A formula whose last factor is a power of the row's count n, on rows of different n: the factor is public, and
+    waits for decryption. Levels: one less than the formula's."""
+    factor = rows.counts[:, None] ** softmax.last_power
+    return Circuit("formula", softmax.without_last, softmax.public_scale(None), factor)
 
 
 def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:

@@ -85,6 +85,15 @@ class Softmax(AttentionByWeights):
         """The public factor that ``formula`` expects on scores of rows of ``count`` entries (None: not all alike)."""
         return 1.0
 
+    @property
+    def last_power(self) -> float:
+        """p, where the formula is ``without_last`` times n^p with n the row's count; 0: it is not."""
+        return 0.0
+
+    def without_last(self, x: V) -> V:
+        """The formula without its last factor n^``last_power``, which is public and can wait for decryption."""
+        return self.formula(x)
+
     def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
         """Scores (B, H, Q, K) of query (B, H, Q, D) and key (B, H, K, D): the scaled dot product."""
         return (query @ key.transpose(-2, -1)) * scaling

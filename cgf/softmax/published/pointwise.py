@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.inheritance import age
+from cgf.softmax.inheritance import age, as_defined
 from cgf.softmax.published.base import Replacement
 from cgf.softmax.value import C, V
 
@@ -85,10 +85,18 @@ class ScaledReLU(Replacement):
 
     def formula(self, x: V) -> V:
         """The polynomial of x, 1 / n^scale in its coefficients where all rows have one n."""
-        u = x + self.polynomial.b
         if x.count is None:
-            return self.polynomial.core(u).times_count(-self.scale)
-        return self.polynomial.scaled(x.count**-self.scale).core(u)
+            return self.without_last(x).times_count(-self.scale)
+        return self.polynomial.scaled(x.count**-self.scale).core(x + self.polynomial.b)
+
+    @property
+    def last_power(self) -> float:
+        """-scale; 0 for a subclass with a formula of its own."""
+        return -self.scale if as_defined(self, ScaledReLU.formula, ScaledReLU.without_last) else 0.0
+
+    def without_last(self, x: V) -> V:
+        """The polynomial of x."""
+        return self.polynomial.core(x + self.polynomial.b)
 
 
 @dataclass(eq=False)
