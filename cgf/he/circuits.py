@@ -23,7 +23,7 @@ from cgf.he.pairwise import pairwise
 from cgf.he.score_rows import Rows
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
-from cgf.softmax.inheritance import as_defined
+from cgf.softmax.inheritance import age, as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
 from cgf.softmax.value import Value
@@ -67,7 +67,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     if not softmax.encryptable:
         raise UserError(f"softmax '{softmax.name}' cannot run under CKKS: {softmax.why_not_encryptable}")
     if not isinstance(softmax, ExponentialSoftmax):
-        if rows.uniform is None and softmax.last_power:
+        same = age(type(softmax), "without_last") <= age(type(softmax), "formula")  # a newer formula stands alone
+        if rows.uniform is None and softmax.last_power and same:
             return by_decryption(softmax, rows)
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
@@ -263,10 +264,9 @@ def masked(e: Exponential, rows: Rows) -> Circuit:
     a y + b = a n X - a s1 - (a n / 2) s2 + (a / 2) s1^2 - a ln n + b. The mask rides in the vectors
     that carry these factors, so entries that do not count enter the core at exactly b (y = 0). One scale for all
     rows, that of the longest, would multiply the noise of a short row's s1^2 by the square of how much shorter it
-    is. The variance is E[x^2] - mean^2, because the
-    centred one needs a mask, and with it a level, in between; it loses about log2(mean^2 / variance) bits.
-    Ciphertexts without an entry that does not count share one shift, three vector products in all; the others
-    take three each.
+    is. The variance is E[x^2] - mean^2, because the centred one needs a mask, and with it a level, in between; it
+    loses about log2(mean^2 / variance) bits. Ciphertexts without an entry that does not count share one shift, three
+    vector products in all; the others take three each. Where counts differ, a n X is one more for each ciphertext.
     """
     n = rows.counts
     e, size = of_unit_size(e)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import series
 from cgf.approx.series import Series
 from cgf.errors import UserError
-from cgf.softmax.inheritance import age, as_defined
+from cgf.softmax.inheritance import age
 from cgf.softmax.published.base import Replacement
 from cgf.softmax.value import C, V
 
@@ -91,8 +91,8 @@ class ScaledReLU(Replacement):
 
     @property
     def last_power(self) -> float:
-        """-scale; 0 for a subclass with a formula of its own."""
-        return -self.scale if as_defined(self, ScaledReLU.formula, ScaledReLU.without_last) else 0.0
+        """-scale."""
+        return -self.scale
 
     def without_last(self, x: V) -> V:
         """The polynomial of x."""

@@ -99,6 +99,23 @@ def test_rows_of_different_lengths(name):
         assert not got[:, :, q][..., ~own].any()
 
 
+def test_a_subclass_with_a_newer_formula_is_computed_by_it():
+    """Its inherited last factor is that of another formula: on rows of different lengths too the new one counts."""
+
+    class Doubled(ScaledReLU):
+        def definition(self, x):
+            return x.relu().times_count(-self.scale) * 2
+
+        def formula(self, x):
+            return super().formula(x) * 2
+
+    x, causal = case("relu")[2], torch.ones(1, 1, 12, N, dtype=torch.bool).tril()
+    softmax = Doubled()
+    got = np.asarray(Encrypted(softmax, Session(SimOwner)).weights(x, causal))
+    np.testing.assert_allclose(got, softmax.reading(x, causal), atol=1e-9)
+    assert np.abs(got - 2 * np.asarray(ScaledReLU().reading(x, causal))).max() < 1e-9
+
+
 def test_the_gaussian_score_is_half_the_squared_distance():
     rng = np.random.default_rng(1)
     q, k = rng.standard_normal((2, 3, 5, 8)), rng.standard_normal((2, 3, 7, 8))
