@@ -70,6 +70,29 @@ def measured(shape: Shape, costing: Costing) -> Json:
     return _in_processes(shape, costing, [None])[0]
 
 
+def odd(runs: int) -> int:
+    """As it is; UserError unless it is an odd number of runs, one of which is the median."""
+    if not isinstance(runs, int) or runs < 1 or runs % 2 == 0:
+        raise UserError(f"runs must be an odd number, so that one of them is the median, and is {runs!r}")
+    return runs
+
+
+def middle(runs: Sequence[Json]) -> Json:
+    """Of an odd number of measurements of one shape that of median seconds, with the range of all of them.
+
+    runs  {"count": how many, "least_s", "most_s": seconds of key holder and server together}. peak_mib and
+    max_error are the greatest of all runs.
+    """
+    by_seconds = sorted(runs, key=_seconds)
+    span = {"count": len(runs), "least_s": _seconds(by_seconds[0]), "most_s": _seconds(by_seconds[-1])}
+    greatest = {name: max(run[name] for run in runs) for name in ("peak_mib", "max_error")}
+    return {**by_seconds[len(runs) // 2], **greatest, "runs": span}
+
+
+def _seconds(measurement: Json) -> float:
+    return float(measurement["client_s"] + measurement["server_s"])
+
+
 def side_by_side(shape: Shape, costing: Costing, workers: int) -> dict[str, float]:
     """A set of the shape in each of several processes at once, which start together once all have their keys.
 
@@ -100,7 +123,7 @@ def shareable(shape: Shape, workers: int) -> bool:
 
 
 def _of_all(measurements: list[Json]) -> dict[str, float]:
-    seconds = max(one["client_s"] + one["server_s"] for one in measurements)
+    seconds = max(map(_seconds, measurements))
     return {
         "workers": len(measurements),
         "seconds": seconds,

@@ -22,6 +22,7 @@ TEMPERATURES = (2, 4, 8, 16, 32)  # tried for THOR
 SQUARINGS = range(1, 9)  # of a polynomial for exp, tried in this order
 FARTHEST = 1e8  # greatest sum over the least, of which a series of degree 255 still is one
 RADIUS = 8.0  # of HETAL's exponential, which its comparisons and extensions are about
+RULES = ("arion", "cho", "hetal", "standard", "thor")  # the softmaxes that ``settings`` has a rule for
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,8 @@ def settings(names: Iterable[str], seen: ScoreRange, row_kind: str) -> Settings:
         "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, row_kind, s.columns)),
     }
     wanted = list(names)
-    if unknown := [name for name in wanted if name not in made]:
-        raise UserError(f"settings are made for {', '.join(made)}, and '{unknown[0]}' was asked for")
+    if unknown := [name for name in wanted if name not in RULES]:
+        raise UserError(f"settings are made for {', '.join(RULES)}, and '{unknown[0]}' was asked for")
     for name in wanted:
         try:
             softmax = made[name](wide)

@@ -13,6 +13,12 @@ def seconds(shape: Shape) -> float:
     return float(shape["client_s"] + shape["server_s"])
 
 
+def spread(shape: Shape) -> str:
+    """Seconds of the fastest and the slowest run; a dash where there was one."""
+    runs = shape.get("runs")
+    return "–" if runs is None else f"{runs['least_s']:.1f} to {runs['most_s']:.1f} ({runs['count']} runs)"
+
+
 def together(shape: Shape) -> str:
     """Milliseconds a head where several processes take a set each, and how many times fewer than one alone takes."""
     beside = shape.get("side_by_side")
@@ -35,6 +41,7 @@ COLUMNS = [
     Column("ciphertexts in, out", lambda s: "{encrypted:,}, {decrypted:,}".format(**s["ciphertexts"])),
     Column("key holder s", lambda s: f"{s['client_s']:.1f}"),
     Column("server s", lambda s: f"{s['server_s']:.1f}"),
+    Column("both, range of the runs, s", spread),
     Column("ms a head", lambda s: f"{s['ms_per_head']:.1f}"),
     Column("µs a multiply-add", lambda s: f"{s['us_per_mac']:.2f}"),
     Column("µs a score entry", lambda s: f"{s['us_per_entry']:.1f}"),

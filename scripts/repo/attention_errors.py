@@ -1,13 +1,15 @@
 """Every softmax as a whole attention, on the simulator and on ciphertexts: python scripts/repo/attention_errors.py
 
 Each softmax of configs/softmax that can be encrypted meets full, causal and padded rows, grouped queries and windows of
-drawn sizes (1 to 40 tokens, 1 to 64 features), and CGF-softmax 197 tokens of 64 features. The outputs are compared with
-float64 of the same polynomials, and the levels with those that were counted before. Wanted are at most 1e-9 of the
-largest output on the simulator and 1e-5 on ciphertexts; what is more is listed and ends with code 1. A softmax that
-states that its circuit amplifies an engine's noise (series of degree 63 and 255) is held to ten times what it states on
-ciphertexts, and listed by itself. A circuit that bootstraps runs on the simulator alone: its keys take 15 GiB. What
-cannot be encrypted so is refused in words, and counted. seed=N draws other sizes, softmax=NAME takes one alone. Writes
-<out>/attention_errors.json.
+drawn sizes (1 to 40 tokens, 1 to 64 features), and CGF-softmax 197 tokens of 64 features. A softmax with a rule for its
+settings (cgf.plan.published) has those of the scores at hand, as a model's plan has; other published ones have
+intervals made for the longest row at hand, as their ``n`` is set. A softmax that states that its circuit amplifies an
+engine's noise (series of degree 63 and 255) runs with its publication's settings too: there it is held to ten times
+what it states on ciphertexts, and listed by itself. The outputs are compared with float64 of the same polynomials, and
+the levels with those that were counted before. Wanted are at most 1e-9 of the largest output on the simulator and 1e-5
+on ciphertexts; what is more is listed and ends with code 1. A circuit that bootstraps runs on the simulator alone: its
+keys take 15 GiB. What cannot be encrypted so is refused in words, and counted. seed=N draws other sizes, softmax=NAME
+takes one alone. Writes <out>/attention_errors.json.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from given import ends, given  # noqa: E402
 from test_every_softmax import built, prepared  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
+from cgf.evaluate.score_range import ScoreWatch  # noqa: E402
 from cgf.he import attention_run  # noqa: E402
 from cgf.he.attention_needs import AttentionCost, needs_of  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
@@ -37,9 +40,11 @@ from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Owner, Ring  # noqa: E4
 from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.party import NOISE, TENFOLD  # noqa: E402
 from cgf.network.attention import Heads  # noqa: E402
+from cgf.plan.published import RULES, settings  # noqa: E402
 from cgf.results import run_info, write_json  # noqa: E402
 from cgf.softmax.base import Softmax  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.exact import Exact  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 1, "softmax": "", "out": "results/reliability"}
@@ -51,7 +56,10 @@ MOST = {"simulator": 1e-9, "ciphertexts": 1e-5}  # of the largest output
 
 @dataclass(frozen=True)
 class Case:
-    """One attention: a yaml of configs/softmax, what stands in for its exponential (None: its own), kind and sizes."""
+    """One attention: a yaml of configs/softmax, what stands in for its exponential (None: its own), kind and sizes.
+
+    published  the numbers of the yaml, whatever the rows at hand are
+    """
 
     path: Path
     method: str | None
@@ -59,17 +67,23 @@ class Case:
     tokens: int
     features: int
     seed: int
+    published: bool = False
 
-    def softmax(self) -> Softmax:
-        """The softmax as it is evaluated, with the denominators of a training batch where it needs them."""
+    def parts(self) -> tuple[Softmax, Heads]:
+        """The softmax as it is evaluated, and queries, keys and values that it serves."""
         softmax = prepared(self.path, self.method, self.tokens)
+        if not self.published:
+            if softmax.name in RULES and self.tokens > 1:
+                heads = self.heads()
+                return planned(softmax.name, heads, "full" if heads.mask is None else "masked"), heads
+            softmax = whole.for_rows(softmax, max(1, self.tokens // 3) if self.kind == "window" else self.tokens)
         if isinstance(softmax, BPMax):  # denominators by query position
             softmax.training, softmax.denominator = True, None  # those it came with are of fewer heads
             softmax.weights(torch.randn(2, 4, self.tokens, self.tokens, dtype=torch.float64))
             softmax.training = False
-        return softmax
+        return softmax, whole.suited(softmax, self.heads())
 
-    def heads(self, softmax: Softmax) -> Heads:
+    def heads(self) -> Heads:
         """Queries, keys and values of two samples of four heads; of 197 tokens one of each."""
         n, large = self.tokens, self.tokens > max(TOKENS)
         mask = {
@@ -80,7 +94,18 @@ class Case:
         }.get(self.kind, lambda: None)()
         b, h = (1, 1) if large else (2, 4)
         shared = 2 if self.kind == "grouped" else h
-        return whole.suited(softmax, whole.layer(b, h, n, self.features, g=shared, mask=mask, seed=self.seed))
+        return whole.layer(b, h, n, self.features, g=shared, mask=mask, seed=self.seed)
+
+
+def planned(name: str, heads: Heads, row_kind: str) -> Softmax:
+    """A published softmax with the settings that a plan makes for these scores."""
+    watch = ScoreWatch()
+    query, key, _ = whole.tensors(heads)
+    watch.add(Exact().scores(query, key, heads.scaling), None if heads.valid is None else torch.from_numpy(heads.valid))
+    made = settings([name], watch.seen(), row_kind)
+    if made.left_out:
+        raise UserError(made.left_out[name])
+    return made.softmaxes[0]
 
 
 def main() -> int:
@@ -106,24 +131,30 @@ def cases(seed: int, only: str = "") -> Iterator[Case]:
     """The cases in their order; each softmax meets every kind, and the sizes go round."""
     rng = np.random.default_rng(seed)
     for path, method in (each.values for each in whole.cases()):
-        fixed = getattr(built(path), "n", None)  # of one length of rows alone
+        softmax = built(path)
+        fixed = getattr(softmax, "n", None)  # of one length of rows alone
         fixed = fixed if isinstance(fixed, int) and fixed <= max(TOKENS) else None
         for kind in KINDS:
             tokens, features, own = (int(rng.choice(TOKENS)), int(rng.choice(FEATURES)), int(rng.integers(2**31)))
             if only in ("", path.stem):
                 yield Case(path, method, kind, fixed or tokens, features, own)
+                if softmax.amplification > 1.0:
+                    yield Case(path, method, kind, fixed or tokens, features, own, published=True)
         if path.stem == "cgf" and only in ("", "cgf"):
             yield Case(path, method, "full", 197, 64, seed)
 
 
 def measured(case: Case) -> Json:
     """Errors and levels of one case on both engines."""
-    softmax = case.softmax()
-    heads = case.heads(softmax)
+    try:
+        softmax, heads = case.parts()
+    except UserError as error:
+        raise UserError(f"the case {case} cannot be made: {error}") from error
     wanted = whole.in_the_clear(softmax, heads)
     row: Json = {
         "softmax": case.path.stem,
-        "amplification": softmax.amplification,
+        "published_settings": case.published,
+        "amplification": softmax.amplification if case.published else 1.0,  # of noise, as far as it is granted
         "attention": case.kind,
         "tokens": case.tokens,
         "features": heads.query.shape[3],
@@ -209,7 +240,8 @@ def line(row: Json) -> str:
         ", ".join(f"{name} {row[name]['error']:.1e} in {row[name]['levels']} levels" for name in MOST if name in row)
         or f"refused: {row['refused']}"
     )
-    return f"{row['softmax']}, {row['attention']}, {row['tokens']} tokens, {row['features']} features: {told}"
+    own = " with its publication's settings" if row["published_settings"] else ""
+    return f"{row['softmax']}{own}, {row['attention']}, {row['tokens']} tokens, {row['features']} features: {told}"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cgf.approx import fit
-from cgf.bench.attention import Costing, Shape, measured, shareable, shared_out, side_by_side
+from cgf.bench.attention import Costing, Shape, measured, middle, odd, shareable, shared_out, side_by_side
 from cgf.errors import UserError
 from cgf.he.engines.sim import SimOwner
 from cgf.report.attention_cost import divided, together
@@ -36,3 +36,19 @@ def test_a_layer_is_shared_out_by_heads():
     assert shareable(shape, 2) and not shareable(Shape(2, 3, 6, 4), 2) and not shareable(shape, 4)
     with pytest.raises(UserError, match="do not fit one set of ciphertexts for each of 2 workers"):
         shared_out(Shape(4097, 8, 3, 2), costing, 2)
+
+
+def test_the_run_of_median_seconds_is_told_with_the_range():
+    figures = ((1.0, 5.0, 10.0, 3e-7), (2.0, 1.0, 30.0, 1e-7), (3.0, 1.0, 20.0, 2e-7))
+    runs = [{"client_s": c, "server_s": s, "peak_mib": m, "max_error": e} for c, s, m, e in figures]
+    assert middle(runs) == {
+        "client_s": 3.0,
+        "server_s": 1.0,
+        "peak_mib": 30.0,
+        "max_error": 3e-7,
+        "runs": {"count": 3, "least_s": 3.0, "most_s": 6.0},
+    }
+    assert odd(1) == 1 and odd(3) == 3
+    for wrong in (0, 2, -1, 1.0):
+        with pytest.raises(UserError, match="runs must be an odd number"):
+            odd(wrong)

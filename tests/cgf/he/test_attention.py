@@ -1,5 +1,6 @@
 """Whole attentions on the simulator and on ciphertexts against float64 with the same polynomials."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -26,6 +27,7 @@ from cgf.softmax.cgf import CGF  # noqa: E402
 from cgf.softmax.published.base import Published  # noqa: E402
 from cgf.softmax.published.quotient import Power  # noqa: E402
 from cgf.softmax.published.the_x import TheX  # noqa: E402
+from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
 
 CHAIN = SquareChain("chain", 0.9 / 8, 0.95, (0.05, -0.025, 0.016))
 
@@ -96,6 +98,16 @@ def cases():
             yield pytest.param(path, "chain" if stands_in else None, id=path.stem)
 
 
+def for_rows(softmax, keys):
+    """A published softmax with its intervals made for rows of at most ``keys`` entries, as a user sets its ``n``."""
+    if not isinstance(softmax, Published) or not hasattr(softmax, "n"):
+        return softmax
+    fitted = {"n": max(2, keys)}
+    if isinstance(softmax, TwoReLU):  # its denominators are sums of at most n scores of at most the bound
+        fitted |= {"least": softmax.bound / 4, "most": softmax.bound * fitted["n"]}
+    return dataclasses.replace(softmax, **fitted)
+
+
 def suited(softmax, heads):
     """Queries and keys whose scores lie where the softmax can take them: those of a published one in its domain."""
     if not isinstance(softmax, Published):
@@ -104,10 +116,13 @@ def suited(softmax, heads):
     middle = high - 3.5 if softmax.maximum == "fixed" else (low + high) / 2
     if softmax.maximum == "bound":
         middle = 0.0
-    if isinstance(softmax, Power):  # a key alone already has twice the least denominator
-        middle = (2 * softmax.least) ** (1 / softmax.p) - softmax.c
-    if isinstance(softmax, TheX):  # a key alone already has five times the least
+    # a key alone already has a few times the least denominator
+    if isinstance(softmax, Power):
+        middle = (4 * softmax.least) ** (1 / softmax.p) - softmax.c
+    if isinstance(softmax, TheX):
         middle = 2 * (5 * softmax.least) ** (1 / 3) - 2
+    if isinstance(softmax, TwoReLU):
+        middle = 0.75 * softmax.bound
     root = np.sqrt(abs(middle) / heads.scaling)  # one more feature moves every score to the middle
     more = (np.full((*x.shape[:3], 1), f * root) for x, f in ((heads.query, np.sign(middle)), (heads.key, 1.0)))
     arrays = (np.concatenate([0.3 * x, extra], axis=3) for x, extra in zip((heads.query, heads.key), more, strict=True))
@@ -119,7 +134,7 @@ def test_every_softmax_as_a_whole_attention_is_the_reading_in_the_clear(path, me
     n = getattr(built(path), "n", 7)
     n = n if n < 40 else 7
     for mask in (None, causal(n), padded(2, n)):
-        softmax = prepared(path, method, n)
+        softmax = for_rows(prepared(path, method, n), n)
         if isinstance(softmax, BPMax):  # denominators by query position: as many as there are queries
             softmax.training = True
             softmax.weights(torch.randn(2, 3, n, n, dtype=torch.float64))
