@@ -38,7 +38,10 @@ class Extremes:
 
 
 class ScoreWatch:
-    """Collects a ScoreRange from the scores of every layer; rows without a valid entry are left out."""
+    """Collects a ScoreRange from the scores of every layer; rows without a valid entry are left out.
+
+    Where entries do not count, the range holds the score 0 too, and what ARION's shift makes of it.
+    """
 
     def __init__(self) -> None:
         self.scores, self.maxima, self.log_sums, self.shifted, self.sums = (Extremes() for _ in range(5))
@@ -57,6 +60,9 @@ class ScoreWatch:
         self.entries = max(self.entries, int(whole.sum(-1).max()))
         shifted = self.estimate.argument(TensorRows.of(scores, valid, torch.float64)).data
         self.shifted.add(shifted[whole])
+        if not bool(whole.all()):  # what does not count enters a circuit as a score of 0, and must not explode there
+            self.scores.add(scores.new_zeros(1))
+            self.shifted.add(shifted)
         self.sums.add(shifted.exp().masked_fill(~whole, 0.0).sum(-1)[some])
 
     def seen(self) -> ScoreRange:

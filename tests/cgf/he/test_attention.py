@@ -26,6 +26,7 @@ from cgf.softmax.bpmax import BPMax  # noqa: E402
 from cgf.softmax.cgf import CGF  # noqa: E402
 from cgf.softmax.published.base import Published  # noqa: E402
 from cgf.softmax.published.quotient import Power  # noqa: E402
+from cgf.softmax.published.statistical import Arion  # noqa: E402
 from cgf.softmax.published.the_x import TheX  # noqa: E402
 from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
 
@@ -338,3 +339,12 @@ def test_every_operation_is_checked_against_the_simulator():
     heads = layer(2, 2, 4, 4)
     checked = slot_of(REAL, check=True)
     assert np.abs(through(checked, heads).numpy() - in_the_clear(cgf(), heads)).max() < 1e-5
+
+
+def test_slots_without_an_instance_hold_nothing_that_overflows():
+    """A denominator of zero lies far outside an interval that ARION's reciprocal is made for."""
+    softmax = Arion(n=16, low=-6.0, high=0.0, degree=31, least=0.5, most=1.7, inverse_degree=127)
+    heads = layer(2, 2, 16, 4, mask=padded(2, 16), size=0.4)
+    outputs, needs, _ = encrypted(softmax, heads, functools.partial(SimOwner, outside="raise"))
+    assert needs.tile.instances * needs.tile.a < needs.tile.gap  # there are such slots
+    np.testing.assert_allclose(outputs, in_the_clear(softmax, heads), rtol=0, atol=1e-9)

@@ -21,8 +21,17 @@ def test_a_score_lies_where_the_layout_of_its_rows_says(instances, a, b):
 
 def test_absent_keys_are_zero_and_complex_numbers_stay():
     packed = Tile(2, 64, 3, 4).pack_keys(np.array([[1 + 2j, 3.0], [4.0, 5j]]))
-    assert packed.dtype == np.complex128 and packed[6] == 0 and packed[0] == packed[2] == 1 + 2j and packed[19] == 5j
+    assert packed.dtype == np.complex128 and packed[0] == packed[2] == 1 + 2j and packed[19] == 5j
     assert not packed[32:].any()
+
+
+def test_slots_beyond_the_instances_hold_those_of_the_first():
+    tile, rng = Tile(2, 64, 3, 4), np.random.default_rng(0)
+    keys, mask = rng.normal(size=(2, 4)), rng.random((2, 3, 4)) < 0.5
+    for packed in (tile.pack_keys(keys, mask), tile.pack_queries(rng.normal(size=(2, 3)))):
+        parts = packed.reshape(tile.b, tile.gap)
+        np.testing.assert_array_equal(parts, parts[:, np.arange(tile.gap) % 6])
+        assert parts.any()
 
 
 def test_blocks_of_queries_repeat_the_last_one():

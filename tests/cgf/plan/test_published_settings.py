@@ -31,6 +31,15 @@ def test_a_watch_sees_valid_entries_alone_and_leaves_empty_rows_out():
     assert seen.shifted[0] == pytest.approx(-3.0 - mean - 2.08 * (1.25 + 0.1 * variance), abs=1e-2)
 
 
+def test_a_range_of_masked_rows_holds_what_masked_entries_are_under_encryption():
+    """A score of 0, which ARION's shift takes further from its domain the further a row lies from zero."""
+    far, watch, full = torch.full((1, 1, 2, 3), -20.0) + torch.arange(3.0), ScoreWatch(), ScoreWatch()
+    watch.add(far, torch.ones(3, 3, dtype=torch.bool).tril()[1:])
+    full.add(far, None)
+    assert watch.seen().high == 0.0 and full.seen().high == -18.0
+    assert watch.seen().shifted[1] > 15.0 > 0.0 > full.seen().shifted[1]
+
+
 @pytest.mark.parametrize("name", ["cho", "thor", "standard", "hetal"])
 def test_weights_lie_within_the_stated_error_and_a_wider_range_takes_more_levels(name):
     levels = []
