@@ -86,7 +86,8 @@ def repeated(rows: np.ndarray, gap: int) -> np.ndarray:
     So slots beyond the last row hold what real rows hold: a polynomial that is made for these explodes elsewhere, and a
     slot that overflows ruins its whole ciphertext.
     """
-    return np.take(rows, np.arange(gap) % rows.shape[-1], axis=-1)
+    filled: np.ndarray = rows[..., np.arange(gap) % rows.shape[-1]]
+    return filled
 
 
 def choose_layout(rows: int, columns: int, slots: int, masked: bool, most: float | None = None) -> Layout:

@@ -73,11 +73,12 @@ class Case:
     def parts(self) -> tuple[Softmax, Heads]:
         """The softmax as it is evaluated, and queries, keys and values that it serves."""
         softmax = prepared(self.path, self.method, self.tokens)
+        keys = max(1, self.tokens // 3) if self.kind == "window" else self.tokens
         if not self.published:
-            if softmax.name in RULES and self.tokens > 1:
+            if softmax.name in RULES and keys > 1:  # rows of one entry have no range to plan for
                 heads = self.heads()
                 return planned(softmax.name, heads, "full" if heads.mask is None else "masked"), heads
-            softmax = whole.for_rows(softmax, max(1, self.tokens // 3) if self.kind == "window" else self.tokens)
+            softmax = whole.for_rows(softmax, keys)
         if isinstance(softmax, BPMax):  # denominators by query position
             softmax.training, softmax.denominator = True, None  # those it came with are of fewer heads
             softmax.weights(torch.randn(2, 4, self.tokens, self.tokens, dtype=torch.float64))
