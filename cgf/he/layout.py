@@ -65,9 +65,9 @@ class Layout:
         return [self.gap << j for j in range(int(math.log2(self.columns_per_ct)))]
 
     def pack(self, matrix: np.ndarray) -> list[np.ndarray]:
-        """(R, N) -> one vector of slots a ciphertext; padding columns are zero, and rows repeat up to the gap."""
+        """(R, N) -> one vector of slots a ciphertext; padding columns are zero, the last row repeats up to the gap."""
         padded = np.zeros((self.ciphertexts * self.columns_per_ct, self.gap))
-        padded[: self.columns] = repeated(np.asarray(matrix, dtype=np.float64).T, self.gap)
+        padded[: self.columns] = filled(np.asarray(matrix, dtype=np.float64).T, self.gap)
         return list(padded.reshape(self.ciphertexts, self.slots))
 
     def unpack(self, vectors: list[np.ndarray]) -> np.ndarray:
@@ -76,18 +76,19 @@ class Layout:
         return padded[: self.columns, : self.rows].T.copy()
 
     def spread(self, row_values: np.ndarray) -> np.ndarray:
-        """(R,) -> (slots,): the row's number at every column of the row; rows repeat up to the gap."""
-        return np.tile(repeated(row_values, self.gap), self.columns_per_ct)
+        """(R,) -> (slots,): the row's number at every column of the row; the last row repeats up to the gap."""
+        return np.tile(filled(row_values, self.gap), self.columns_per_ct)
 
 
-def repeated(rows: np.ndarray, gap: int) -> np.ndarray:
-    """(..., R) -> (..., gap): the rows, and again from the first.
+def filled(rows: np.ndarray, gap: int) -> np.ndarray:
+    """(..., R) -> (..., gap): the rows, and the last one again up to the gap.
 
-    So slots beyond the last row hold what real rows hold: a polynomial that is made for these explodes elsewhere, and a
-    slot that overflows ruins its whole ciphertext.
+    So slots beyond the last row hold what a real row holds: a polynomial that is made for such rows explodes elsewhere,
+    and a slot that overflows ruins its whole ciphertext. The last row is of the longest where lengths differ by block
+    or set: repeated short rows, whose weights are larger under encryption, cost long ones digits on OpenFHE.
     """
-    filled: np.ndarray = rows[..., np.arange(gap) % rows.shape[-1]]
-    return filled
+    result: np.ndarray = rows[..., np.minimum(np.arange(gap), rows.shape[-1] - 1)]
+    return result
 
 
 def choose_layout(rows: int, columns: int, slots: int, masked: bool, most: float | None = None) -> Layout:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cgf.errors import UserError
-from cgf.he.layout import Layout, repeated
+from cgf.he.layout import Layout, filled
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Tile:
         return Layout(self.instances * self.a, columns * self.b, self.slots, self.gap)
 
     def pack_queries(self, values: np.ndarray) -> np.ndarray:
-        """One feature of a block (I, a) -> (slots,), the same in all parts; instances repeat up to the gap."""
-        return np.tile(repeated(values.reshape(-1), self.gap), self.b)
+        """One feature of a block (I, a) -> (slots,), the same in all parts; the last one repeats up to the gap."""
+        return np.tile(filled(values.reshape(-1), self.gap), self.b)
 
     def pack_keys(self, values: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """One feature of the keys of a column (I, up to b) -> (slots,), the same for the a queries; absent keys: 0.
@@ -72,9 +72,9 @@ class Tile:
         mask   (I, a, b) bool: 0 too where a query does not attend to a key
         """
         parts = np.zeros((self.b, self.gap), dtype=values.dtype)
-        parts[: values.shape[1]] = repeated(np.repeat(values.T, self.a, axis=1), self.gap)
+        parts[: values.shape[1]] = filled(np.repeat(values.T, self.a, axis=1), self.gap)
         if mask is not None:
-            parts *= repeated(mask.transpose(2, 0, 1).reshape(self.b, -1), self.gap)
+            parts *= filled(mask.transpose(2, 0, 1).reshape(self.b, -1), self.gap)
         return parts.reshape(-1)
 
     def unpack(self, slots: np.ndarray) -> np.ndarray:
