@@ -72,7 +72,7 @@ def measured(shape: Shape, costing: Costing) -> Json:
 
 def odd(runs: int) -> int:
     """As it is; UserError unless it is an odd number of runs, one of which is the median."""
-    if not isinstance(runs, int) or runs < 1 or runs % 2 == 0:
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1 or runs % 2 == 0:
         raise UserError(f"runs must be an odd number, so that one of them is the median, and is {runs!r}")
     return runs
 

@@ -84,8 +84,8 @@ def filled(rows: np.ndarray, gap: int) -> np.ndarray:
     """(..., R) -> (..., gap): the rows, and the last one again up to the gap.
 
     So slots beyond the last row hold what a real row holds: a polynomial that is made for such rows explodes elsewhere,
-    and a slot that overflows ruins its whole ciphertext. The last row is of the longest where lengths differ by block
-    or set: repeated short rows, whose weights are larger under encryption, cost long ones digits on OpenFHE.
+    and a slot that overflows ruins its whole ciphertext. One row and not all in turn: on OpenFHE short rows, whose
+    weights are larger under encryption, cost long ones digits where they fill many slots.
     """
     result: np.ndarray = rows[..., np.minimum(np.arange(gap), rows.shape[-1] - 1)]
     return result

@@ -49,6 +49,6 @@ def test_the_run_of_median_seconds_is_told_with_the_range():
         "runs": {"count": 3, "least_s": 3.0, "most_s": 6.0},
     }
     assert odd(1) == 1 and odd(3) == 3
-    for wrong in (0, 2, -1, 1.0):
+    for wrong in (0, 2, -1, 1.0, True):
         with pytest.raises(UserError, match="runs must be an odd number"):
             odd(wrong)
