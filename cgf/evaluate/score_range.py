@@ -44,8 +44,7 @@ class ScoreWatch:
     """
 
     def __init__(self) -> None:
-        self.scores, self.maxima, self.log_sums, self.shifted, self.sums = (Extremes() for _ in range(5))
-        self.entries = 0
+        self.scores, self.maxima, self.log_sums, self.shifted, self.sums, self.entries = (Extremes() for _ in range(6))
         self.estimate = Arion()
 
     def add(self, scores: Tensor, valid: Tensor | None) -> None:
@@ -57,7 +56,7 @@ class ScoreWatch:
         valid_scores = scores.masked_fill(~whole, -math.inf)
         self.maxima.add(valid_scores.amax(-1)[some])
         self.log_sums.add(valid_scores.logsumexp(-1)[some])
-        self.entries = max(self.entries, int(whole.sum(-1).max()))
+        self.entries.add(whole.sum(-1)[some])
         shifted = self.estimate.argument(TensorRows.of(scores, valid, torch.float64)).data
         self.shifted.add(shifted[whole])
         if not bool(whole.all()):  # what does not count enters a circuit as a score of 0, and must not explode there
@@ -68,8 +67,9 @@ class ScoreWatch:
     def seen(self) -> ScoreRange:
         """All of it; UserError where the scores are no range."""
         low, high = self.scores.ends
+        fewest, most = (int(count) if math.isfinite(count) else 0 for count in self.entries.ends)
         return ScoreRange(
-            low, high, self.maxima.low, self.log_sums.ends, self.entries, self.shifted.ends, self.sums.ends
+            low, high, self.maxima.low, self.log_sums.ends, (fewest, most), self.shifted.ends, self.sums.ends
         )
 
 

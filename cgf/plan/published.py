@@ -32,7 +32,7 @@ class ScoreRange:
     low, high      the least and the greatest score
     least_maximum  the least of the rows' maxima
     log_sums       [least, greatest] of ln of the rows' sums of exp
-    entries        valid entries of the longest row
+    entries        valid entries of the shortest and of the longest row
     shifted        [least, greatest] score less ARION's estimate of the row's maximum
     sums           [least, greatest] of the rows' sums of exp of those shifted scores
     """
@@ -41,16 +41,16 @@ class ScoreRange:
     high: float
     least_maximum: float
     log_sums: tuple[float, float]
-    entries: int
+    entries: tuple[int, int]
     shifted: tuple[float, float]
     sums: tuple[float, float]
 
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, self.least_maximum, *self.log_sums, *self.shifted, *self.sums)
-        if not all(map(math.isfinite, numbers)) or not self.low < self.high or self.entries < 2 or self.sums[0] <= 0:
+        if not all(map(math.isfinite, numbers)) or not self.low < self.high or self.entries[1] < 2 or self.sums[0] <= 0:
             raise UserError(
                 f"settings of a published softmax need finite scores that differ, in rows of two entries or more, and "
-                f"those seen reach from {self.low} to {self.high} in rows of {self.entries}"
+                f"those seen reach from {self.low} to {self.high} in rows of {self.entries[1]}"
             )
 
     def widened(self) -> ScoreRange:
@@ -70,7 +70,7 @@ class ScoreRange:
     @property
     def columns(self) -> int:
         """Entries of the longest row, rounded up to a power of two: a circuit without padding columns."""
-        return 1 << (self.entries - 1).bit_length()
+        return 1 << (self.entries[1] - 1).bit_length()
 
 
 def levels_of(softmax: Published, row_kind: str, columns: int) -> int:
@@ -79,8 +79,8 @@ def levels_of(softmax: Published, row_kind: str, columns: int) -> int:
 
 
 def cho(seen: ScoreRange) -> Published:
-    """Cho et al. on the interval of the scores; rounds by the rule k = ceil(log2 M - log2 ln n)."""
-    return NormalizeSquare(bound=seen.high - seen.low, high=seen.high, n=seen.columns)
+    """Cho et al. on the interval of the scores and the row lengths; rounds by the rule k = ceil(log2 M - log2 ln n)."""
+    return NormalizeSquare(bound=seen.high - seen.low, high=seen.high, n=seen.columns, fewest=seen.entries[0])
 
 
 def hetal(seen: ScoreRange) -> Published:

@@ -6,6 +6,7 @@ This work uses the DESILO FHE library developed by DESILO Inc. (https://desilo.a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,7 @@ Ct = VendorObject  # desilofhe.Ciphertext
 Plaintext = VendorObject  # desilofhe.Plaintext
 Key = VendorObject  # desilofhe.SecretKey, PublicKey, RelinearizationKey, FixedRotationKey, ...
 
+SUMMED = 8  # products in each of two unrescaled sums that the library adds wrongly (see DesiloEngine._add_products)
 KEPT = 8  # vectors that stay encoded: the constants of a chain of 8 squarings, one a level
 
 
@@ -149,6 +151,7 @@ class DesiloEngine(CheckedEngine):
         self.rotations: dict[int, Key] = rotations
         self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
         self._terms: dict[tuple[int, bytes], Plaintext] = {}
+        self._products: WeakKeyDictionary[Ct, int] = WeakKeyDictionary()  # in an unrescaled sum; not listed: one
 
     def level(self, ct: Ct) -> int:
         """The level that the library says a ciphertext has."""
@@ -161,7 +164,23 @@ class DesiloEngine(CheckedEngine):
     def _add(self, a: Ct, b: Operand) -> Ct:
         if is_public(b):
             need_size(b, holds(self.level(a)), f"a sum at level {self.level(a)}")
+        elif self.polynomials(a) == self.polynomials(b) == 3:
+            return self._add_products(a, b)
         return self._engine.add(a, self._term(b, a))
+
+    def _add_products(self, a: Ct, b: Ct) -> Ct:
+        """a + b, sums of products that are not rescaled yet.
+
+        desilofhe 2.0.0 reduces such a sum after eight products and adds two of eight unreduced: in the ring of 32,768
+        slots 16 residues pass 2^64 at two levels of six, and every slot is ruined without an error. A product with the
+        integer 1 reduces one of them; it takes no level, and 2 to 7 times as long as the addition.
+        """
+        counts = [self._products.get(ct, 1) for ct in (a, b)]
+        if min(counts) >= SUMMED:
+            a = self._engine.multiply(a, 1)
+        total = self._engine.add(a, b)
+        self._products[total] = sum(counts)
+        return total
 
     def _sub(self, a: Ct, b: Operand) -> Ct:
         if is_public(b):
@@ -202,7 +221,9 @@ class DesiloEngine(CheckedEngine):
         return self._engine.rotate(a, self.rotations[step % self.slots])
 
     def _times_i(self, a: Ct) -> Ct:
-        return self._engine.multiply_imaginary_integer(a, 1)
+        turned = self._engine.multiply_imaginary_integer(a, 1)
+        self._products[turned] = self._products.get(a, 1)
+        return turned
 
     def _conjugate(self, a: Ct) -> Ct:
         return self._engine.conjugate(a, self._conjugation)
@@ -215,6 +236,7 @@ class DesiloEngine(CheckedEngine):
         total = self._engine.multiply(a[0], b[0])
         for x, y in zip(a[1:], b[1:], strict=True):
             total = self._engine.add(total, self._engine.multiply(x, y))
+        self._products[total] = len(a)
         return total
 
     def _lower(self, a: Ct, level: int) -> Ct:
@@ -234,7 +256,9 @@ class DesiloEngine(CheckedEngine):
 
     def load(self, data: bytes) -> Ct:
         """The ciphertext that the library reads off such bytes."""
-        return self._engine.deserialize_ciphertext(data)
+        ct = self._engine.deserialize_ciphertext(data)
+        self._products[ct] = SUMMED  # whoever wrote it may have summed as many
+        return ct
 
     def _bootstrap(self, cts: Sequence[Ct]) -> list[Ct]:
         assert self._refresh_keys is not None

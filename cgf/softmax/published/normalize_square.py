@@ -31,10 +31,12 @@ class NormalizeSquare(Published):
     y <- (y z)^2; then twice y <- y (2 - sum y).
     An error of z only scales its row, which the next round and the last two steps repair. exp: degree 15 on
     [-bound, 0] / 2^k; z: ``degrees``, one a round, minimax in the relative error on the interval that L can
-    reach. k None: ceil(log2 bound - log2 ln n). All public factors are folded: 4 levels for exp, 3 and those
-    of z a round, 2 at the end. Bootstraps where a round needs more levels than are left.
-    Raises UserError for bound <= 0 or above 2^40, n < 2, more than 40 rounds (their fits would take minutes), or
-    degrees that are not one a round.
+    reach. A row of c entries starts at L >= c / n exp(-2 bound / 2^k), and ``fewest`` is the least c (None: n): a
+    shorter row of low scores lies outside the first interval. k None: ceil(log2 bound - log2 ln n). All public
+    factors are folded: 4 levels for exp, 3 and those of z a round, 2 at the end. Bootstraps where a round needs
+    more levels than are left.
+    Raises UserError for bound <= 0 or above 2^40, n < 2, fewest outside 1 to n, more than 40 rounds (their fits would
+    take minutes), or degrees that are not one a round.
     Source: Cho et al., CCS 2024; intervals and coefficients are fitted here.
     """
 
@@ -48,10 +50,13 @@ class NormalizeSquare(Published):
     n: int = 256
     k: int | None = None
     degrees: tuple[int, ...] | None = None
+    fewest: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.bound > 0 and self.n >= 2):
             raise UserError(f"{self.name} needs bound > 0 and n >= 2, and has {self.bound} and {self.n}")
+        if self.fewest is not None and not 1 <= self.fewest <= self.n:
+            raise UserError(f"{self.name} needs fewest entries of 1 to n = {self.n}, and has {self.fewest}")
         if self.bound > 2**REACH_BITS or (self.k or 0) > REACH_BITS:
             raise UserError(
                 f"{self.name} needs scores within 2^{REACH_BITS} of each other and at most {REACH_BITS} rounds, and "
@@ -74,7 +79,8 @@ class NormalizeSquare(Published):
     def roots(self) -> list[series.Series]:
         """1 / sqrt on what L can reach: an error e of z scales y by (1 + e)^2, and the next L by its square."""
         assert self.k is not None and self.degrees is not None
-        low, high, result = math.exp(-2 * self.bound / 2**self.k), 1.0, []
+        share = 1.0 if self.fewest is None else self.fewest / self.n
+        low, high, result = share * math.exp(-2 * self.bound / 2**self.k), 1.0, []
         for degree in self.degrees:
             result.append(series.inverse_sqrt(low, high, degree))
             e = result[-1].max_error

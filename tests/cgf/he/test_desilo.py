@@ -241,3 +241,36 @@ def test_a_vector_added_to_many_columns_is_encoded_once_a_level(owner_of):
     for number in range(2 * desilo.KEPT):
         assert np.abs(owner.decrypt(engine.add(low, np.full(owner.slots, number))) - (x + number)).max() < 1e-9
     assert len(engine._terms) == desilo.KEPT
+
+
+@REAL
+def test_two_sums_of_eight_products_add_up_in_the_largest_ring(no_kept_owners):
+    """Each way to such sums; the library alone ruins every slot at this level, so one of them is reduced."""
+    owner = DesiloOwner(18, mode="cpu")
+    engine, library = owner.evaluator(frozenset()), owner._engine
+    x, y = np.random.default_rng(5).uniform(-0.1, 0.1, (2, owner.slots))
+    a, b = owner.encrypt(x, 2), owner.encrypt(y, 2)
+    eight = desilo.SUMMED
+
+    def summed(add, product):
+        total = product
+        for _ in range(eight - 1):
+            total = add(total, product)
+        return total
+
+    of_library = [summed(library.add, library.multiply(a, b)) for _ in range(2)]
+    assert np.abs(owner.decrypt(library.add(*of_library))).max() > 1e6
+    one_by_one = summed(engine.add, engine.mul(a, b))
+    two_by_two = engine.mul(a, b)
+    for _ in range(3):
+        two_by_two = engine.add(two_by_two, two_by_two)
+    at_once = engine.dot([a] * eight, [b] * eight)
+    loaded = engine.load(engine.dump(one_by_one))
+    for other in (one_by_one, two_by_two, at_once, loaded):
+        for sum_of_eight in (one_by_one, at_once):
+            total = engine.add(sum_of_eight, other)
+            np.testing.assert_allclose(owner.decrypt(total), 2 * eight * x * y, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(owner.decrypt(engine.add(total, total)), 4 * eight * x * y, rtol=0, atol=1e-5)
+            assert (engine.level(total), engine.polynomials(total)) == (1, 3)
+    turned = engine.add(engine.times_i(one_by_one), engine.times_i(at_once))
+    np.testing.assert_allclose(owner.decrypt_pair(turned)[1], 2 * eight * x * y, rtol=0, atol=1e-5)

@@ -191,6 +191,7 @@ def test_one_comparison():
     "make, says",
     [
         (lambda: NormalizeSquare(bound=-1), "bound > 0"),
+        (lambda: NormalizeSquare(n=16, fewest=17), "fewest entries of 1 to n = 16, and has 17"),
         (lambda: NormalizeSquare(degrees=(15, 15)), r"one degree a round, 5, and has \[15, 15\]"),
         (lambda: Thor(temperature=3), "power of two from 2, and has 3"),
         (lambda: Standard(low=1, high=0), r"low < high, and has \[1, 0\]"),

@@ -24,7 +24,7 @@ def test_a_watch_sees_valid_entries_alone_and_leaves_empty_rows_out():
     valid = torch.tensor([[[[True, True, False], [True, True, True], [False, False, False]]]])
     watch.add(scores, valid)
     seen = watch.seen()
-    assert (seen.low, seen.high, seen.least_maximum, seen.entries) == (-3.0, 4.0, 2.0, 3)
+    assert (seen.low, seen.high, seen.least_maximum, seen.entries) == (-3.0, 4.0, 2.0, (2, 3))
     sums = [np.log(np.exp(row).sum()) for row in ([1.0, 2.0], [-3.0, 0.5, 4.0])]
     assert seen.log_sums == pytest.approx((min(sums), max(sums)))
     mean, variance = 0.5, np.var([-3.0, 0.5, 4.0])
@@ -54,8 +54,20 @@ def test_weights_lie_within_the_stated_error_and_a_wider_range_takes_more_levels
     assert levels[0] < levels[1]
 
 
+@pytest.mark.parametrize("name", ["arion", "cho", "hetal", "standard", "thor"])
+def test_settings_of_masked_rows_hold_for_a_row_of_one_entry_as_for_the_longest(name):
+    generator, watch = torch.Generator().manual_seed(4), ScoreWatch()
+    scores = 4.0 * torch.randn((2, 3, 11, 11), generator=generator, dtype=torch.float64) - 3.0
+    causal = torch.ones(11, 11, dtype=torch.bool).tril()
+    watch.add(scores, causal)
+    assert watch.seen().entries == (1, 11) and watch.seen().columns == 16
+    (softmax,) = settings([name], watch.seen(), "masked").softmaxes
+    far = (softmax.reading(scores, causal) - Exact().weights(scores, causal)).abs().max()
+    assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
+
+
 def test_what_cannot_be_had_is_left_out_with_the_reason():
-    wide = ScoreRange(-150.0, 60.0, -46.0, (-45.0, 61.0), 59, (-331.0, 20.0), (1e-80, 1e9))
+    wide = ScoreRange(-150.0, 60.0, -46.0, (-45.0, 61.0), (3, 59), (-331.0, 20.0), (1e-80, 1e9))
     made = settings(["standard", "arion", "thor"], wide, "masked")
     assert [softmax.name for softmax in made.softmaxes] == ["thor"] and made.softmaxes[0].temperature > 2
     assert "Goldschmidt iterations leave" in made.left_out["standard"]
@@ -63,4 +75,4 @@ def test_what_cannot_be_had_is_left_out_with_the_reason():
     with pytest.raises(UserError, match="settings are made for arion, cho"):
         settings(["quad"], wide, "full")
     with pytest.raises(UserError, match="finite scores that differ"):
-        ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), 5, (0.0, 1.0), (1.0, 2.0))
+        ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), (2, 5), (0.0, 1.0), (1.0, 2.0))
