@@ -13,7 +13,7 @@ from cgf.plan.cost import MASK_OF, mask_rows
 from cgf.softmax.published.base import Published
 from cgf.softmax.published.comparison import Comparison
 from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.published.standard import Standard
+from cgf.softmax.published.standard import FixedMax, Standard
 from cgf.softmax.published.statistical import Arion
 
 MARGIN = 0.1  # of the width of what was seen, on either side: other samples reach further than those that were seen
@@ -22,7 +22,7 @@ TEMPERATURES = (2, 4, 8, 16, 32)  # tried for THOR
 SQUARINGS = range(1, 9)  # of a polynomial for exp, tried in this order
 FARTHEST = 1e8  # greatest sum over the least, of which a series of degree 255 still is one
 RADIUS = 8.0  # of HETAL's exponential, which its comparisons and extensions are about
-RULES = ("arion", "cho", "hetal", "standard", "thor")  # the softmaxes that ``settings`` has a rule for
+RULES = ("arion", "cho", "fixed_max", "hetal", "standard", "thor")  # the softmaxes that ``settings`` has a rule for
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,17 @@ def levels_of(softmax: Published, row_kind: str, columns: int) -> int:
 def cho(seen: ScoreRange) -> Published:
     """Cho et al. on the interval of the scores and the row lengths; rounds by the rule k = ceil(log2 M - log2 ln n)."""
     return NormalizeSquare(bound=seen.high - seen.low, high=seen.high, n=seen.columns, fewest=seen.entries[0])
+
+
+def fixed_max(seen: ScoreRange) -> Published:
+    """The stand-in for EncryptedLLM with the greatest score for its maximum, on the sums that rows reach below it.
+
+    Its squarings stay those of its configuration: one more halves the error of the limit, and doubles the noise.
+    UserError where the sums are so far apart that no number of steps divides by all of them.
+    """
+    least, entries = math.exp(seen.log_sums[0] - seen.high), seen.entries[1]
+    steps = iterations_for(least, float(entries), ERROR / 2)
+    return FixedMax(shift=seen.high, low=seen.low, n=entries, iterations=steps, least=least)
 
 
 def hetal(seen: ScoreRange) -> Published:
@@ -157,6 +168,7 @@ def settings(names: Iterable[str], seen: ScoreRange, row_kind: str) -> Settings:
     made: dict[str, Callable[[ScoreRange], Published]] = {
         "arion": arion,
         "cho": cho,
+        "fixed_max": fixed_max,
         "hetal": hetal,
         "standard": standard,
         "thor": lambda s: thor(s, lambda softmax: levels_of(softmax, row_kind, s.columns)),

@@ -66,6 +66,17 @@ def test_settings_of_masked_rows_hold_for_a_row_of_one_entry_as_for_the_longest(
     assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
 
 
+def test_a_fixed_maximum_is_the_greatest_score_and_divides_by_what_rows_reach():
+    scores, seen = seen_of(6.0)
+    (softmax,) = settings(["fixed_max"], seen, "full").softmaxes
+    wide = seen.widened()
+    assert (softmax.shift, softmax.low, softmax.n) == (wide.high, wide.low, 16)
+    assert softmax.least == pytest.approx(np.exp(wide.log_sums[0] - wide.high))
+    far = (softmax.reading(scores) - Exact().weights(scores)).abs().max()
+    assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
+    assert levels_of(softmax, "full", 16) == 8 + softmax.iterations < 16
+
+
 def test_what_cannot_be_had_is_left_out_with_the_reason():
     wide = ScoreRange(-150.0, 60.0, -46.0, (-45.0, 61.0), (3, 59), (-331.0, 20.0), (1e-80, 1e9))
     made = settings(["standard", "arion", "thor"], wide, "masked")
