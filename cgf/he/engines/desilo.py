@@ -131,6 +131,16 @@ class DesiloOwner(CheckedOwner):
             raise UserError(f"rotate(ct, 1) must move slot 1 to slot 0 as in desilofhe {VERSION}, and it does not")
 
 
+class Products(WeakKeyDictionary[Ct, int]):
+    """How many products an unrescaled sum holds, by its ciphertext; one that is not listed holds one.
+
+    Written out it is empty: ciphertexts are written by themselves, and ``load`` counts them anew.
+    """
+
+    def __reduce__(self) -> tuple[type[Products], tuple[()]]:
+        return Products, ()
+
+
 class DesiloEngine(CheckedEngine):
     """Engine over desilofhe; holds evaluation keys only."""
 
@@ -151,7 +161,7 @@ class DesiloEngine(CheckedEngine):
         self.rotations: dict[int, Key] = rotations
         self.refreshed = None if bootstrap is None else BOOTSTRAPPABLE.max_level
         self._terms: dict[tuple[int, bytes], Plaintext] = {}
-        self._products: WeakKeyDictionary[Ct, int] = WeakKeyDictionary()  # in an unrescaled sum; not listed: one
+        self._products = Products()
 
     def level(self, ct: Ct) -> int:
         """The level that the library says a ciphertext has."""
@@ -172,8 +182,8 @@ class DesiloEngine(CheckedEngine):
         """a + b, sums of products that are not rescaled yet.
 
         desilofhe 2.0.0 reduces such a sum after eight products and adds two of eight unreduced: in the ring of 32,768
-        slots 16 residues pass 2^64 at two levels of six, and every slot is ruined without an error. A product with the
-        integer 1 reduces one of them; it takes no level, and 2 to 7 times as long as the addition.
+        slots 16 residues then pass 2^64 at some levels, by chance, and every slot is ruined without an error. A
+        product with the integer 1 reduces one of them; it takes no level, and 2 to 7 times as long as the addition.
         """
         counts = [self._products.get(ct, 1) for ct in (a, b)]
         if min(counts) >= SUMMED:

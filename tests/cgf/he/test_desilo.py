@@ -244,8 +244,9 @@ def test_a_vector_added_to_many_columns_is_encoded_once_a_level(owner_of):
 
 
 @REAL
+@pytest.mark.alone  # its keys take 1.8 GB
 def test_two_sums_of_eight_products_add_up_in_the_largest_ring(no_kept_owners):
-    """Each way to such sums; the library alone ruins every slot at this level, so one of them is reduced."""
+    """Each way to such sums; the library alone ruins every slot of most of them, so one is reduced."""
     owner = DesiloOwner(18, mode="cpu")
     engine, library = owner.evaluator(frozenset()), owner._engine
     x, y = np.random.default_rng(5).uniform(-0.1, 0.1, (2, owner.slots))
@@ -258,8 +259,14 @@ def test_two_sums_of_eight_products_add_up_in_the_largest_ring(no_kept_owners):
             total = add(total, product)
         return total
 
-    of_library = [summed(library.add, library.multiply(a, b)) for _ in range(2)]
-    assert np.abs(owner.decrypt(library.add(*of_library))).max() > 1e6
+    largest = 0.0
+    for _ in range(20):  # whether a residue is as large is chance, which most encryptions have
+        other_x = owner.encrypt(x, 2)
+        alone = summed(library.add, library.multiply(other_x, b))
+        largest = max(largest, np.abs(owner.decrypt(library.add(alone, alone))).max())
+        mended = summed(engine.add, engine.mul(other_x, b))
+        np.testing.assert_allclose(owner.decrypt(engine.add(mended, mended)), 2 * eight * x * y, rtol=0, atol=1e-5)
+    assert largest > 1e6
     one_by_one = summed(engine.add, engine.mul(a, b))
     two_by_two = engine.mul(a, b)
     for _ in range(3):
