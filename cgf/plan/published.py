@@ -87,11 +87,18 @@ def fixed_max(seen: ScoreRange) -> Published:
     """The stand-in for EncryptedLLM with the greatest score for its maximum, on the sums that rows reach below it.
 
     Its squarings stay those of its configuration: one more halves the error of the limit, and doubles the noise.
-    UserError where the sums are so far apart that no number of steps divides by all of them.
+    UserError where the sums are so far apart that no number of steps divides by all of them, or the scores so far
+    that the limit grows again below them.
     """
     least, entries = math.exp(seen.log_sums[0] - seen.high), seen.entries[1]
     steps = iterations_for(least, float(entries), ERROR / 2)
-    return FixedMax(shift=seen.high, low=seen.low, n=entries, iterations=steps, least=least)
+    softmax = FixedMax(shift=seen.high, low=seen.low, n=entries, iterations=steps, least=least)
+    if math.isinf(softmax.error_bound()):
+        raise UserError(
+            f"a fixed maximum with {softmax.r} squarings serves scores within {2**softmax.r} of each other, and these "
+            f"reach from {seen.low:.4g} to {seen.high:.4g}"
+        )
+    return softmax
 
 
 def hetal(seen: ScoreRange) -> Published:

@@ -75,6 +75,9 @@ def test_a_fixed_maximum_is_the_greatest_score_and_divides_by_what_rows_reach():
     far = (softmax.reading(scores) - Exact().weights(scores)).abs().max()
     assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
     assert levels_of(softmax, "full", 16) == 8 + softmax.iterations < 16
+    far_apart = ScoreRange(-250.0, 6.0, 5.0, (5.0, 6.0), (3, 8), (-9.0, 1.0), (0.5, 2.0))
+    left_out = settings(["fixed_max"], far_apart, "full").left_out
+    assert "8 squarings serves scores within 256 of each other" in left_out["fixed_max"]
 
 
 def test_what_cannot_be_had_is_left_out_with_the_reason():
