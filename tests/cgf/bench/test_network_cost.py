@@ -41,7 +41,7 @@ def test_each_row_replaces_what_it_says_alone():
     assert not any(a.startswith(("norm", "activation")) for a in told["own"])
 
 
-@pytest.mark.parametrize("name", ["digits", "clinc150", "sst2"])
+@pytest.mark.parametrize("name", ["digits", "cifar10", "clinc150", "sst2"])
 def test_the_overrides_compose(name):
     for variant in VARIANTS:
         cfg = compose("train", case(name).arguments(variant))
