@@ -45,6 +45,7 @@ class ScoreWatch:
 
     def __init__(self) -> None:
         self.scores, self.maxima, self.log_sums, self.shifted, self.sums, self.entries = (Extremes() for _ in range(6))
+        self.levelled, self.log_means = Extremes(), Extremes()
         self.estimate = Arion()
 
     def add(self, scores: Tensor, valid: Tensor | None) -> None:
@@ -55,13 +56,17 @@ class ScoreWatch:
         self.scores.add(scores[whole])
         valid_scores = scores.masked_fill(~whole, -math.inf)
         self.maxima.add(valid_scores.amax(-1)[some])
-        self.log_sums.add(valid_scores.logsumexp(-1)[some])
-        self.entries.add(whole.sum(-1)[some])
+        log_sums, counts = valid_scores.logsumexp(-1)[some], whole.sum(-1)
+        self.log_sums.add(log_sums)
+        self.log_means.add(log_sums - counts[some].log())
+        self.levelled.add((scores - counts.clamp(min=1).log()[..., None])[whole])
+        self.entries.add(counts[some])
         shifted = self.estimate.argument(TensorRows.of(scores, valid, torch.float64)).data
         self.shifted.add(shifted[whole])
         if not bool(whole.all()):  # what does not count enters a circuit as a score of 0, and must not explode there
             self.scores.add(scores.new_zeros(1))
             self.shifted.add(shifted)
+            self.levelled.add(-counts[some].log())
         self.sums.add(shifted.exp().masked_fill(~whole, 0.0).sum(-1)[some])
 
     def seen(self) -> ScoreRange:
@@ -69,7 +74,15 @@ class ScoreWatch:
         low, high = self.scores.ends
         fewest, most = (int(count) if math.isfinite(count) else 0 for count in self.entries.ends)
         return ScoreRange(
-            low, high, self.maxima.low, self.log_sums.ends, (fewest, most), self.shifted.ends, self.sums.ends
+            low,
+            high,
+            self.maxima.low,
+            self.log_sums.ends,
+            (fewest, most),
+            self.shifted.ends,
+            self.sums.ends,
+            self.levelled.ends,
+            self.log_means.ends,
         )
 
 

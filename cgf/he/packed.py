@@ -183,11 +183,11 @@ class Packed(NotOnCiphertexts):
         """The entries less their row's mean; the levels of row_mean."""
         return self - self.row_mean()
 
-    def minus_log_count(self) -> Packed:
-        """self - ln n, n the row's count; no level."""
+    def minus_log_count(self, factor: float = 1.0) -> Packed:
+        """self - factor * ln n, n the row's count; no level."""
         if self.rows.uniform is not None:
-            return self - float(np.log(self.rows.uniform))
-        vector = -self.layout.spread(np.log(self.rows.counts))
+            return self - factor * float(np.log(self.rows.uniform))
+        vector = -self.layout.spread(factor * np.log(self.rows.counts))
         return self.add_vector([vector] * len(self.cts))
 
     def times_count(self, power: float) -> Packed:

@@ -35,6 +35,8 @@ class ScoreRange:
     entries        valid entries of the shortest and of the longest row
     shifted        [least, greatest] score less ARION's estimate of the row's maximum
     sums           [least, greatest] of the rows' sums of exp of those shifted scores
+    levelled       [least, greatest] score less ln of the valid entries of its row
+    log_means      [least, greatest] of ln of the rows' means of exp
     """
 
     low: float
@@ -44,9 +46,12 @@ class ScoreRange:
     entries: tuple[int, int]
     shifted: tuple[float, float]
     sums: tuple[float, float]
+    levelled: tuple[float, float]
+    log_means: tuple[float, float]
 
     def __post_init__(self) -> None:
-        numbers = (self.low, self.high, self.least_maximum, *self.log_sums, *self.shifted, *self.sums)
+        pairs = (self.log_sums, self.shifted, self.sums, self.levelled, self.log_means)
+        numbers = (self.low, self.high, self.least_maximum, *(end for pair in pairs for end in pair))
         if not all(map(math.isfinite, numbers)) or not self.low < self.high or self.entries[1] < 2 or self.sums[0] <= 0:
             raise UserError(
                 f"settings of a published softmax need finite scores that differ, in rows of two entries or more, and "
@@ -65,7 +70,19 @@ class ScoreRange:
             log_sums=_wider(self.log_sums),
             shifted=_wider(self.shifted),
             sums=(self.sums[0] / spread, self.sums[1] * spread),
+            levelled=_wider(self.levelled),
+            log_means=_wider(self.log_means),
         )
+
+    @property
+    def denominators(self) -> tuple[bool, tuple[float, float], tuple[float, float]]:
+        """(whether rows divide by means, ends of the scores as they are then, ends of ln of the denominators).
+
+        By means where rows have different counts of entries: those of short and of long rows lie nearer each other.
+        """
+        if self.entries[0] == self.entries[1]:
+            return False, (self.low, self.high), self.log_sums
+        return True, self.levelled, self.log_means
 
     @property
     def columns(self) -> int:
@@ -84,19 +101,21 @@ def cho(seen: ScoreRange) -> Published:
 
 
 def fixed_max(seen: ScoreRange) -> Published:
-    """The stand-in for EncryptedLLM with the greatest score for its maximum, on the sums that rows reach below it.
+    """The stand-in for EncryptedLLM with the greatest score for its maximum, on the sums that rows reach below it,
+    or their means where rows have different counts of entries.
 
     Its squarings stay those of its configuration: one more halves the error of the limit, and doubles the noise.
     UserError where the sums are so far apart that no number of steps divides by all of them, or the scores so far
     that the limit grows again below them.
     """
-    least, entries = math.exp(seen.log_sums[0] - seen.high), seen.entries[1]
-    steps = iterations_for(least, float(entries), ERROR / 2)
-    softmax = FixedMax(shift=seen.high, low=seen.low, n=entries, iterations=steps, least=least)
+    mean, (low, high), logs = seen.denominators
+    least, most = (math.exp(end - high) for end in logs)
+    steps = iterations_for(least, most, ERROR / 2)
+    softmax = FixedMax(high, low, seen.entries[1], iterations=steps, least=least, most=most, mean=mean)
     if math.isinf(softmax.error_bound()):
         raise UserError(
             f"a fixed maximum with {softmax.r} squarings serves scores within {2**softmax.r} of each other, and these "
-            f"reach from {seen.low:.4g} to {seen.high:.4g}"
+            f"reach from {low:.4g} to {high:.4g}"
         )
     return softmax
 
@@ -108,15 +127,17 @@ def hetal(seen: ScoreRange) -> Published:
 
 
 def standard(seen: ScoreRange) -> Published:
-    """Exponential and Goldschmidt on the interval of the scores and of the rows' sums, without a maximum.
+    """Exponential and Goldschmidt on the interval of the scores and of the rows' sums, without a maximum; of their
+    means where rows have different counts of entries.
 
     UserError where the sums are so far apart that no number of steps divides by all of them.
     """
-    least, most = map(math.exp, seen.log_sums)
+    mean, (low, high), logs = seen.denominators
+    least, most = map(math.exp, logs)
     steps = iterations_for(least, most, ERROR / 2)
 
     def of(k: int) -> Standard:
-        return Standard(seen.low, seen.high, n=seen.columns, k=k, iterations=steps, least=least, most=most)
+        return Standard(low, high, n=seen.columns, k=k, iterations=steps, least=least, most=most, mean=mean)
 
     return _shortest(map(of, SQUARINGS))
 

@@ -91,9 +91,9 @@ class TensorRows:
             return once
         return once._with(once.data - torch.where(far, once.row_mean().data, 0.0))  # elsewhere the same, bit for bit
 
-    def minus_log_count(self) -> TensorRows:
+    def minus_log_count(self, factor: float = 1.0) -> TensorRows:
         """ln n_i in the precision of the data."""
-        return self._with(self.data - self._as_data(self.counts).log())
+        return self._with(self.data - factor * self._as_data(self.counts).log())
 
     def times_count(self, power: float) -> TensorRows:
         """n_i^power by row."""

@@ -59,8 +59,8 @@ class Value(Arithmetic, Protocol):
     def centred(self) -> Self:
         """self - row_mean, without what float32 loses of the mean of a row that lies far from zero."""
 
-    def minus_log_count(self) -> Self:
-        """self - ln n_i."""
+    def minus_log_count(self, factor: float = 1.0) -> Self:
+        """self - factor * ln n_i; no level."""
 
     def times_count(self, power: float) -> Self:
         """self * n_i^power."""

@@ -9,7 +9,8 @@ ten times what it states on ciphertexts, and listed by itself. The outputs are c
 polynomials, and the levels with those that were counted before. Wanted are at most 1e-9 of the largest output on the
 simulator and 1e-5 on ciphertexts; what is more is listed and ends with code 1. A circuit that bootstraps runs on the
 simulator alone: its keys take 15 GiB. What cannot be encrypted so is refused in words, and counted. seed=N draws other
-sizes, softmax=NAME takes one alone, processes=N works on so many cases at once. Writes <out>/attention_errors.json.
+sizes, softmax=NAME takes one alone, keep=true keeps the cases of all others, each with the commit that it was run
+at, processes=N works on so many cases at once. Writes <out>/attention_errors.json.
 """
 
 from __future__ import annotations
@@ -42,13 +43,19 @@ from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.party import NOISE, TENFOLD  # noqa: E402
 from cgf.network.attention import Heads  # noqa: E402
 from cgf.plan.published import RULES, settings  # noqa: E402
-from cgf.results import run_info, write_json  # noqa: E402
+from cgf.results import read_json, run_info, write_json  # noqa: E402
 from cgf.softmax.base import Softmax  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
 from cgf.softmax.exact import Exact  # noqa: E402
 from cgf.types import Json  # noqa: E402
 
-DEFAULTS: dict[str, int | str] = {"seed": 1, "softmax": "", "processes": 1, "out": "results/reliability"}
+DEFAULTS: dict[str, int | str] = {
+    "seed": 1,
+    "softmax": "",
+    "keep": "false",
+    "processes": 1,
+    "out": "results/reliability",
+}
 TOKENS = (1, 2, 3, 5, 8, 12, 17, 24, 32, 40)
 FEATURES = (1, 2, 3, 8, 16, 32, 64)
 KINDS = ("full", "causal", "padded", "grouped", "window")
@@ -115,19 +122,32 @@ def main() -> int:
     """Runs the cases; exit code 1 where one is beyond what is wanted or takes other levels than counted."""
     told = given(sys.argv[1:], DEFAULTS)
     out = Path(str(told["out"])) / "attention_errors.json"
-    rows: list[Json] = []
-    chosen = list(cases(int(told["seed"]), str(told["softmax"])))
+    only, run = str(told["softmax"]), run_info(told)
+    chosen = list(cases(int(told["seed"]), only))
     if not chosen:
-        raise UserError(f"softmax must be a file of configs/softmax that can be encrypted, and is {told['softmax']!r}")
+        raise UserError(f"softmax must be a file of configs/softmax that can be encrypted, and is {only!r}")
+    if told["keep"] not in ("true", "false"):
+        raise UserError(f"keep must be true or false, and is {told['keep']!r}")
+    rows = kept(out, only, told) if told["keep"] == "true" else []
     with multiprocessing.get_context("spawn").Pool(int(told["processes"]), maxtasksperchild=1) as pool:
         for row in pool.imap(measured, chosen):
-            rows.append(row)
+            rows.append({**row, "commit": run["git"]["commit"]})
             print(line(row), flush=True)
-            write_json(
-                out, {"kind": "attention_errors", "most": MOST, **counts(rows), "cases": rows, "run": run_info(told)}
-            )
+            rows.sort(key=lambda row: row["softmax"])
+            write_json(out, {"kind": "attention_errors", "most": MOST, **counts(rows), "cases": rows, "run": run})
     print(out)
     return 0 if all(fine(row) for row in rows) else 1
+
+
+def kept(out: Path, only: str, told: Json) -> list[Json]:
+    """The cases of a file of before but those of one softmax; UserError where it was made with another seed."""
+    if not only:
+        raise UserError("keep=true keeps the cases of all softmaxes but one: name that one, softmax=NAME")
+    before = read_json(out)
+    if (seed := before["run"]["config"]["seed"]) != told["seed"]:
+        raise UserError(f"{out} has the cases of seed={seed}, and seed={told['seed']} draws other sizes")
+    own = before["run"]["git"]["commit"]
+    return [{"commit": own, **row} for row in before["cases"] if row["softmax"] != only]
 
 
 def cases(seed: int, only: str = "") -> Iterator[Case]:

@@ -26,8 +26,11 @@ class Standard(Published):
     """exp(x) / sum exp(x): p(x)^(2^k) of least squares on [low, high], Goldschmidt for the division.
 
     least, most: the interval of sum exp(x) (None: what rows of ``n`` entries in [low, high] can reach, which
-    is wide). Levels: ceil(log2(degree + 1)) + k + iterations; the paper counts one more for scaling, which
-    here rides on the encoding. Raises UserError for an empty interval.
+    is wide). mean: x is the score less ln of the row's count of entries, which is public, so that sum exp(x) is a mean;
+    rows of one entry and of many divide by numbers that lie nearer, and a ciphertext's noise counts less. Weights
+    are the same. Noise: a sum D is off by most / D times what one product adds (5e-9 in 16,384 slots). Levels:
+    ceil(log2(degree + 1)) + k + iterations; the paper counts one more for scaling, which here rides on the encoding.
+    Raises UserError for an empty interval.
     Source: Goldschmidt 1964; CGF-softmax paper, appendix 'Noise Analysis'.
     """
 
@@ -43,6 +46,7 @@ class Standard(Published):
     recentre: bool = True
     least: float | None = None
     most: float | None = None
+    mean: bool = False
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.high)
@@ -50,7 +54,7 @@ class Standard(Published):
 
     @property
     def domain(self) -> Interval:
-        """[low, high] of the scores."""
+        """[low, high] of the scores, less ln of their count where ``mean`` is set."""
         return self.low, self.high
 
     @property
@@ -81,9 +85,14 @@ class Standard(Published):
         """That of exp's argument."""
         return self.numerator.a
 
+    def argument(self, x: V) -> V:
+        """The scores, less ln of their count where ``mean`` is set."""
+        return x.minus_log_count() if self.mean else x
+
     def formula(self, x: V) -> V:
         """exp(x) / sum exp(x)."""
-        e = self.numerator.core(x + self.numerator.b).at_invalid(0.0)
+        argument = x.minus_log_count(self.numerator.a) if self.mean else x
+        e = self.numerator.core(argument + self.numerator.b).at_invalid(0.0)
         return self.divider.divide(e, e.row_sum())
 
 
@@ -105,9 +114,10 @@ def relative_error(polynomial: Polynomial, factor: float, domain: Interval) -> f
 class FixedMax(Published):
     """exp(x - c) by (1 + (x - c) / 2^r)^(2^r), a fixed c, Goldschmidt: a stand-in for EncryptedLLM.
 
-    c is the fixed maximum (a high quantile of calibrated row maxima); least: the smallest denominator to be
-    served. Levels: r + iterations. De Castro et al. 2025 fix the maximum from training data and report depths
-    of 22 to 30; their degrees, counts and intervals are not public, so these are ours. Raises UserError for an empty
+    c is the fixed maximum (a high quantile of calibrated row maxima); least, most: the smallest and the largest
+    denominator to be served (most None: n, what rows of n entries can reach); mean: as for ``Standard``. Levels:
+    r + iterations. De Castro et al. 2025 fix the maximum from training data and report depths of 22 to 30; their
+    degrees, counts and intervals are not public, so these are ours. Raises UserError for an empty
     interval.
     """
 
@@ -122,6 +132,8 @@ class FixedMax(Published):
     r: int = 8
     iterations: int = 14
     least: float = 1e-3
+    most: float | None = None
+    mean: bool = False
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.shift)
@@ -129,13 +141,13 @@ class FixedMax(Published):
 
     @property
     def domain(self) -> Interval:
-        """[low, shift] of the scores."""
+        """[low, shift] of the scores, less ln of their count where ``mean`` is set."""
         return self.low, self.shift
 
     @cached_property
     def divider(self) -> Goldschmidt:
-        """The division, on [least, n]."""
-        return Goldschmidt(self.least, float(self.n), self.iterations)
+        """The division, on [least, most]."""
+        return Goldschmidt(self.least, float(self.n) if self.most is None else self.most, self.iterations)
 
     def error_bound(self) -> float:
         """Of rows of at most n entries, sum exp(x - shift) at least ``least``.
@@ -161,10 +173,14 @@ class FixedMax(Published):
         """The 2^r-th root of the divider's public scale."""
         return float(self.divider.scale ** (2.0**-self.r))
 
+    def argument(self, x: V) -> V:
+        """The scores, less ln of their count where ``mean`` is set."""
+        return x.minus_log_count() if self.mean else x
+
     def formula(self, x: V) -> V:
         """exp(x - shift) / sum exp(x - shift), exp by r squarings."""
         offset: float = self._root() * (1.0 - self.shift / 2**self.r)
-        e = x + offset
+        e = (x.minus_log_count(self.public_scale(x.count)) if self.mean else x) + offset
         for _ in range(self.r):
             e = e.square()
         e = e.at_invalid(0.0)

@@ -8,6 +8,7 @@ from cgf.errors import UserError
 from cgf.evaluate.score_range import ScoreWatch
 from cgf.plan.published import FARTHEST, ScoreRange, levels_of, settings
 from cgf.softmax.exact import Exact
+from cgf.softmax.tensor import TensorRows
 
 
 def seen_of(width, entries=16):
@@ -54,6 +55,30 @@ def test_weights_lie_within_the_stated_error_and_a_wider_range_takes_more_levels
     assert levels[0] < levels[1]
 
 
+@pytest.mark.parametrize("name", ["fixed_max", "standard"])
+def test_rows_of_different_counts_divide_by_means_which_lie_nearer_than_sums(name):
+    """A sum is off by most / sum times a product's noise, so that the interval is what rows lose under encryption."""
+    generator, watch = torch.Generator().manual_seed(4), ScoreWatch()
+    scores = torch.randn((2, 3, 40, 40), generator=generator, dtype=torch.float64)
+    causal = torch.ones(40, 40, dtype=torch.bool).tril()
+    watch.add(scores, causal)
+    seen = watch.seen()
+    counts = torch.arange(1.0, 41.0, dtype=torch.float64).log()
+    means = scores.masked_fill(~causal, -np.inf).logsumexp(-1) - counts
+    assert seen.log_means == pytest.approx((float(means.min()), float(means.max())))
+    levelled = (scores - counts[:, None])[causal.expand(scores.shape)]
+    assert seen.levelled == pytest.approx((float(levelled.min()), float(levelled.max())))
+    (softmax,) = settings([name], seen, "masked").softmaxes
+    assert softmax.mean
+    least, most = softmax.divider.domain
+    assert most / least == pytest.approx(np.exp(1.2 * (seen.log_means[1] - seen.log_means[0])))
+    assert most / least < 0.2 * np.exp(seen.log_sums[1] - seen.log_sums[0])
+    far = (softmax.reading(scores, causal) - Exact().weights(scores, causal)).abs().max()
+    assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.2
+    inside = softmax.argument(TensorRows.of(scores, causal, torch.float64)).data[causal.expand(scores.shape)]
+    assert softmax.domain[0] <= inside.min() and inside.max() <= softmax.domain[1]
+
+
 @pytest.mark.parametrize("name", ["arion", "cho", "hetal", "standard", "thor"])
 def test_settings_of_masked_rows_hold_for_a_row_of_one_entry_as_for_the_longest(name):
     generator, watch = torch.Generator().manual_seed(4), ScoreWatch()
@@ -71,17 +96,21 @@ def test_a_fixed_maximum_is_the_greatest_score_and_divides_by_what_rows_reach():
     (softmax,) = settings(["fixed_max"], seen, "full").softmaxes
     wide = seen.widened()
     assert (softmax.shift, softmax.low, softmax.n) == (wide.high, wide.low, 16)
+    assert not softmax.mean
     assert softmax.least == pytest.approx(np.exp(wide.log_sums[0] - wide.high))
+    assert softmax.most == pytest.approx(np.exp(wide.log_sums[1] - wide.high)) and softmax.most < 16
     far = (softmax.reading(scores) - Exact().weights(scores)).abs().max()
     assert far <= softmax.error_bound() + 1e-6 and softmax.error_bound() < 0.1
     assert levels_of(softmax, "full", 16) == 8 + softmax.iterations < 16
-    far_apart = ScoreRange(-250.0, 6.0, 5.0, (5.0, 6.0), (3, 8), (-9.0, 1.0), (0.5, 2.0))
+    far_apart = ScoreRange(-250.0, 6.0, 5.0, (5.0, 6.0), (3, 8), (-9.0, 1.0), (0.5, 2.0), (-252.0, 5.0), (3.0, 5.0))
     left_out = settings(["fixed_max"], far_apart, "full").left_out
     assert "8 squarings serves scores within 256 of each other" in left_out["fixed_max"]
 
 
 def test_what_cannot_be_had_is_left_out_with_the_reason():
-    wide = ScoreRange(-150.0, 60.0, -46.0, (-45.0, 61.0), (3, 59), (-331.0, 20.0), (1e-80, 1e9))
+    wide = ScoreRange(
+        -150.0, 60.0, -46.0, (-45.0, 61.0), (3, 59), (-331.0, 20.0), (1e-80, 1e9), (-154.0, 59.0), (-48.0, 58.0)
+    )
     made = settings(["standard", "arion", "thor"], wide, "masked")
     assert [softmax.name for softmax in made.softmaxes] == ["thor"] and made.softmaxes[0].temperature > 2
     assert "Goldschmidt iterations leave" in made.left_out["standard"]
@@ -89,4 +118,4 @@ def test_what_cannot_be_had_is_left_out_with_the_reason():
     with pytest.raises(UserError, match="settings are made for arion, cho"):
         settings(["quad"], wide, "full")
     with pytest.raises(UserError, match="finite scores that differ"):
-        ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), (2, 5), (0.0, 1.0), (1.0, 2.0))
+        ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), (2, 5), (0.0, 1.0), (1.0, 2.0), (0.0, 1.0), (0.0, 1.0))
