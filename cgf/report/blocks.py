@@ -101,6 +101,11 @@ def network_sets(folder: Path) -> str:
     return whole_network.sets(folder)
 
 
+def network_accuracy(folder: Path) -> str:
+    """What polynomial norms, activations and softmaxes cost in accuracy."""
+    return whole_network.costs(folder)
+
+
 def network_would_take(folder: Path) -> str:
     """Known models as whole networks, from their sizes."""
     return what_it_takes.table(_read(folder, "bench/what_it_takes.json"))
@@ -187,6 +192,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "attention_sets": attention_sets,
     "attention_published": attention_published,
     "network_sets": network_sets,
+    "network_accuracy": network_accuracy,
     "network_would_take": network_would_take,
     "matrix_form": matrix_form,
     "fhe_suite": fhe_suite,

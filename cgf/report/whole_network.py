@@ -9,9 +9,11 @@ from cgf.report.columns import Column, markdown
 from cgf.report.red import reasons
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
+from cgf.stats.labels import in_words
 from cgf.types import Json
 
 MIB = 2**20
+PARTS = {"softmax": "softmax", "norm": "norms", "activation": "activations"}
 
 
 def _least(result: Json) -> float:
@@ -47,3 +49,29 @@ def sets(folder: Path) -> str:
     if not files:
         raise UserError(f"{folder / 'he' / 'network'} holds no evaluations: bash scripts/network_sets.sh digits_1")
     return markdown(COLUMNS, [{**read_json(path), "file": path.stem} for path in files])
+
+
+COST_COLUMNS = [
+    Column("host and task", lambda r: r["name"]),
+    Column("polynomial", lambda r: " + ".join(PARTS[kind] for kind in r["replaced"]) or "none"),
+    Column(
+        "seeds", lambda r: ", ".join(r["accuracy"]) + (f" (no result: {_listed(r['missing'])})" if r["missing"] else "")
+    ),
+    Column("samples", lambda r: f"{r['samples']:,}"),
+    Column("accuracy by seed", lambda r: ", ".join(f"{100 * value:.2f} %" for value in r["accuracy"].values())),
+    Column("mean", lambda r: f"{100 * r['mean']:.2f} %"),
+    Column("against its own parts", lambda r: "" if r["against_own"] is None else in_words(r["against_own"])),
+]
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def costs(folder: Path) -> str:
+    """What polynomial parts cost in accuracy, a row a replacement of each case. UserError where there is none."""
+    files = sorted((folder / "network").glob("cost-*.json"))
+    if not files:
+        raise UserError(f"{folder / 'network'} holds no costs: python scripts/network_cost.py case=digits")
+    made = [read_json(path) for path in files]
+    return markdown(COST_COLUMNS, [{"name": one["name"], **row} for one in made for row in one["rows"]])

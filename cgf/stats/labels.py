@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cgf.stats.intervals import MARGIN, Evidence, alone, holm, mcnemar_p, over_samples, over_seeds
+from cgf.types import Json
 
 ABOVE, BELOW, WITHIN, UNDECIDED = "above", "below", f"within {MARGIN:g}", "undecided"
 LEAST_SEEDS = 3
@@ -103,3 +104,9 @@ def corrected(comparisons: Sequence[Comparison | None], label: str) -> list[floa
     p = [None if c is None else c.p(label) for c in comparisons]
     adjusted = iter(holm([value for value in p if value is not None]))
     return [None if value is None else next(adjusted) for value in p]
+
+
+def in_words(against: Json) -> str:
+    """A difference as a result file keeps it (``points``, ``interval``, ``labels``), as a table tells it."""
+    low, high = against["interval"]
+    return f"{against['points']:+.2f} points [{low:+.2f}, {high:+.2f}], {', '.join(against['labels'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.results import read_json
-from cgf.stats.labels import compare
+from cgf.stats.labels import compare, in_words
 from cgf.study.folded_row import joined
 from cgf.types import Json
 
@@ -95,7 +95,8 @@ def carry_out(
 def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
     """The rows of what is done on every fold: accuracies by seed, and the difference to the own parts, with labels.
 
-    The samples of all folds count together. UserError where nothing is done.
+    The samples of all folds count together. A row's ``missing`` are seeds that were asked for and have no result.
+    UserError where nothing is done.
     """
     folders = [folder for folder, _ in case.parts(outputs)]
     done: dict[str, dict[int, Json]] = {variant: {} for variant in variants}
@@ -110,7 +111,12 @@ def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Pa
         "name": case.name,
         "folds": case.folds,
         "seeds": list(seeds),
-        "rows": [_result(case, variant, done[variant], done["own"], folders) for variant in variants if done[variant]],
+        "rows": [
+            _result(case, variant, done[variant], done["own"], folders)
+            | {"missing": [seed for seed in seeds if seed not in done[variant]]}
+            for variant in variants
+            if done[variant]
+        ],
     }
 
 
@@ -126,7 +132,18 @@ def _result(case: Case, variant: str, results: dict[int, Json], own: dict[int, J
         "against_own": None if variant == "own" else _against(results, own),
         "samples": samples,
         "train_s": statistics.mean(seconds),
+        "ran": _ran(folder / f"{variant}-{seed}" / EVALUATION for seed in results for folder in folders),
     }
+
+
+def _ran(evaluations: Iterable[Path]) -> list[Json]:
+    """Commit and machine of these evaluations, each once: those of their trainings too, one run after the other."""
+    made: list[Json] = []
+    for path in evaluations:
+        run = read_json(path)["run"]
+        one = {**run["git"], "cpu_model": run["hardware"]["cpu_model"], "gpu": run["hardware"]["gpu"]}
+        made += [] if one in made else [one]
+    return made
 
 
 def _against(results: dict[int, Json], own: dict[int, Json]) -> Json | None:
@@ -160,12 +177,7 @@ def lines(made: Json) -> list[str]:
     for result in made["rows"]:
         name = " + ".join(result["replaced"]) or "its own norms, activations and softmax"
         each = ", ".join(f"{100 * value:.2f}" for value in result["accuracy"].values())
-        shown.append(f"{name:42s} {100 * result['mean']:6.2f} % ({each}){_told(result['against_own'])}")
+        told = "" if result["against_own"] is None else f"  {in_words(result['against_own'])}"
+        left = f"  no result of seed {', '.join(map(str, result['missing']))}" if result["missing"] else ""
+        shown.append(f"{name:42s} {100 * result['mean']:6.2f} % ({each}){told}{left}")
     return shown
-
-
-def _told(against: Json | None) -> str:
-    if against is None:
-        return ""
-    low, high = against["interval"]
-    return f"  {against['points']:+.2f} points [{low:+.2f}, {high:+.2f}], {', '.join(against['labels'])}"

@@ -6,6 +6,7 @@ import pytest
 
 from cgf.config import compose, resolved
 from cgf.errors import UserError
+from cgf.report.whole_network import costs
 from cgf.study.network_cost import VARIANTS, Case, carry_out, checked_variants, lines, table
 
 
@@ -26,7 +27,9 @@ def written(script, arguments, accuracies):
         return
     out = Path(given["out"])
     right = round(100 * accuracies.pop(0))
-    result = {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
+    hardware = {"cpu_model": "family 1", "gpu": None, "cores": 2}
+    result = {"run": {"git": {"commit": "abc", "dirty": False}, "hardware": hardware}}
+    result |= {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
     assert "predictions=true" in arguments
     out.write_text(json.dumps({"accuracy": right / 100, "samples": 100, **result}))
 
@@ -109,3 +112,21 @@ def test_folds_have_a_teacher_each_and_their_samples_count_together(tmp_path):
         case(folds=2, teacher_path="runs/one")
     with pytest.raises(UserError, match=r"rows names rows of the table \(own, .*, and mlp was given"):
         checked_variants(["mlp"])
+
+
+def test_a_seed_without_result_is_named_and_rows_say_where_they_ran(tmp_path):
+    accuracies = [0.9, 0.8, 0.9, 0.8, 0.9, 0.8]
+    carry_out(case(), ["own", "all"], [1, 2, 3], tmp_path, lambda *call: written(*call, accuracies))
+    (tmp_path / "all-2" / "test.json").unlink()
+    made = table(case(), ["own", "all"], [1, 2, 3], tmp_path)
+    own, every = made["rows"]
+    assert (own["missing"], every["missing"]) == ([], [2])
+    assert every["against_own"]["seeds"] == 2 and every["against_own"]["labels"][0].startswith("undecided")
+    assert every["ran"] == [{"commit": "abc", "dirty": False, "cpu_model": "family 1", "gpu": None}]
+    assert "no result of seed 2" in lines(made)[1]
+    (tmp_path / "network").mkdir()
+    (tmp_path / "network" / "cost-digits.json").write_text(json.dumps(made))
+    shown = costs(tmp_path).splitlines()
+    assert "| digits | softmax + norms + activations | 1, 3 (no result: 2) | 100 |" in shown[3]
+    with pytest.raises(UserError, match=r"holds no costs: python scripts/network_cost.py"):
+        costs(tmp_path / "network")
