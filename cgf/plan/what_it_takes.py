@@ -17,8 +17,13 @@ from cgf.types import Json
 MODELS = (
     Sizes(2, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 2 blocks"),
     Sizes(4, 64, 4, 256, 16, 4, 10, k=2, name="digits ViT of 4 blocks"),
+    Sizes(2, 96, 3, 384, 64, 48, 10, k=2, name="CIFAR-10 ViT of 2 blocks"),
     Sizes(2, 128, 2, 512, 16, 128, 150, k=2, name="BERT-tiny"),
     Sizes(2, 128, 2, 512, 32, 128, 150, k=3, name="BERT-tiny, 32 tokens"),
+    Sizes(
+        5, 64, 8, 172, 16, 64, 150,
+        name="stories260k", k=3, kv_heads=4, gated=True, causal=True, rotary=True, mean=False,
+    ),
     Sizes(6, 384, 12, 1536, 12, 384, 150, k=3, name="MiniLM"),
     Sizes(12, 192, 3, 768, 197, 768, 1000, k=3, name="DeiT-Tiny"),
     Sizes(
