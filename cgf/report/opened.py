@@ -14,7 +14,8 @@ from cgf.results import read_json
 from cgf.types import Json, JsonValue
 
 FILE = "opened.jsonl"
-FOLDERS = ("train", "he", "he/exact", "approximated")  # of results, whose files hold test figures
+FOLDERS = ("train", "he", "he/exact", "he/attention", "he/network", "approximated", "network")  # with test figures
+ENCRYPTED = ("eval_he", "eval_network")  # kinds of results whose figures are of ciphertexts
 EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of a row of training, by figure
 ADD = "python scripts/repo/openings.py"
 
@@ -24,8 +25,14 @@ def figures(row: str, content: JsonValue) -> Json:
 
     Samples, right answers and loss stand for a figure: an evaluation of other weights changes at least the loss.
     """
+    if row.startswith("network/"):  # a table: a figure for each replacement and seed
+        named = [(" and ".join(line["replaced"]) or "own parts", line) for line in content["rows"]]
+        seeds = [
+            (f"{name} {seed}", line, accuracy) for name, line in named for seed, accuracy in line["accuracy"].items()
+        ]
+        return {figure: [line["samples"], accuracy] for figure, line, accuracy in seeds}
     if not row.startswith("train/"):
-        return {CKKS if content.get("kind") == "eval_he" else TRAINED: _short(content)}
+        return {CKKS if content.get("kind") in ENCRYPTED else TRAINED: _short(content)}
     parts = enumerate(content["folds"]) if "folds" in content else [(None, content)]
     told = {of_fold(figure, fold): part.get(key) for fold, part in parts for figure, key in EVALUATION.items()}
     return {figure: _short(evaluation) for figure, evaluation in told.items() if evaluation is not None}

@@ -57,6 +57,17 @@ def test_other_weights_of_the_same_accuracy_are_another_opening(results):
     assert [line["reason"] for line, _ in history(folder.parent)][4:] == ["other weights (read off the history)"]
 
 
+def test_whole_networks_and_tables_of_costs_are_opened_too(results):
+    folder, commit = results
+    parts = {"replaced": ["norm", "softmax"], "samples": 10, "accuracy": {"42": 0.5, "43": 0.6}}
+    write_json(folder / "network" / "cost-toy.json", {"rows": [parts, {**parts, "replaced": []}]})
+    write_json(folder / "he" / "network" / "toy-t.json", {"kind": "eval_network", "samples": 10, "accuracy": 0.8})
+    commit("a network and what it costs")
+    told = [(line["row"], line["figure"]) for line, _ in history(folder.parent)][4:]
+    wanted = [("network/cost-toy", f"{name} {seed}") for name in ("norm and softmax", "own parts") for seed in (42, 43)]
+    assert sorted(told) == sorted([("he/network/toy-t", "ckks"), *wanted])
+
+
 def test_what_the_register_lacks_or_lost_is_noticed(results):
     folder, commit = results
     with pytest.raises(UserError, match=r"lacks the opening of train/toy-t-cgf-42 \(trained, planned\)"):
