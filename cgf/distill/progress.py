@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,10 @@ class Progress:
         """Epochs that are done, of ``batches`` each; the one under way counts in part."""
         return self.epoch + self.position / batches
 
-    def judge(self, accuracy: float) -> bool:
-        """Counts a validation; returns whether its accuracy is the best so far."""
-        better = accuracy > self.best
+    def judge(self, accuracy: float, loss: float) -> bool:
+        """Counts a validation; returns whether its accuracy is the best so far. One whose loss is no finite number is
+        never the best: some sample's logits are no numbers."""
+        better = math.isfinite(loss) and accuracy > self.best
         if better:
             self.best, self.best_step, self.since_best = accuracy, self.step, 0
         else:

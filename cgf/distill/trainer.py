@@ -201,23 +201,28 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
-        check_finite(f"the validation loss is {outcome.loss:g} after step {p.step}", outcome.loss, self.settings.lr)
-        better = p.judge(outcome.accuracy)
+        better = p.judge(outcome.accuracy, outcome.loss)
         done = p.position >= self.batches_per_epoch
         if done:
             p.epoch, p.position = p.epoch + 1, 0
         stop = self.settings.patience is not None and p.since_best >= self.settings.patience
         p.finished = p.step >= self.total_steps or p.epoch >= self.settings.epochs or stop
+        # a polynomial explodes where a sample leaves its range, and may not any more an epoch later
+        finite = math.isfinite(outcome.loss)
+        if p.finished and not p.best_step:
+            check_finite(f"the validation loss is {outcome.loss:g} after step {p.step}", outcome.loss, self.settings.lr)
         epochs = p.epochs(self.batches_per_epoch)
-        validation = {"val_accuracy": outcome.accuracy, "val_loss": outcome.loss}
+        validation = {"val_accuracy": outcome.accuracy, "val_loss": outcome.loss if finite else None}
         self.journal.write({"step": p.step, "epoch": epochs, **validation})
         self._save()
         if better and self.processes.main:
             write_best(self.folder, p, len(self.val_set))
         self.processes.alone(lambda: prune(self.folder, p.best_step))
+        told = "" if finite else f", not counted: the validation loss is {outcome.loss:g}"
+        best = f"best {p.best:.4f} at step {p.best_step}" if p.best_step else "no best yet"
         self.say(
-            f"epoch {epochs:.2f}: validation accuracy {outcome.accuracy:.4f} "
-            f"(best {p.best:.4f} at step {p.best_step})" + (", early stop" if stop else "")
+            f"epoch {epochs:.2f}: validation accuracy {outcome.accuracy:.4f}{told} ({best})"
+            + (", early stop" if stop else "")
         )
 
     def validate(self) -> Outcome:

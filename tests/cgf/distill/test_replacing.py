@@ -258,3 +258,36 @@ def test_running_statistics_of_processes_are_averaged_by_their_shares():
 def test_too_few_samples_to_start_from_are_refused():
     with pytest.raises(UserError, match=r"calibrate.samples must be a whole number of at least 2"):
         PartsRequest(samples=1)
+
+
+def overflowing(monkeypatch, epochs):
+    """Validations of these epochs (from 1) have a sample whose logits are no numbers."""
+    own, done = Trainer.validate, []
+
+    def validate(trainer):
+        outcome = own(trainer)
+        done.append(1)
+        if len(done) in epochs:
+            outcome.logits[0] = float("nan")
+        return outcome
+
+    monkeypatch.setattr(Trainer, "validate", validate)
+
+
+def test_a_validation_that_overflows_is_never_the_best_and_training_goes_on(tmp_path, monkeypatch):
+    overflowing(monkeypatch, {1, 3})
+    done = train(tmp_path, "run", *PARTS, "train.epochs=3")
+    assert done.returncode == 0, done.stderr
+    assert "not counted: the validation loss is nan (no best yet)" in done.stdout
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses = [record["val_loss"] for record in records if "val_loss" in record]
+    assert [loss is None for loss in losses] == [True, False, True]
+    best = json.loads((tmp_path / "run" / "best.json").read_text())
+    assert best["step"] == [record["step"] for record in records if "val_loss" in record][1]
+
+
+def test_a_training_without_one_finite_validation_ends_in_one_sentence(tmp_path, monkeypatch):
+    overflowing(monkeypatch, {1, 2})
+    done = train(tmp_path, "run", *PARTS, "train.epochs=2")
+    assert done.returncode == 2 and done.stderr.startswith("error: the validation loss is nan after step ")
+    assert done.stderr.count("\n") == 1 and not (tmp_path / "run" / "best.json").exists()
