@@ -169,3 +169,10 @@ def check_interval(name: str, low: float, high: float) -> None:
     """UserError unless [low, high] is an interval of finite numbers."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UserError(f"{name} needs scores in an interval low < high, and has [{low}, {high}]")
+
+
+def check_switches(name: str, **switches: object) -> None:
+    """UserError for a switch that is neither true nor false: the word 'no' would count as true."""
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise UserError(f"softmax.{key} of {name} must be true or false, and is {value!r}")

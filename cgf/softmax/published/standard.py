@@ -12,7 +12,7 @@ import numpy as np
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
-from cgf.softmax.published.base import Published, check_interval
+from cgf.softmax.published.base import Published, check_interval, check_switches
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Standard(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.high)
+        check_switches(self.name, recentre=self.recentre, mean=self.mean)
         self.divider  # noqa: B018  (bad numbers are refused when the softmax is built)
 
     @property
@@ -137,6 +138,7 @@ class FixedMax(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.shift)
+        check_switches(self.name, mean=self.mean)
         self.divider  # noqa: B018
 
     @property

@@ -8,6 +8,7 @@ from cgf.errors import UserError
 from cgf.evaluate.score_range import ScoreWatch
 from cgf.plan.published import FARTHEST, ScoreRange, levels_of, settings
 from cgf.softmax.exact import Exact
+from cgf.softmax.published.standard import FixedMax, Standard
 from cgf.softmax.tensor import TensorRows
 
 
@@ -119,3 +120,9 @@ def test_what_cannot_be_had_is_left_out_with_the_reason():
         settings(["quad"], wide, "full")
     with pytest.raises(UserError, match="finite scores that differ"):
         ScoreRange(1.0, 1.0, 1.0, (1.0, 2.0), (2, 5), (0.0, 1.0), (1.0, 2.0), (0.0, 1.0), (0.0, 1.0))
+
+
+@pytest.mark.parametrize("kind", [Standard, FixedMax])
+def test_a_word_in_the_place_of_true_or_false_is_refused(kind):
+    with pytest.raises(UserError, match=r"softmax.mean of .* must be true or false, and is 'no'"):
+        kind(mean="no")
