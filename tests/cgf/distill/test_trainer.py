@@ -230,16 +230,27 @@ def test_best_and_patience(tmp_path):
     assert "early stop" in say[-1] and "early stop" not in say[-2]
 
 
-@pytest.mark.parametrize("where", ["train", "val"])
-def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence(where, tmp_path):
+def test_a_training_loss_that_is_no_number_ends_the_run_with_a_sentence(tmp_path):
     made, saves, _ = trainer(tmp_path)
-    bad = made.train_set if where == "train" else made.val_set
-    bad[0] = (np.array([np.nan, 0, 0]), 0)
+    made.train_set[0] = (np.array([np.nan, 0, 0]), 0)
     with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:  # noqa: RUF043
         made.fit()
     assert "\n" not in str(error.value) and saves == []
     records = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert all(math.isfinite(v) for record in records for v in record.values())
+
+
+def test_validations_that_are_no_numbers_end_the_run_with_a_sentence_after_the_last(tmp_path):
+    made, saves, say = trainer(tmp_path)
+    made.val_set[0] = (np.array([np.nan, 0, 0]), 0)
+    with pytest.raises(UserError, match="validation loss is nan after step 6.*lower train.lr") as error:  # noqa: RUF043
+        made.fit()
+    assert "\n" not in str(error.value)
+    assert [(name, state["best_step"]) for name, state in saves] == [("ckpt-3", 0)]  # goes on, and is never the best
+    assert "not counted: the validation loss is nan (no best yet)" in say[-1]
+    assert not (tmp_path / "run" / "best.json").exists()
+    losses = [record["val_loss"] for record in read_lines(tmp_path / "run" / "metrics.jsonl") if "val_loss" in record]
+    assert losses == [None]
 
 
 def test_progress_says_rate_and_time_left(tmp_path):
