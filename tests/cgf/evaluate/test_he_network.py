@@ -151,7 +151,9 @@ def test_committed_results_have_every_field():
     for path in files:
         result = json.loads(path.read_text())
         assert [name for name in FIELDS if result.get(name) is None] == [], path.name
-        assert ("of the 4,198 samples of 16 tokens in the split" in told(result)) == (path.name == "bert_tiny-clinc150.json")
+        assert ("of the 4,198 samples of 16 tokens in the split" in told(result)) == (
+            path.name == "bert_tiny-clinc150.json"
+        )
 
 
 def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):
