@@ -7,7 +7,7 @@ dropped as soon as the last reader is done. Levels: ``cgf.network.program``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -18,6 +18,7 @@ from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
+from cgf.he.network_operands import AT_ONCE, Operands, Stretch, cut, read_in_stretches, squared
 from cgf.he.side_by_side import Work
 from cgf.he.stages import Stage, parts
 from cgf.network.form import Form
@@ -49,11 +50,13 @@ class NetworkCircuit:
 
     sent_turned  whoever encrypts sends the features in every turn that the first attention needs: where the ring has no
                  level more than the circuit, since a rotation at the top level loses one
+    at_once      features of squares that are there at once where only an attention's operands read them
     """
 
     program: Program
     layout: TokenLayout
     sent_turned: bool = False
+    at_once: int = AT_ONCE
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -115,29 +118,24 @@ class NetworkCircuit:
         for index, step in enumerate(self.program.steps):
             if isinstance(step, Attend):
                 stages += self._attention(index, step)
-            else:
-                works = partial(self._cut, step.form.width, partial(self._squares, step))
+            elif read_in_stretches(self.program, index + 1) is None:
+                works = partial(cut, step.form.width, partial(self._squares, step))
                 stages.append(Stage(f"block {step.block} {step.name}", works, partial(self._without, index)))
-        works = partial(self._cut, self.program.logits.width, self._logits)
+        works = partial(cut, self.program.logits.width, self._logits)
         return [*stages, Stage(LOGITS, works, lambda engine, state: {LOGITS: state[LOGITS]})]
 
     def _attention(self, index: int, step: Attend) -> Iterator[Stage]:
         name, turned = f"block {step.block}", index == 0 and self.turns_inputs
+        squares, behind = read_in_stretches(self.program, index), partial(self._without, index)
+        operands = Operands(step, squares, self.layout, behind, self.at_once)
         if not turned:
-            cut = partial(self._cut, step.layer.heads)
-            yield Stage(f"{name} queries and keys", partial(cut, partial(self._project, step)))
-            yield Stage(f"{name} values", partial(cut, partial(self._values, step)), partial(self._stream, index, step))
+            yield from operands.stages()
         for head in range(step.layer.heads):
             outputs = partial(self._turned_head if turned else self._head, step, head)
             after = partial(_met, head)
             yield Stage(f"{name} head {head + 1}", partial(_one, outputs), after, beside=True)
         if turned:
-            yield Stage.whole(f"{name} state", partial(self._stream, index, step))
-
-    @staticmethod
-    def _cut(count: int, work: Callable[[slice, Engine, State], State], most: int) -> list[Work]:
-        """``work`` on at most so many stretches of heads or features."""
-        return [partial(work, some) for some in parts(count, most)]
+            yield operands.beside(Stretch(None, slice(0), 0, 1), f"{name} state")
 
     def _turns(self, most: int) -> list[Work]:
         return [partial(self._turn, self.input_turns[1:][some]) for some in parts(len(self.input_turns) - 1, most)]
@@ -145,38 +143,6 @@ class NetworkCircuit:
     def _turn(self, turns: list[int], engine: Engine, state: State) -> State:
         maps = Maps(engine, self.layout)
         return {turned_name(turn): [maps.turned(ct, turn) for ct in state[INPUT]] for turn in turns}
-
-    def _project(self, step: Attend, some: slice, engine: Engine, state: State) -> State:
-        """Queries and keys of heads, with their public factors; sources come down to the level of the lowest."""
-        maps, made = Maps(engine, self.layout), {}
-        level = min(maps.level(form, state) for form in (step.query, step.key))
-        maps.bring(state, {**step.query.terms, **step.key.terms}, level)
-        for head in range(step.layer.heads)[some]:
-            facts, (query, key, _) = Head(step.layer, head, self.layout), step.of_head(head)
-            made[f"q{head}"] = list(maps.rows(query.times(facts.query_scale), state))
-            made[f"k{head}"] = list(maps.rows(key.times(facts.key_scale), state))
-        return made
-
-    def _values(self, step: Attend, some: slice, engine: Engine, state: State) -> State:
-        """Values of heads at the level of the weights; sources come down."""
-        maps, made = Maps(engine, self.layout), {}
-        for head in range(step.layer.heads)[some]:
-            facts, value = Head(step.layer, head, self.layout), step.of_head(head)[2]
-            level = facts.weights_level(min(map(engine.level, state[f"q{head}"]))) + 1
-            maps.bring(state, value.terms, level)
-            made[f"v{head}"] = list(maps.rows(value.times(facts.value_scale), state))
-        return made
-
-    def _stream(self, index: int, step: Attend, engine: Engine, state: State) -> State:
-        """The state beside an attention as a source of its own, where it is one, at the level of the values or, of
-        turned features, of the outputs."""
-        if step.stream is not None:
-            name, form = step.stream
-            level = min(map(engine.level, state["v0"] if "v0" in state else state[step.name])) + ("v0" not in state)
-            maps = Maps(engine, self.layout)
-            maps.bring(state, form.terms, level)
-            state[name] = list(maps.rows(form, state))
-        return self._without(index, engine, state)
 
     def _head(self, step: Attend, head: int, engine: Engine, state: State) -> State:
         """Outputs of a head whose queries, keys and values are there: they are turned, and gone then."""
@@ -210,20 +176,13 @@ class NetworkCircuit:
         return {step.name: list(outputs)}
 
     def _squares(self, step: Squares, some: slice, engine: Engine, state: State) -> State:
-        """A feature is mapped, squared and relinearized before the next, so that no map waits in memory."""
-        maps = self._lowest(step.form, engine, state)
-        return {step.name: [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form.rows(some), state)]}
+        return {step.name: squared(Maps(engine, self.layout), step, some, state)}
 
     def _logits(self, some: slice, engine: Engine, state: State) -> State:
-        """Logits in the form that takes fewest bytes."""
-        maps = self._lowest(self.program.logits, engine, state)
-        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(self.program.logits.rows(some), state)]}
-
-    def _lowest(self, form: Form, engine: Engine, state: State) -> Maps:
-        """Sources of a form come down to the level of the lowest."""
-        maps = Maps(engine, self.layout)
+        """Logits in the form that takes fewest bytes; sources come down to the level of the lowest."""
+        maps, form = Maps(engine, self.layout), self.program.logits
         maps.bring(state, form.terms, maps.level(form, state))
-        return maps
+        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(form.rows(some), state)]}
 
     def _without(self, index: int, engine: Engine, state: State) -> State:
         """The ciphertexts that steps behind this one read, and what is half done of it."""

@@ -24,7 +24,7 @@ from cgf.types import Ciphertext
 
 # a turn and some of a head's features -> these, one after the other, each place holding the token further on
 Turned = Callable[[int, slice], Iterable[Ciphertext]]
-AT_ONCE = 16  # features of a head that are prepared at once: more only take memory
+AT_ONCE = 8  # features of a head that are prepared at once: more only take memory
 
 
 @dataclass(frozen=True)

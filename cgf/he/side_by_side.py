@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from cgf.errors import memory_is_out, reason
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import Engine, Portable
 from cgf.he.network_maps import State
+from cgf.types import Json
 
 Work = Callable[[Engine, State], State]  # new ciphertexts by name; it may empty the state that it is given
 DIE_WITH_PARENT = 1  # of Linux's prctl
@@ -83,20 +84,16 @@ class _Fork:
 
     def result(self, engine: Engine, portable: Portable) -> State | None:
         """The ciphertexts that it made; None where it ended before they were all here."""
+        made: State = {}
         with os.fdopen(os.dup(self.pipe), "rb") as stream:
-            head = json.loads(stream.readline() or "null")
-            if head is None:
+            if (head := _line(stream)) is None:
                 return None
-            if "memory" in head:
-                raise MemoryError(head["memory"])
-            if "reason" in head:
-                raise RuntimeError(f"a process that computed a part of a set ended: {head['reason']}")
-            made: State = {}
-            for name, sizes in head["sizes"].items():
-                parts = [stream.read(size) for size in sizes]
-                if [len(part) for part in parts] != sizes:
-                    return None
-                made[name] = [portable.load(part) for part in parts]
+            for name, count in head["counts"].items():
+                made[name] = []
+                for _ in range(count):
+                    if (each := _line(stream)) is None or len(data := stream.read(each["size"])) != each["size"]:
+                        return None
+                    made[name].append(portable.load(data))
         if isinstance(engine, Counting):
             engine.ops.update(head["ops"])
         return made
@@ -110,8 +107,24 @@ class _Fork:
             os.waitpid(self.process, 0)
 
 
+def _line(stream: BinaryIO) -> Json | None:
+    """What a process says next; None where it ended. MemoryError and RuntimeError where it tells why."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    told: Json = json.loads(line)
+    if "memory" in told:
+        raise MemoryError(told["memory"])
+    if "reason" in told:
+        raise RuntimeError(f"a process that computed a part of a set ended: {told['reason']}")
+    return told
+
+
 def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe: int, parent: int) -> NoReturn:
-    """The new process: a line that says what follows, and the ciphertexts; nothing of the parent's is written twice."""
+    """The new process: a line that says what follows, and the ciphertexts, each behind its size and gone then.
+
+    Nothing of the parent's is written twice.
+    """
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -126,11 +139,13 @@ def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe:
             before = Counter(engine.ops) if isinstance(engine, Counting) else Counter[str]()
             made = work(engine, state)
             ops = Counter(engine.ops) - before if isinstance(engine, Counting) else before
-            parts = {name: [portable.dump(ct) for ct in cts] for name, cts in made.items()}
-            sizes = {name: [len(data) for data in cts] for name, cts in parts.items()}
-            stream.write(json.dumps({"sizes": sizes, "ops": ops}).encode() + b"\n")
-            for cts in parts.values():
-                for data in cts:
+            counts = {name: len(cts) for name, cts in made.items()}
+            stream.write(json.dumps({"counts": counts, "ops": ops}).encode() + b"\n")
+            for cts in made.values():
+                cts.reverse()
+                while cts:
+                    data = portable.dump(cts.pop())
+                    stream.write(json.dumps({"size": len(data)}).encode() + b"\n")
                     stream.write(data)
         code = 0
     finally:
@@ -139,7 +154,7 @@ def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe:
 
 @contextmanager
 def _told(write: Callable[[bytes], object]) -> Iterator[None]:
-    """An error before anything was written is told to the parent, by its kind."""
+    """An error is told to the parent where it expects a line, by its kind."""
     try:
         yield
     except Exception as error:

@@ -67,6 +67,15 @@ class Form:
         terms = {name: matrix[chosen] for name, matrix in self.terms.items()}
         return replace(self, terms=terms, constant=self.constant[:, chosen])
 
+    def of_source(self, source: str, chosen: slice, rest: bool) -> Form:
+        """The part of the value that some features of a source make; rest: and all other sources, and the constant."""
+        terms = {
+            name: matrix[:, chosen] if name == source else matrix
+            for name, matrix in self.terms.items()
+            if rest or name == source
+        }
+        return replace(self, terms=terms, constant=self.constant if rest else np.zeros_like(self.constant))
+
     def plus(self, other: Form) -> Form:
         """The sum of two values of as many features."""
         assert self.pool == other.pool

@@ -1,6 +1,7 @@
 """Whole networks on the simulator and on ciphertexts against the same program in the clear."""
 
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from cgf.he.engines.sim import SimOwner
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_layout import Steps, TokenLayout, sum_of_tokens
 from cgf.he.network_needs import dry_run, endless_needs, needs_of, size_of
+from cgf.he.network_operands import read_in_stretches
 from cgf.he.session import Session
 from cgf.network.layers import Affine, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
 from cgf.network.program import program_of
@@ -192,11 +194,42 @@ def test_ciphertexts_go_when_their_last_reader_is_done():
     given = [weakref.ref(ct) for cts in state.values() for ct in cts]
     for stage in needs.circuit.stages():
         state = stage.run(engine, state)
-        if stage.name.startswith("block 2 values"):
+        if stage.name.startswith("block 2 state"):
             assert set(state) == {"h2", "q0", "k0", "v0", "q1", "k1", "v1"}
             assert not any(ref() for ref in given)
     held = [stage.kept_mib for stage in needs.stages]
     assert held[-1] < max(held) / 3
+
+
+def stretched(needs, at_once):
+    return dry_run(replace(needs.circuit, at_once=at_once), needs.max_level, needs.ring)
+
+
+@pytest.mark.parametrize(("depth", "at_once", "stretches"), [(2, 3, 3), (3, 4, 2), (2, 8, 1)])
+def test_squares_that_an_attention_alone_reads_are_made_in_stretches(depth, at_once, stretches):
+    """The same logits and levels, and stages of some squares, then of each operand, for every stretch."""
+    net = network(depth, tokens=5)
+    needs = stretched(needs_of(program_of(net, 5)), at_once)
+    assert needs.levels == needs_of(program_of(net, 5)).levels
+    owner, x = SimOwner(needs.max_level), features_for(net, 5, needs.samples)
+    logits, record = network_run.run(needs, owner, owner.evaluator(needs.rotations), x)
+    clear = twin(needs.circuit.program, x)
+    np.testing.assert_allclose(logits, clear, rtol=0, atol=EXACT * np.abs(clear).max())
+    assert record.levels == needs.levels
+
+    ends = [""] if stretches == 1 else [f", {i} of {stretches}" for i in range(1, stretches + 1)]
+    parts = ("block 1 s1", *(f"block 2 {part}" for part in ("queries", "keys", "values", "state")))
+    names = [part + end for end in ends for part in parts]
+    begins = [stage.name for stage in needs.stages].index(names[0])
+    assert [stage.name for stage in needs.stages[begins : begins + len(names)]] == names
+    assert needs.stages[-2].name == f"block {depth} s{depth}"  # what the logits read is there at once
+
+
+def test_squares_that_are_read_later_stay_as_they_are():
+    """Without streams the state behind the second attention reads the first squares again."""
+    program = program_of(network(2), 4, streams=False)
+    assert [read_in_stretches(program, i) for i in range(len(program.steps) + 1)] == [None] * 5
+    assert read_in_stretches(program_of(network(2), 4), 2) is not None
 
 
 def test_a_head_prepares_some_features_at_a_time():

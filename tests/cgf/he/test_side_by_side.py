@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from test_network import EXACT, features_for, network
 
 from cgf.he.engines.count import Counting
 from cgf.he.engines.sim import SimOwner
-from cgf.he.network_needs import needs_of
+from cgf.he.network_needs import dry_run, needs_of
 from cgf.he.network_run import run
 from cgf.he.side_by_side import processor_s, side_by_side
 from cgf.he.stages import parts, rounds
@@ -21,8 +22,9 @@ from cgf.network.twin import twin
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
 
-def computed(net, processes, make_owner=SimOwner, tokens=4, count=5):
+def computed(net, processes, make_owner=SimOwner, tokens=4, count=5, at_once=5):
     needs = needs_of(program_of(net, tokens))
+    needs = dry_run(replace(needs.circuit, at_once=at_once), needs.max_level, needs.ring)
     owner = make_owner(max_level=needs.max_level)
     return run(needs, owner, owner.evaluator(needs.rotations), features_for(net, tokens, count), processes)
 
@@ -47,7 +49,7 @@ def test_a_set_that_is_shared_out_is_the_same_set(depth, processes):
 def test_ciphertexts_of_a_shared_set():
     desilo = pytest.importorskip("cgf.he.engines.desilo")
     pytest.importorskip("desilofhe")
-    net = network(1, tokens=4, heads=2)
+    net = network(2, tokens=4, heads=2)
     logits, record = computed(net, 2, partial(desilo.DesiloOwner, mode="cpu"))
     clear = twin(program_of(net, 4), features_for(net, 4, 5))
     assert np.abs(logits - clear).max() < 1e-5 and record.levels == record.counted
@@ -96,6 +98,41 @@ def test_an_error_of_a_fork_is_told_here(error, kind, says):
 
     with pytest.raises(kind, match=says.replace("(", r"\(")):
         side_by_side([doubled, failing], engine, engine, state)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2])
+def test_a_fork_that_ends_while_it_sends_is_done_again_here(monkeypatch, sent):
+    """Killed after so many of its three ciphertexts, in the middle of what it says."""
+    engine, state = owner_and_state()
+    here, dumped, dump = os.getpid(), [], type(engine).dump
+
+    def cut_off(engine, ct):
+        if os.getpid() != here:
+            if len(dumped) == sent:
+                os.kill(os.getpid(), signal.SIGKILL)
+            dumped.append(ct)
+        return dump(engine, ct)
+
+    def three(engine, state):
+        return {"y": [engine.add(ct, ct) for ct in state["x"] * 3]}
+
+    monkeypatch.setattr(type(engine), "dump", cut_off)
+    made = side_by_side([doubled, three], engine, engine, state)
+    assert [len(each["y"]) for each in made] == [1, 3]
+
+
+def test_an_error_while_a_fork_sends_is_told_here(monkeypatch):
+    engine, state = owner_and_state()
+    here, dump = os.getpid(), type(engine).dump
+
+    def failing(engine, ct):
+        if os.getpid() != here:
+            raise MemoryError("no more")
+        return dump(engine, ct)
+
+    monkeypatch.setattr(type(engine), "dump", failing)
+    with pytest.raises(MemoryError, match="no more"):
+        side_by_side([doubled, doubled], engine, engine, state)
 
 
 def test_no_fork_is_left_where_the_first_work_fails(monkeypatch):

@@ -1,11 +1,13 @@
 """What a whole network takes, by stage, from a table of operation times; and what one that fits no ring would take."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cgf.errors import UserError
 from cgf.evaluate.plan_network import content
-from cgf.he.network_needs import alone_needs, needs_of
+from cgf.he.network_needs import alone_needs, dry_run, needs_of
 from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, predict_network, what_fits
@@ -89,12 +91,19 @@ def test_shapes_that_are_none(change, message):
 
 def test_memory_of_a_stage_is_of_what_is_held():
     """More features, more ciphertexts: by the count of the sources that wait for the next block."""
-    small, large = (needs_of(program_of(NetworkShape(2, 8, 2, mlp, 4, 2, 3, k=2).network(), 4)) for mlp in (16, 64))
+    small, large = (needs_of(program_of(NetworkShape(2, 8, 2, mlp, 4, 2, 3, k=2).network(), 4)) for mlp in (16, 32))
     assert small.levels == large.levels == 17
     kept = [next(stage.kept_mib for stage in n.stages if stage.name == "block 1 s1") for n in (small, large)]
     level = 9
-    assert kept[1] - kept[0] == pytest.approx(48 * 16384 * (90 + 24 * level) / 2**20)
+    assert kept[1] - kept[0] == pytest.approx(16 * 16384 * (90 + 24 * level) / 2**20)
     assert np.all([stage.most_mib >= stage.kept_mib for stage in large.stages])
+
+
+def test_squares_in_stretches_hold_less():
+    """The squares of a block are four times its operands, and a quarter of them is there at once."""
+    needs = needs_of(program_of(NetworkShape(2, 8, 2, 128, 4, 2, 3, k=2).network(), 4))
+    whole = dry_run(replace(needs.circuit, at_once=128), needs.max_level, needs.ring)
+    assert needs.most_mib < 0.6 * whole.most_mib and needs.levels == whole.levels
 
 
 def test_a_sample_alone_has_its_own_circuit():
