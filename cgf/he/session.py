@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import resource
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -18,6 +17,7 @@ from cgf.he.network_run import NetworkRecord
 from cgf.he.party import Party
 from cgf.he.row_sets import blocks_of
 from cgf.he.score_rows import Rows, Shape
+from cgf.he.side_by_side import together_mib
 from cgf.he.workers import Workers
 from cgf.memory import peak_mib
 from cgf.network.attention import Heads
@@ -148,17 +148,13 @@ class Session:
         ).layout.slots
 
     def peak_mib(self) -> float:
-        """The most memory that this process and each worker have held, in MiB, summed."""
-        return peak_mib() + (0.0 if self._workers is None else sum(self._workers.peaks_mib())) + self._forks_mib()
+        """The most memory that this process, with the forks that share a set out, and each worker have held, in MiB,
+        summed."""
+        return max(peak_mib(), together_mib()) + sum(() if self._workers is None else self._workers.peaks_mib())
 
     def worker_mib(self) -> float:
         """The most memory that one process with ciphertexts has held, in MiB: a worker, or this process without any."""
         return peak_mib() if self._workers is None else max(self._workers.peaks_mib(), default=0.0)
-
-    def _forks_mib(self) -> float:
-        """At most what the forks that share a set out held beside this process's own: what they have in common with it
-        counts as theirs, too. Those of workers are not seen from here."""
-        return (self.party.processes - 1) * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
     def close(self) -> None:
         """Ends the workers, if there are any."""

@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, ClassVar, NoReturn
 
 from cgf.errors import memory_is_out, reason
 from cgf.he.engines.count import Counting
 from cgf.he.engines.engine import Engine, Portable
 from cgf.he.network_maps import State
+from cgf.memory import give_freed_memory_back, private_mib, resident_mib
 from cgf.types import Json
 
 Work = Callable[[Engine, State], State]  # new ciphertexts by name; it may empty the state that it is given
@@ -35,6 +36,15 @@ def processor_s() -> float:
     return time.process_time() + times.children_user + times.children_system
 
 
+def together_mib() -> float:
+    """The most memory, in MiB, that this process and its forks have held together so far; 0 before any fork.
+
+    What they share counts once. A fork is measured as it ends its work: it keeps what it freed on the way where
+    ``cgf.memory.keep_freed_memory`` was called.
+    """
+    return _Fork.together_mib
+
+
 def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, state: State) -> list[State]:
     """What each of some works makes of the same state: the first here, every other in a fork of its own.
 
@@ -45,6 +55,7 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
     A work whose process was killed is done again here. MemoryError where one had no memory left; what else ended one is
     a RuntimeError with its reason. No process is left behind.
     """
+    give_freed_memory_back()  # each fork would hold what it writes there once more
     forks: list[_Fork] = []
     try:
         forks += [_Fork.of(work, engine, portable, state) for work in works[1:]]
@@ -52,6 +63,7 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
         for fork, work in zip(forks, works[1:], strict=True):
             result = fork.result(engine, portable)
             made.append(work(engine, state) if result is None else result)
+        _Fork.together_mib = max(_Fork.together_mib, resident_mib() + sum(fork.private_mib for fork in forks))
         return made
     finally:
         for fork in forks:
@@ -60,11 +72,16 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
 
 @dataclass
 class _Fork:
-    """A process on its way, and the end of a pipe that it writes to."""
+    """A process on its way, the end of a pipe that it writes to, and what it held of its own.
 
+    together_mib  of this process and the forks of any round, at most so far
+    """
+
+    together_mib: ClassVar[float] = 0.0
     process: int
     pipe: int
     ended: bool = False
+    private_mib: float = 0.0
 
     @classmethod
     def of(cls, work: Work, engine: Engine, portable: Portable, state: State) -> _Fork:
@@ -88,6 +105,7 @@ class _Fork:
         with os.fdopen(os.dup(self.pipe), "rb") as stream:
             if (head := _line(stream)) is None:
                 return None
+            self.private_mib = head["private_mib"]
             for name, count in head["counts"].items():
                 made[name] = []
                 for _ in range(count):
@@ -140,7 +158,8 @@ def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe:
             made = work(engine, state)
             ops = Counter(engine.ops) - before if isinstance(engine, Counting) else before
             counts = {name: len(cts) for name, cts in made.items()}
-            stream.write(json.dumps({"counts": counts, "ops": ops}).encode() + b"\n")
+            head = {"counts": counts, "ops": ops, "private_mib": private_mib()}
+            stream.write(json.dumps(head).encode() + b"\n")
             for cts in made.values():
                 cts.reverse()
                 while cts:

@@ -21,6 +21,7 @@ from cgf.he.layer_record import LayerRecord
 from cgf.he.network_run import NetworkRecord
 from cgf.he.party import Party
 from cgf.he.score_rows import Rows
+from cgf.he.side_by_side import together_mib
 from cgf.memory import huge_pages, keep_freed_memory, peak_mib
 from cgf.network.attention import Heads
 from cgf.network.layers import Network
@@ -247,4 +248,4 @@ def _attend(softmax: bytes, heads: Heads, chosen: np.ndarray) -> tuple[Weights, 
 
 
 def _network(network: bytes, features: np.ndarray) -> tuple[tuple[np.ndarray, NetworkRecord], int, float]:
-    return _party.network(_unpacked(network), features), os.getpid(), peak_mib()
+    return _party.network(_unpacked(network), features), os.getpid(), max(peak_mib(), together_mib())

@@ -145,8 +145,8 @@ class Server:
         stages = circuit_of(self.bundle.network, agreement.of_tokens(sent.tokens), agreement.terms).stages()
         if len(plan.stages) != len(stages):
             raise UserError(
-                f"the bundle's plan has {len(plan.stages)} stages and the circuit of this version {len(stages)}: make the "
-                "bundles anew (python -m cgf.server bundle)"
+                f"the bundle's plan has {len(plan.stages)} stages and the circuit of this version {len(stages)}: make "
+                "the bundles anew (python -m cgf.server bundle)"
             )
         if not 0 <= kept.done < len(stages):
             raise UserError(f"{kept.folder} must be of {len(stages)} stages, as the plan, and has finished {kept.done}")

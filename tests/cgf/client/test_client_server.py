@@ -347,7 +347,7 @@ FORGED = [
     ("server", lambda d: d.update(plan=[]), "an entry for each"),
     ("server", lambda d: d["plan"][0].update(levels=4), "no more levels than the ring"),
     ("server", lambda d: d["plan"][0].update(stages=[]), "must have stages"),
-    ("server", lambda d: d["plan"][0]["stages"].pop(), "stages"),
+    ("server", lambda d: d["plan"][0]["stages"].pop(), "make the bundles anew"),
     ("server", lambda d: d["plan"][0]["stages"][0].pop("ops"), "needs 'ops'"),
     ("server", lambda d: d["plan"][0]["stages"][0].update(most_mib=1e9), "GiB of memory"),
     ("server", lambda d: d["agreement"]["terms"].update(build="desilofhe 1.17.0"), "library"),

@@ -14,8 +14,9 @@ from cgf.he.engines.count import Counting
 from cgf.he.engines.sim import SimOwner
 from cgf.he.network_needs import dry_run, needs_of
 from cgf.he.network_run import run
-from cgf.he.side_by_side import processor_s, side_by_side
+from cgf.he.side_by_side import processor_s, side_by_side, together_mib
 from cgf.he.stages import parts, rounds
+from cgf.memory import give_freed_memory_back, resident_mib
 from cgf.network.program import program_of
 from cgf.network.twin import twin
 
@@ -175,6 +176,23 @@ def test_seconds_of_forks_count():
     before = processor_s()
     side_by_side([busy, busy], engine, engine, state)
     assert processor_s() - before > 0.55
+
+
+def test_memory_that_forks_share_counts_once(monkeypatch):
+    """200 MiB that all read, and 100 that each of two forks makes of its own."""
+    engine, state = owner_and_state()
+    shared, kept = np.ones(200 * 2**17), []
+
+    def own(engine, state):
+        kept.append(np.ones(100 * 2**17))
+        assert shared.sum() + kept[0].sum() == 300 * 2**17
+        return {}
+
+    monkeypatch.setattr("cgf.he.side_by_side._Fork.together_mib", 0.0)
+    give_freed_memory_back()
+    before = resident_mib()
+    side_by_side([lambda engine, state: {}, own, own], engine, engine, state)
+    assert 195 < together_mib() - before < 350
 
 
 def test_stages_run_together_as_far_as_there_are_processes():
