@@ -8,7 +8,7 @@ dropped as soon as the last reader is done. Levels: ``cgf.network.program``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -18,11 +18,11 @@ from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.network_maps import Maps, State
-from cgf.he.network_operands import AT_ONCE, Operands, Stretch, cut, read_in_stretches, squared
+from cgf.he.network_operands import AT_ONCE, Operands, Stretch, cut, lowest, read_in_stretches, squares_stage
 from cgf.he.side_by_side import Work
 from cgf.he.stages import Stage, parts
 from cgf.network.form import Form
-from cgf.network.program import INPUT, Attend, Program, Squares
+from cgf.network.program import INPUT, Attend, Program
 from cgf.network.twin import check_features
 from cgf.types import Ciphertext
 
@@ -119,10 +119,11 @@ class NetworkCircuit:
             if isinstance(step, Attend):
                 stages += self._attention(index, step)
             elif read_in_stretches(self.program, index + 1) is None:
-                works = partial(cut, step.form.width, partial(self._squares, step))
-                stages.append(Stage(f"block {step.block} {step.name}", works, partial(self._without, index)))
+                made = squares_stage(step, self.layout, slice(0, step.form.width))
+                stages.append(replace(made, after=partial(self._without, index)))
         works = partial(cut, self.program.logits.width, self._logits)
-        return [*stages, Stage(LOGITS, works, lambda engine, state: {LOGITS: state[LOGITS]})]
+        ready = partial(lowest, self.program.logits, self.layout)
+        return [*stages, Stage(LOGITS, works, lambda engine, state: {LOGITS: state[LOGITS]}, before=ready)]
 
     def _attention(self, index: int, step: Attend) -> Iterator[Stage]:
         name, turned = f"block {step.block}", index == 0 and self.turns_inputs
@@ -175,14 +176,10 @@ class NetworkCircuit:
         )
         return {step.name: list(outputs)}
 
-    def _squares(self, step: Squares, some: slice, engine: Engine, state: State) -> State:
-        return {step.name: squared(Maps(engine, self.layout), step, some, state)}
-
     def _logits(self, some: slice, engine: Engine, state: State) -> State:
-        """Logits in the form that takes fewest bytes; sources come down to the level of the lowest."""
-        maps, form = Maps(engine, self.layout), self.program.logits
-        maps.bring(state, form.terms, maps.level(form, state))
-        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in maps.rows(form.rows(some), state)]}
+        """Logits in the form that takes fewest bytes."""
+        rows = Maps(engine, self.layout).rows(self.program.logits.rows(some), state)
+        return {LOGITS: [engine.lower(ct, engine.level(ct)) for ct in rows]}
 
     def _without(self, index: int, engine: Engine, state: State) -> State:
         """The ciphertexts that steps behind this one read, and what is half done of it."""

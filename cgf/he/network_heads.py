@@ -24,7 +24,7 @@ from cgf.types import Ciphertext
 
 # a turn and some of a head's features -> these, one after the other, each place holding the token further on
 Turned = Callable[[int, slice], Iterable[Ciphertext]]
-AT_ONCE = 8  # features of a head that are prepared at once: more only take memory
+AT_ONCE = 4  # features of a head that are prepared at once: more only take memory
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,24 @@ class Head:
         """The scores of all diagonals, by some features after the others.
 
         1. Keys turned by each baby step, prepared: each meets the queries of every frame.
-        2. Frame by frame the queries, prepared, and a product for each diagonal, added to those before.
+        2. Frame by frame the queries, prepared, and a product for each diagonal, added to those before at once.
         """
         sums: list[Ciphertext] = []
         for some in _parts(len(self.layer.query.bias) // self.layer.heads):
-            babies = [_prepared(engine, keys(turn, some)) for turn in steps.key_turns]
-            parts: list[Ciphertext] = []
+            babies, place = [_prepared(engine, keys(turn, some)) for turn in steps.key_turns], 0
             for giant, turn in enumerate(steps.query_turns):
                 query = _prepared(engine, queries(turn, some))
-                parts += [engine.dot(query, babies[b]) for b in steps.babies(giant)]
+                for b in steps.babies(giant):
+                    product = engine.dot(query, babies[b])
+                    if some.start == 0:
+                        sums.append(product)
+                    else:
+                        sums[place] = engine.add(sums[place], product)
+                    place += 1
             del babies, query
-            sums = [engine.add(a, b) for a, b in zip(sums, parts, strict=True)] if sums else parts
-        return [engine.relinearize(ct) for ct in sums]
+        for place, ct in enumerate(sums):
+            sums[place] = engine.relinearize(ct)
+        return sums
 
 
 def _parts(size: int) -> Iterator[slice]:

@@ -27,12 +27,16 @@ class Maps:
         """The same at a level, ready for a form."""
         return [self.engine.lower(ct, level) for ct in cts]
 
-    def bring(self, state: State, names: Iterable[str], level: int) -> None:
-        """Sources come down to a level in their places, one after the other; those that are lower stay there."""
+    def bring(self, state: State, names: Iterable[str], level: int, again: bool = True) -> None:
+        """Sources come down to a level in their places, one after the other; those that are lower stay there.
+
+        again  also those that are at the level already, which makes them ready for a form
+        """
         for name in names:
             cts = state[name]
             for place, ct in enumerate(cts):
-                cts[place] = self.engine.lower(ct, min(level, self.engine.level(ct)))
+                if again or self.engine.level(ct) > level:
+                    cts[place] = self.engine.lower(ct, min(level, self.engine.level(ct)))
 
     def rows(self, form: Form, sources: Mapping[str, Sequence[Ciphertext]], turn: int = 0) -> Iterator[Ciphertext]:
         """The form's features, one after the other, of lowered sources that are turned already.

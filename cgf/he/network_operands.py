@@ -15,7 +15,7 @@ from cgf.he.network_heads import Head
 from cgf.he.network_layout import TokenLayout
 from cgf.he.network_maps import Maps, State
 from cgf.he.side_by_side import Work
-from cgf.he.stages import Stage, parts
+from cgf.he.stages import Stage, as_it_is, parts
 from cgf.network.form import Form
 from cgf.network.program import Attend, Program, Squares
 from cgf.types import Ciphertext
@@ -68,17 +68,29 @@ class Stretch:
         return title if self.count == 1 else f"{title}, {self.number + 1} of {self.count}"
 
 
-def squared(maps: Maps, step: Squares, some: slice, state: State) -> list[Ciphertext]:
-    """Some features of squares; each is mapped, squared and relinearized before the next, so that no map waits in
-    memory. Sources come down to the level of the lowest."""
-    engine = maps.engine
-    maps.bring(state, step.form.terms, maps.level(step.form, state))
-    return [engine.relinearize(engine.square(ct)) for ct in maps.rows(step.form.rows(some), state)]
+def lowest(form: Form, layout: TokenLayout, engine: Engine, state: State) -> State:
+    """Sources of a form come down to the level of the lowest."""
+    maps = Maps(engine, layout)
+    maps.bring(state, form.terms, maps.level(form, state))
+    return state
+
+
+def squared(step: Squares, start: int, layout: TokenLayout, some: slice, engine: Engine, state: State) -> State:
+    """Some features of squares, counted from ``start``; each is mapped, squared and relinearized before the next, so
+    that no map waits in memory."""
+    form = step.form.rows(slice(start + some.start, start + some.stop))
+    return {step.name: [engine.relinearize(engine.square(ct)) for ct in Maps(engine, layout).rows(form, state)]}
 
 
 def cut(count: int, work: Callable[[slice, Engine, State], State], most: int) -> list[Work]:
     """``work`` on at most ``most`` stretches of so many heads or features."""
     return [partial(work, some) for some in parts(count, most)]
+
+
+def squares_stage(step: Squares, layout: TokenLayout, some: slice, titled: Callable[[str], str] = str) -> Stage:
+    """Some features of squares; the sources come down to the level of the lowest first."""
+    works = partial(cut, some.stop - some.start, partial(squared, step, some.start, layout))
+    return Stage(titled(f"block {step.block} {step.name}"), works, before=partial(lowest, step.form, layout))
 
 
 @dataclass(frozen=True)
@@ -97,89 +109,106 @@ class Operands:
     at_once: int = AT_ONCE
 
     def stages(self) -> Iterator[Stage]:
-        """For each stretch its squares, then queries, keys, values, and the state beside the attention."""
+        """For each stretch its squares, then queries, keys, values, and the state beside the attention.
+
+        Before each of these all sources that it reads come down to its level, once for all processes.
+        """
         width = 1 if self.squares is None else self.squares.form.width
         pieces = parts(width, -(-width // self.at_once))
         for number, some in enumerate(pieces):
             stretch = Stretch(self.squares, some, number, len(pieces))
             if self.squares is not None:
-                squares = partial(cut, some.stop - some.start, partial(self._squares, self.squares, some.start))
-                yield Stage(stretch.titled(f"block {self.squares.block} {self.squares.name}"), squares)
-            name, heads, sums = f"block {self.step.block}", self._heads, partial(self._made, stretch)
-            for part, made in (("queries", self._queries), ("keys", self._keys), ("values", self._values)):
-                maps = partial(cut, len(heads), partial(made, stretch))
+                yield squares_stage(self.squares, self.layout, some, stretch.titled)
+            name, heads = f"block {self.step.block}", self.step.layer.heads
+            for part, made, before in (
+                ("queries", self._queries, self._before_scores),
+                ("keys", self._keys, None),
+                ("values", self._values, self._before_values),
+            ):
                 yield Stage(
-                    stretch.titled(f"{name} {part}"), maps, partial(sums, [f"{part[0]}{head}" for head in heads])
+                    stretch.titled(f"{name} {part}"),
+                    partial(cut, heads, partial(made, stretch)),
+                    partial(self._made, stretch, [f"{part[0]}{head}" for head in range(heads)]),
+                    before=as_it_is if before is None else partial(before, stretch),
                 )
             yield self.beside(stretch, stretch.titled(f"{name} state"))
 
     def beside(self, stretch: Stretch, title: str) -> Stage:
         """The state beside the attention as a source of its own, where it is one; the last stage of a stretch."""
+        after = partial(self._over, stretch)
         if self.step.stream is None:
-            return Stage.whole(title, partial(self._over, stretch))
-        width = self.step.stream[1].width
-        return Stage(title, partial(cut, width, partial(self._stream, stretch)), partial(self._over, stretch))
-
-    @property
-    def _heads(self) -> range:
-        return range(self.step.layer.heads)
+            return Stage.whole(title, after)
+        works = partial(cut, self.step.stream[1].width, partial(self._stream, stretch))
+        return Stage(title, works, after, before=partial(self._before_stream, stretch))
 
     def _head(self, head: int) -> Head:
         return Head(self.step.layer, head, self.layout)
 
-    def _squares(self, step: Squares, start: int, some: slice, engine: Engine, state: State) -> State:
-        chosen = slice(start + some.start, start + some.stop)
-        return {step.name: squared(Maps(engine, self.layout), step, chosen, state)}
+    def _before_scores(self, stretch: Stretch, engine: Engine, state: State) -> State:
+        """Sources come down to the level of the lowest of queries and keys together."""
+        maps, forms = Maps(engine, self.layout), (self.step.query, self.step.key)
+        level = min(maps.level(form, state) for form in forms)
+        maps.bring(state, {name: None for form in forms for name in stretch.of(form).terms}, level)
+        return state
 
     def _queries(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
         """Queries of heads, with their public factor."""
-        forms = {head: self.step.of_head(head)[0].times(self._head(head).query_scale) for head in self._heads[some]}
-        return self._operands("q", forms, stretch, engine, state)
+        made: State = {}
+        for head in range(self.step.layer.heads)[some]:
+            form = self.step.of_head(head)[0].times(self._head(head).query_scale)
+            made |= self._sum(f"q{head}", stretch, form, engine, state)
+        return made
 
     def _keys(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
         """Keys of heads, with their public factor."""
-        forms = {head: self.step.of_head(head)[1].times(self._head(head).key_scale) for head in self._heads[some]}
-        return self._operands("k", forms, stretch, engine, state)
-
-    def _operands(self, part: str, forms: dict[int, Form], stretch: Stretch, engine: Engine, state: State) -> State:
-        """Sources come down to the level of the lowest of queries and keys together."""
-        maps = Maps(engine, self.layout)
-        level = min(maps.level(form, state) for form in (self.step.query, self.step.key))
-        maps.bring(state, {name: None for form in forms.values() for name in stretch.of(form).terms}, level)
         made: State = {}
-        for head, form in forms.items():
-            made |= self._sum(f"{part}{head}", stretch, form, maps, state)
+        for head in range(self.step.layer.heads)[some]:
+            form = self.step.of_head(head)[1].times(self._head(head).key_scale)
+            made |= self._sum(f"k{head}", stretch, form, engine, state)
         return made
+
+    def _value_level(self, head: int, stretch: Stretch, engine: Engine, state: State) -> int:
+        """Above that of a head's weights, by its queries."""
+        return self._head(head).weights_level(min(map(engine.level, state[stretch.made(f"q{head}")]))) + 1
+
+    def _before_values(self, stretch: Stretch, engine: Engine, state: State) -> State:
+        """Sources come down to the highest level that a head's values are made at."""
+        levels = [self._value_level(head, stretch, engine, state) for head in range(self.step.layer.heads)]
+        Maps(engine, self.layout).bring(state, stretch.of(self.step.value).terms, max(levels))
+        return state
 
     def _values(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
-        """Values of heads at the level of the weights; sources come down."""
-        maps, step = Maps(engine, self.layout), self.step
+        """Values of heads, each at the level of its weights; sources come down further where heads differ."""
         made: State = {}
-        for head in self._heads[some]:
-            facts, value = self._head(head), step.of_head(head)[2]
-            level = facts.weights_level(min(map(engine.level, state[stretch.made(f"q{head}")]))) + 1
-            maps.bring(state, stretch.of(value).terms, level)
-            made |= self._sum(f"v{head}", stretch, value.times(facts.value_scale), maps, state)
+        for head in range(self.step.layer.heads)[some]:
+            value = self.step.of_head(head)[2].times(self._head(head).value_scale)
+            level = self._value_level(head, stretch, engine, state)
+            Maps(engine, self.layout).bring(state, stretch.of(value).terms, level, again=False)
+            made |= self._sum(f"v{head}", stretch, value, engine, state)
         return made
 
-    def _stream(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
-        """Features of the state beside the attention, at the level of the values or, of turned features, of the
-        outputs."""
+    def _before_stream(self, stretch: Stretch, engine: Engine, state: State) -> State:
+        """Sources come down to the level of the values or, of turned features, above that of the outputs."""
         assert self.step.stream is not None
-        (name, form), maps = self.step.stream, Maps(engine, self.layout)
         values = state.get(stretch.made("v0"))
         level = min(map(engine.level, state[self.step.name])) + 1 if values is None else min(map(engine.level, values))
-        maps.bring(state, stretch.of(form).terms, level)
-        return self._sum(name, stretch, form, maps, state, some)
+        Maps(engine, self.layout).bring(state, stretch.of(self.step.stream[1]).terms, level)
+        return state
+
+    def _stream(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
+        """Features of the state beside the attention."""
+        assert self.step.stream is not None
+        name, form = self.step.stream
+        return self._sum(name, stretch, form, engine, state, some)
 
     def _sum(
-        self, name: str, stretch: Stretch, form: Form, maps: Maps, state: State, some: slice = slice(None)
+        self, name: str, stretch: Stretch, form: Form, engine: Engine, state: State, some: slice = slice(None)
     ) -> State:
         """A form's features so far: of this stretch, added to those before, each of which is gone then."""
-        rows = maps.rows(stretch.of(form).rows(some), state)
+        rows = Maps(engine, self.layout).rows(stretch.of(form).rows(some), state)
         if stretch.number == 0:
             return {stretch.made(name): list(rows)}
-        before, engine = state[stretch.before(name)], maps.engine
+        before = state[stretch.before(name)]
         made: list[Ciphertext] = []
         for place, row in zip(range(form.width)[some], rows, strict=True):
             made.append(engine.add(before[place], row))

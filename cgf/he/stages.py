@@ -12,7 +12,8 @@ from cgf.he.network_maps import State
 from cgf.he.side_by_side import Work, side_by_side
 
 
-def _as_it_is(engine: Engine, state: State) -> State:
+def as_it_is(engine: Engine, state: State) -> State:
+    """Nothing is done to the state."""
     return state
 
 
@@ -20,6 +21,7 @@ def _as_it_is(engine: Engine, state: State) -> State:
 class Stage:
     """A part of the circuit: works that make ciphertexts of the state, and what is left of the state behind them.
 
+    before  what is done to the state first, once
     works   at most so many, which read nothing of each other; what they make is put together in their order
     after   the state that goes on; it may make more
     beside  whether it reads nothing that the stages beside it make, and has one work
@@ -27,8 +29,9 @@ class Stage:
 
     name: str
     works: Callable[[int], Sequence[Work]]
-    after: Work = _as_it_is
+    after: Work = as_it_is
     beside: bool = False
+    before: Work = as_it_is
 
     @classmethod
     def whole(cls, name: str, run: Work) -> Stage:
@@ -37,6 +40,7 @@ class Stage:
 
     def run(self, engine: Engine, state: State) -> State:
         """The state that goes on; the one that is given may be emptied."""
+        state = self.before(engine, state)
         for work in self.works(1):
             add(state, work(engine, state))
         return self.after(engine, state)
@@ -74,6 +78,8 @@ def run_round(together: Sequence[Stage], engine: Engine, evaluator: Engine, stat
         for stage in together:
             state = stage.run(engine, state)
         return state
+    for stage in together:
+        state = stage.before(engine, state)
     works = [work for stage in together for work in stage.works(1 if stage.beside else processes)]
     if works:
         for made in side_by_side(works, engine, cast(Portable, evaluator), state):

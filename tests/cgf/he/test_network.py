@@ -235,9 +235,9 @@ def test_squares_that_are_read_later_stay_as_they_are():
 def test_a_head_prepares_some_features_at_a_time():
     needs = needs_of(program_of(network(dim=64, heads=1, features=80, mlp=False), 4))
     stages = {stage.name: stage for stage in needs.stages}
-    head, before = stages["block 1 head 1"], stages["block 1 values"].kept_mib
+    head, before = stages["block 1 head 1"], stages["block 1 state"].kept_mib
     one = size_of(needs.ring.slots, head.level) / 2**20
-    assert 0 < head.most_mib - before < 96 * one  # its keys in both turns and its queries together are 192
+    assert 0 < head.most_mib - before < 24 * one  # its keys in both turns and its queries together are 192
 
 
 def test_a_network_deeper_than_any_ring_is_refused_and_counted_all_the_same():
