@@ -68,10 +68,10 @@ class Stretch:
         return title if self.count == 1 else f"{title}, {self.number + 1} of {self.count}"
 
 
-def lowest(form: Form, layout: TokenLayout, engine: Engine, state: State) -> State:
-    """Sources of a form come down to the level of the lowest."""
+def lowest(form: Form, layout: TokenLayout, engine: Engine, state: State, again: bool = True) -> State:
+    """Sources of a form come down to the level of the lowest; again: as ``Maps.bring``."""
     maps = Maps(engine, layout)
-    maps.bring(state, form.terms, maps.level(form, state))
+    maps.bring(state, form.terms, maps.level(form, state), again)
     return state
 
 
@@ -88,9 +88,10 @@ def cut(count: int, work: Callable[[slice, Engine, State], State], most: int) ->
 
 
 def squares_stage(step: Squares, layout: TokenLayout, some: slice, titled: Callable[[str], str] = str) -> Stage:
-    """Some features of squares; the sources come down to the level of the lowest first."""
+    """Some features of squares; before the first the sources come down to the level of the lowest."""
     works = partial(cut, some.stop - some.start, partial(squared, step, some.start, layout))
-    return Stage(titled(f"block {step.block} {step.name}"), works, before=partial(lowest, step.form, layout))
+    before = partial(lowest, step.form, layout, again=some.start == 0)
+    return Stage(titled(f"block {step.block} {step.name}"), works, before=before)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.network_circuit import SWITCH
 from cgf.he.network_layout import Steps, TokenLayout, rotated, sum_of_tokens
 from cgf.he.network_needs import size_of
+from cgf.he.network_operands import AT_ONCE
 from cgf.plan.shape_head import OneHead
 from cgf.plan.sizes import Sizes
 
@@ -68,6 +69,7 @@ class _Count:
         self.whole_map = True  # False: the state is a source itself, and the map of it into the next is the identity
         self.varies = True  # whether constants of the state differ from token to token
         self.inputs = 1  # turns of the features that are there
+        self.stretches = 1  # of the squares in front of the next attention
 
     def run(self) -> CircuitCounts:
         """Block by block, then the logits."""
@@ -101,14 +103,20 @@ class _Count:
             self._count("lower", waiting, level)
             self._map(s.width + groups, level)
             queries = self._mib(s.width + groups, level - 1)
-            self._held(queries + self._mib(waiting, level))
-            self._count("lower", waiting * s.heads, weights + 1)
+            self._count("lower", waiting, weights + 1)
             self._map(groups, weights + 1)
             beside = queries + self._mib(groups, weights)
+            if self.stretches > 1:
+                self._sums(level, weights, s.width + groups, groups)
+                beside += self._mib(s.width, weights - 1)
+                there = self._mib(waiting - s.mlp, level + 2) + self._mib(-(-s.mlp // self.stretches), level)
+                self._held(beside + there)
+            else:
+                self._held(queries + self._mib(waiting, level))
+                beside += self._mib(s.width, weights - 1) if streams else 0.0
+                self._held(beside + self._mib(waiting, weights + 1))
             if streams:
                 self._stream(block, weights)
-                beside += self._mib(s.width, weights - 1)
-            self._held(beside + self._mib(waiting, weights + 1))
             beside += 0.0 if streams else self._mib(waiting, weights + 1)
         self._heads(level, weights, turned, beside)
         if turned and streams:
@@ -116,6 +124,12 @@ class _Count:
         self.inputs = 1
         self.sources[f"o{block}"] = s.width
         self.level = weights - 1
+
+    def _sums(self, level: int, weights: int, scores: int, values: int) -> None:
+        """Of stretches: each but the first is added to what those before made."""
+        more = self.stretches - 1
+        for rows, at in ((scores, level - 1), (values, weights), (self.s.width, weights - 1)):
+            self._count("add", more * rows, at)
 
     def _stream(self, block: int, level: int) -> None:
         """The state as a source of its own, in place of those that it is made of."""
@@ -145,7 +159,9 @@ class _Count:
         self._map(s.mlp * (2 if s.gated else 1), level)
         self._count("cmult" if s.gated else "square", s.mlp, level - 1)
         self._count("relinearize", s.mlp, level - 2)
-        self._held(self._mib(self._total, level) + self._mib(s.mlp, level - 2))
+        # squares are made in stretches where the next attention makes a stream of all that it reads
+        self.stretches = -(-s.mlp // AT_ONCE) if block < s.blocks and self._total + s.mlp > s.width else 1
+        self._held(self._mib(self._total, level) + self._mib(-(-s.mlp // self.stretches), level - 2))
         self.sources[f"s{block}"] = s.mlp
         self.level = level - 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -44,6 +44,11 @@ class OneHead:
             cts = [held.new(top) for _ in range(d)]
             return lambda turn, some: [self._placed(engine, ct, turn) for ct in cts[some]]
 
+        def placed(top: int, count: int) -> Iterator[Ciphertext]:
+            lowered = [held.new(top) for _ in range(features)]
+            yield from (held.new(top - 1) for _ in range(count))
+            del lowered
+
         def mapped(top: int, high: bool) -> Turned:
             def rows(turn: int, some: slice) -> Iterable[Ciphertext]:
                 count = len(range(d)[some])
@@ -53,7 +58,7 @@ class OneHead:
                     self.mapped_high += count
                 else:
                     self.mapped_low += count
-                return [held.new(top - 1) for _ in range(count)]
+                return placed(top, count)
 
             return rows
 

@@ -38,6 +38,8 @@ def sizes(*numbers, **others):
     (2, 16, 2, 32, 6, 16, 3),  # tokens that do not divide the slots
     (2, 8, 2, 16, 6, 40, 3),   # more features than the state: a stream beside the first attention
     (3, 8, 2, 16, 8, 2, 3),
+    (2, 8, 2, 70, 8, 2, 3),    # squares in three stretches
+    (3, 8, 2, 64, 8, 40, 3),   # in two, behind both blocks
 ])  # fmt: skip
 def test_counts_are_those_of_the_circuit_on_the_simulator(numbers):
     blocks, tokens = numbers[0], numbers[4]
