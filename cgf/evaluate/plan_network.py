@@ -47,13 +47,14 @@ def plan_network(config: Json, make_task: Callable[[Json], Task]) -> str:
     if config["shape"] is not None:
         shape = NetworkShape(**arguments(NetworkShape, config["shape"], "shape"))
         sets = {shape.tokens: (1, 1)}
-        predicted = [predict_network(program_of(shape.network(), shape.tokens, streams=not alone), times, alone)]
+        program = program_of(shape.network(), shape.tokens, streams=not alone)
+        predicted = [predict_network(program, times, alone, processes)]
         folder = Path(config["out"] or "outputs/plan").expanduser()
     else:
         opened = open_checkpoint(config["ckpt"], config["split"], make_task)
         if opened.softmaxes[0].uses_exponential:
             opened.put_in_place({"method": "plan"})
-        sets, predicted = planned(opened, times, opened.samples(config["samples"], config["seed"]), alone)
+        sets, predicted = planned(opened, times, opened.samples(config["samples"], config["seed"]), alone, processes)
         folder = opened.checkpoint.path
     plan = content(sets, predicted, workers, processes)
     write_json(folder / FILE, {**plan, "run": run_info(config, config["seed"])})
@@ -71,7 +72,7 @@ def _shared_out(config: Json) -> tuple[bool, int]:
 
 
 def planned(
-    opened: OpenCheckpoint, times: OpTimes, indices: list[int], alone: bool = False
+    opened: OpenCheckpoint, times: OpTimes, indices: list[int], alone: bool = False, processes: int = 1
 ) -> tuple[dict[int, tuple[int, int]], list[PredictedNetwork]]:
     """(tokens -> (sets, samples), what a set of each count of tokens takes), of chosen samples."""
     network, inputs = network_of(opened.host)
@@ -83,7 +84,7 @@ def planned(
     def probe(index: int) -> tuple[int, int, int]:
         tokens = tokens_of(index)
         if tokens not in known:
-            known[tokens] = predict_network(program_of(network, tokens, streams=not alone), times, alone)
+            known[tokens] = predict_network(program_of(network, tokens, streams=not alone), times, alone, processes)
         return 1, 1, known[tokens].samples
 
     sets, samples = Counter[int](), Counter[int]()

@@ -17,6 +17,8 @@ from cgf.he.engines.sim import OneSlot, SimCiphertext
 from cgf.he.engines.wrapper import Wrapper
 from cgf.he.network_circuit import NetworkCircuit
 from cgf.he.network_layout import TokenLayout
+from cgf.he.network_maps import State
+from cgf.he.stages import add, rounds
 from cgf.network.program import Program
 from cgf.types import Ciphertext, Operand
 
@@ -121,8 +123,7 @@ def _cost(program: Program, ring: Ring, level: int) -> NetworkCost:
 def dry_run(circuit: NetworkCircuit | AloneCircuit, max_level: int, ring: Ring) -> NetworkCost:
     """Every stage on one slot of zeros; what it uses is counted, and the memory of what it holds."""
     held = CountingMemory(OneSlot(max_level, rings=(ring,)), ring.slots)
-    features = circuit.program.features["x"]
-    state = {name: [held.new(max_level) for _ in range(features)] for name, _ in circuit.sent}
+    state = sent(circuit, held, max_level)
     stages: list[StageCost] = []
     rotations: set[int] = set()
     for stage in circuit.stages():
@@ -141,11 +142,46 @@ def dry_run(circuit: NetworkCircuit | AloneCircuit, max_level: int, ring: Ring) 
         max_level - min(ct.level for ct in logits),
         max_level,
         ring,
-        features * len(circuit.sent),
+        circuit.program.features["x"] * len(circuit.sent),
         len(logits),
         frozenset(rotations),
         tuple(stages),
     )
+
+
+def together_mib(needs: NetworkCost, processes: int) -> float:
+    """MiB of the ciphertexts that so many processes hold at most that share a set out, what they share counted once.
+
+    In each round: what is there, and on top of it what every work takes on its way, all at their largest at one time. A
+    work frees nothing that is there, since the others read it.
+    """
+    circuit, held = needs.circuit, CountingMemory(OneSlot(needs.max_level, rings=(needs.ring,)), needs.ring.slots)
+    state = sent(circuit, held, needs.max_level)
+    most = 0.0
+    for together in rounds(circuit.stages(), processes):
+        held.most = held.now
+        for stage in together:
+            state = stage.before(held, state)
+        most, there, own = max(most, held.most), held.now, 0.0
+        made: list[State] = []
+        for stage in together:
+            for work in stage.works(1 if stage.beside else processes):
+                start = held.most = held.now
+                made.append(work(held, {name: list(cts) for name, cts in state.items()}))
+                own += held.most - start
+        most = max(most, there + own)
+        held.most = held.now
+        while made:
+            add(state, made.pop(0))
+        for stage in together:
+            state = stage.after(held, state)
+        most = max(most, held.most)
+    return most / 2**20
+
+
+def sent(circuit: NetworkCircuit | AloneCircuit, held: CountingMemory, level: int) -> State:
+    """Fresh ciphertexts of every feature that a circuit reads."""
+    return {name: [held.new(level) for _ in range(circuit.program.features["x"])] for name, _ in circuit.sent}
 
 
 def size_of(slots: int, level: int) -> float:

@@ -122,8 +122,8 @@ class Operands:
                 yield squares_stage(self.squares, self.layout, some, stretch.titled)
             name, heads = f"block {self.step.block}", self.step.layer.heads
             for part, made, before in (
-                ("queries", self._queries, self._before_scores),
-                ("keys", self._keys, None),
+                ("queries", partial(self._of_scores, 0), self._before_scores),
+                ("keys", partial(self._of_scores, 1), None),
                 ("values", self._values, self._before_values),
             ):
                 yield Stage(
@@ -152,20 +152,13 @@ class Operands:
         maps.bring(state, {name: None for form in forms for name in stretch.of(form).terms}, level)
         return state
 
-    def _queries(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
-        """Queries of heads, with their public factor."""
+    def _of_scores(self, part: int, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
+        """Queries (part 0) or keys (part 1) of heads, with their public factor."""
         made: State = {}
-        for head in range(self.step.layer.heads)[some]:
-            form = self.step.of_head(head)[0].times(self._head(head).query_scale)
-            made |= self._sum(f"q{head}", stretch, form, engine, state)
-        return made
-
-    def _keys(self, stretch: Stretch, some: slice, engine: Engine, state: State) -> State:
-        """Keys of heads, with their public factor."""
-        made: State = {}
-        for head in range(self.step.layer.heads)[some]:
-            form = self.step.of_head(head)[1].times(self._head(head).key_scale)
-            made |= self._sum(f"k{head}", stretch, form, engine, state)
+        for number in range(self.step.layer.heads)[some]:
+            head = self._head(number)
+            form = self.step.of_head(number)[part].times((head.query_scale, head.key_scale)[part])
+            made |= self._sum(f"{'qk'[part]}{number}", stretch, form, engine, state)
         return made
 
     def _value_level(self, head: int, stretch: Stretch, engine: Engine, state: State) -> int:

@@ -27,6 +27,7 @@ from cgf.types import Json
 
 Work = Callable[[Engine, State], State]  # new ciphertexts by name; it may empty the state that it is given
 DIE_WITH_PARENT = 1  # of Linux's prctl
+SENT_AT_ONCE = 4  # ciphertexts, between two times that a process gives back the memory of those before
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -163,6 +164,8 @@ def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe:
             for cts in made.values():
                 cts.reverse()
                 while cts:
+                    if len(cts) % SENT_AT_ONCE == 0:
+                        give_freed_memory_back()  # the parent holds what was sent from now on
                     data = portable.dump(cts.pop())
                     stream.write(json.dumps({"size": len(data)}).encode() + b"\n")
                     stream.write(data)

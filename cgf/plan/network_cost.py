@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
-from cgf.he.network_needs import NetworkCost, alone_needs, endless_needs, needs_of
+from cgf.he.network_needs import NetworkCost, alone_needs, endless_needs, needs_of, together_mib
 from cgf.network.program import Attend, Program
 from cgf.plan.op_times import OpTimes
 
@@ -34,7 +34,8 @@ class PredictedStage:
 class PredictedNetwork:
     """One set of samples.
 
-    client_s, server_s  seconds of one thread;  key_mib: of the evaluation keys;  mib: of the process, at most
+    client_s, server_s  seconds of one thread;  key_mib: of the evaluation keys
+    mib                 of all its processes, at most; of one alone where no ring holds the network
     bootstraps          0 where a ring holds the network;  fits: in words what would make it fit, where none does
     """
 
@@ -67,9 +68,11 @@ class PredictedNetwork:
         return f"{line}; no ring holds it: {self.bootstraps} bootstraps among that. {self.fits}"
 
 
-def predict_network(program: Program, times: OpTimes, alone: bool = False) -> PredictedNetwork:
-    """What a set of samples takes, or one sample ``alone``. UserError for a table of times that lacks an operation, or
-    the ring."""
+def predict_network(program: Program, times: OpTimes, alone: bool = False, processes: int = 1) -> PredictedNetwork:
+    """What a set of samples takes that so many processes share out, or one sample ``alone``.
+
+    UserError for a table of times that lacks an operation, or the ring.
+    """
     if program.depth() > RINGS[-1].max_level and not alone:
         return _refreshed(program, times)
     needs = alone_needs(program) if alone else needs_of(program)
@@ -88,7 +91,7 @@ def predict_network(program: Program, times: OpTimes, alone: bool = False) -> Pr
         client / 1e3,
         sum(stage.seconds for stage in stages),
         keys,
-        BASE_MIB + keys + needs.most_mib,
+        BASE_MIB + keys + (needs.most_mib if processes == 1 else together_mib(needs, processes)),
         0,
         stages,
     )

@@ -26,6 +26,7 @@ from cgf.report import (
     datasheet,
     exponentials,
     frontier,
+    network_predicted,
     parameters,
     pipelines,
     suite,
@@ -111,6 +112,11 @@ def network_would_take(folder: Path) -> str:
     return what_it_takes.table(_read(folder, "bench/what_it_takes.json"))
 
 
+def predicted_networks(folder: Path) -> str:
+    """Whole networks as they were predicted and as they ran."""
+    return network_predicted.table(_read(folder, "bench/network_predicted.json"))
+
+
 def attention_published(folder: Path) -> str:
     """What others report of encrypted attentions."""
     return whole_attention.published()
@@ -194,6 +200,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "network_sets": network_sets,
     "network_accuracy": network_accuracy,
     "network_would_take": network_would_take,
+    "network_predicted": predicted_networks,
     "matrix_form": matrix_form,
     "fhe_suite": fhe_suite,
     "evaluations": evaluations,

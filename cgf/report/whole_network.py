@@ -34,7 +34,7 @@ COLUMNS = [
     Column("sets", lambda r: str(r["sets"])),
     Column("core-s", lambda r: f"{r['core_s']:,.0f}"),
     Column("wall s", lambda r: f"{r['wall_s']:,.0f}"),
-    Column("workers", lambda r: str(r["workers"])),
+    Column("workers x processes", lambda r: f"{r['workers']} x {r.get('processes', 1)}"),
     Column("core-s a sample", lambda r: f"{r['core_s'] / r['samples']:.2f}"),
     Column("s for one set", lambda r: f"{r['latency_s']:.0f}"),
     Column("peak MiB", lambda r: f"{r['peak_mib']:,.0f}"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cgf.checks import whole
+from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.results import read_json
 from cgf.stats.labels import compare, in_words
@@ -50,7 +50,7 @@ class Case:
                 raise UserError(
                     f"folds need a teacher each, and teacher_path={path} is one that saw all of their images"
                 )
-        return cls(config["name"], common, own, kinds, teacher, path, folds)
+        return cls(path_part("name", config["name"]), common, own, kinds, teacher, path, folds)
 
     def arguments(self, variant: str) -> list[str]:
         """Overrides of train.py for a variant, whatever seed and folder; later ones win."""

@@ -30,6 +30,7 @@ SCRIPTS = {
     "range": "scripts/range.py",
     "merge_shards": "scripts/merge_shards.py",
     "rows": "scripts/rows.py",
+    "network_predicted": "scripts/bench/network_predicted.py",
 }
 # two libraries of threads on few cores slow each other down a hundredfold
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

@@ -110,6 +110,8 @@ def test_folds_have_a_teacher_each_and_their_samples_count_together(tmp_path):
     assert [row["replaced"] for row in table(in_folds, variants, [1], tmp_path)["rows"]] == [[]]  # a fold is missing
     with pytest.raises(UserError, match="folds need a teacher each"):
         case(folds=2, teacher_path="runs/one")
+    with pytest.raises(UserError, match=r"name becomes part of a path.*'\.\./elsewhere' was given"):
+        Case.of({**resolved(compose("network_cost", ["case=digits"])), "name": "../elsewhere"})
     with pytest.raises(UserError, match=r"rows names rows of the table \(own, .*, and mlp was given"):
         checked_variants(["mlp"])
 

@@ -26,6 +26,7 @@ from cgf.network.program import program_of
 from cgf.network.twin import twin
 from cgf.plan import op_times
 from cgf.report.network import told
+from cgf.report.network_predicted import table as table_of_predictions
 from cgf.results import read_lines
 
 SCOPE = "whole network under CKKS: nothing is decrypted between input and logits"
@@ -104,6 +105,38 @@ def test_the_simulator_equals_the_clear_run(whole):
     assert result["core_s"] == pytest.approx(result["client_s"] + result["server_s"])
     assert result["s_per_sample"] == pytest.approx(result["core_s"] / 60)
     assert result["bytes_up"] is None  # nothing is encrypted
+
+
+def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
+    result, *_ = run(whole, "he=sim", "he.samples=12")
+    path, out = whole / "eval" / "network.json", tmp_path / "predicted.json"
+    times = tmp_path / "times.json"
+    by_kind = {kind: {"0": 1.0, "40": 1.0} for kind in op_times.KINDS}
+    keys = {"relinearize": 2**20, "rotate": 2**21, "public": 1}
+    sizes = {str(top): {"slots": slots, "key_bytes": keys, "ms": by_kind} for top, slots in ((9, 16384), (17, 16384))}
+    table = {"engine": "desilo", "threads": 1, "sizes": sizes, "run": {"hardware": {"cpu": "one"}}}
+    times.write_text(json.dumps(table))
+    asked = (f"ckpts=[{whole}]", f"results=[{path}]", f"times={times}", f"out={out}")
+    done = call("network_predicted", *asked)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())["networks"]
+    assert row["levels"] == {"predicted": 9, "measured": 9, "ratio": 1.0} and (row["sets"], row["processes"]) == (1, 1)
+    assert row["core_s"]["measured"] == result["core_s"] and row["mib"]["measured"] == result["peak_mib"]
+    assert row["core_s"]["ratio"] == pytest.approx(row["core_s"]["predicted"] / result["core_s"])
+    named = [stage["stage"] for stage in result["stages"]]
+    assert list(row["stages"]) == named[1:-1]  # all but encryption and decryption
+    assert sum(both["predicted"] for both in row["stages"].values()) < row["core_s"]["predicted"]
+    assert "levels, predicted / used" in table_of_predictions(json.loads(out.read_text()))
+    for change, says in (
+        ({"kind": "eval_he"}, "he.scope=network, no shard, and this is none"),
+        ({"checkpoint_sha256": "0"}, "must hold the weights that the result is of, and they differ"),
+        ({"sets": 2}, "the result is of 2 sets of ciphertexts, and 1 were planned"),
+    ):
+        path.write_text(json.dumps({**result, **change}))
+        done = call("network_predicted", *asked)
+        assert done.returncode == 2 and says in done.stderr
+    done = call("network_predicted", *asked[1:], "ckpts=[]")
+    assert done.returncode == 2 and "each result needs its ckpt: 1 results and 0 ckpts were given" in done.stderr
 
 
 def test_each_sample_alone(whole):

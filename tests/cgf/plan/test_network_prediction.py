@@ -7,7 +7,7 @@ import pytest
 
 from cgf.errors import UserError
 from cgf.evaluate.plan_network import content
-from cgf.he.network_needs import alone_needs, dry_run, needs_of
+from cgf.he.network_needs import alone_needs, dry_run, needs_of, together_mib
 from cgf.network.program import program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, predict_network, what_fits
@@ -123,3 +123,14 @@ def test_processes_share_the_servers_part_alone():
     plan = content({4: (3, 3000)}, [told], 1, 2)
     assert plan["wall_s"] == pytest.approx(3 * (told.client_s + told.server_s / 2)) and plan["processes"] == 2
     assert plan["core_s"] == content({4: (3, 3000)}, [told], 1)["core_s"] == pytest.approx(3 * told.total_s)
+
+
+def test_memory_of_processes_is_what_is_there_and_what_each_makes():
+    """No less than what the dry run of one process holds, and each more process adds less than all of it."""
+    program = program_of(NetworkShape(2, 8, 2, 128, 4, 2, 3, k=2).network(), 4)
+    needs = needs_of(program)
+    alone, two = together_mib(needs, 1), together_mib(needs, 2)
+    assert needs.most_mib <= alone < 1.5 * needs.most_mib  # nothing that is there goes before its round ends
+    assert alone < two < 2 * alone
+    told = predict_network(program, table(), processes=2)
+    assert told.mib == BASE_MIB + told.key_mib + two and told.server_s == predict_network(program, table()).server_s
