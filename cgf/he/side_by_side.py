@@ -27,7 +27,7 @@ from cgf.types import Json
 
 Work = Callable[[Engine, State], State]  # new ciphertexts by name; it may empty the state that it is given
 DIE_WITH_PARENT = 1  # of Linux's prctl
-SENT_AT_ONCE = 4  # ciphertexts, between two times that a process gives back the memory of those before
+SENT_AT_ONCE = 4  # ciphertexts, after which a process gives their memory back
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -40,8 +40,8 @@ def processor_s() -> float:
 def together_mib() -> float:
     """The most memory, in MiB, that this process and its forks have held together so far; 0 before any fork.
 
-    What they share counts once. A fork is measured as it ends its work: it keeps what it freed on the way where
-    ``cgf.memory.keep_freed_memory`` was called.
+    What they share counts once. All are measured as they have ended their work and before one's ciphertexts are sent:
+    each keeps what it freed on the way where ``cgf.memory.keep_freed_memory`` was called.
     """
     return _Fork.together_mib
 
@@ -52,7 +52,8 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
     engine    that works are computed on, a Counting one's counts with them; portable: the same, its ciphertexts to and
               from bytes. It must have no threads of its own: a fork has none of them
 
-    1. A fork for every work but the first.  2. The first, here.  3. The others' ciphertexts, in the order of the works.
+    1. A fork for every work but the first.  2. The first, here.  3. All others have ended their work, or themselves.
+    4. Their ciphertexts, in the order of the works.
     A work whose process was killed is done again here. MemoryError where one had no memory left; what else ended one is
     a RuntimeError with its reason. No process is left behind.
     """
@@ -61,10 +62,11 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
     try:
         forks += [_Fork.of(work, engine, portable, state) for work in works[1:]]
         made = [works[0](engine, state)]
+        held = resident_mib() + sum(fork.own_mib() for fork in forks)
+        _Fork.together_mib = max(_Fork.together_mib, held)
         for fork, work in zip(forks, works[1:], strict=True):
             result = fork.result(engine, portable)
             made.append(work(engine, state) if result is None else result)
-        _Fork.together_mib = max(_Fork.together_mib, resident_mib() + sum(fork.private_mib for fork in forks))
         return made
     finally:
         for fork in forks:
@@ -73,16 +75,17 @@ def side_by_side(works: Sequence[Work], engine: Engine, portable: Portable, stat
 
 @dataclass
 class _Fork:
-    """A process on its way, the end of a pipe that it writes to, and what it held of its own.
+    """A process on its way, and what it writes to this one.
 
+    head          its first line, once it has ended its work and that was read; None before, and where it was killed
     together_mib  of this process and the forks of any round, at most so far
     """
 
     together_mib: ClassVar[float] = 0.0
     process: int
-    pipe: int
+    stream: BinaryIO
+    head: Json | None = None
     ended: bool = False
-    private_mib: float = 0.0
 
     @classmethod
     def of(cls, work: Work, engine: Engine, portable: Portable, state: State) -> _Fork:
@@ -98,30 +101,35 @@ class _Fork:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(write)
-        return cls(process, read)
+        return cls(process, os.fdopen(read, "rb"))
+
+    def own_mib(self) -> float:
+        """What it holds of its own once it has ended its work, which is waited for; 0 where it was killed."""
+        self.head = _line(self.stream)
+        return 0.0 if self.head is None else float(self.head["private_mib"])
 
     def result(self, engine: Engine, portable: Portable) -> State | None:
-        """The ciphertexts that it made; None where it ended before they were all here."""
+        """The ciphertexts that it made, behind ``own_mib``; None where it ended before they were all here."""
+        if self.head is None:
+            return None
         made: State = {}
-        with os.fdopen(os.dup(self.pipe), "rb") as stream:
-            if (head := _line(stream)) is None:
-                return None
-            self.private_mib = head["private_mib"]
-            for name, count in head["counts"].items():
-                made[name] = []
-                for _ in range(count):
-                    if (each := _line(stream)) is None or len(data := stream.read(each["size"])) != each["size"]:
-                        return None
-                    made[name].append(portable.load(data))
+        for name, count in self.head["counts"].items():
+            made[name] = []
+            for _ in range(count):
+                if (each := _line(self.stream)) is None:
+                    return None
+                if len(data := self.stream.read(each["size"])) != each["size"]:
+                    return None
+                made[name].append(portable.load(data))
         if isinstance(engine, Counting):
-            engine.ops.update(head["ops"])
+            engine.ops.update(self.head["ops"])
         return made
 
     def end(self) -> None:
         """Waits for it; one that is still at work is killed, since nobody waits for what it makes."""
         if not self.ended:
             self.ended = True
-            os.close(self.pipe)
+            self.stream.close()
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
 
@@ -161,14 +169,15 @@ def _compute(work: Work, engine: Engine, portable: Portable, state: State, pipe:
             counts = {name: len(cts) for name, cts in made.items()}
             head = {"counts": counts, "ops": ops, "private_mib": private_mib()}
             stream.write(json.dumps(head).encode() + b"\n")
-            for cts in made.values():
-                cts.reverse()
-                while cts:
-                    if len(cts) % SENT_AT_ONCE == 0:
-                        give_freed_memory_back()  # the parent holds what was sent from now on
-                    data = portable.dump(cts.pop())
-                    stream.write(json.dumps({"size": len(data)}).encode() + b"\n")
-                    stream.write(data)
+            stream.flush()
+            waiting = [ct for cts in made.values() for ct in cts][::-1]
+            made.clear()
+            for sent in range(len(waiting)):
+                if sent and sent % SENT_AT_ONCE == 0:
+                    give_freed_memory_back()  # the parent holds what was sent from now on
+                data = portable.dump(waiting.pop())
+                stream.write(json.dumps({"size": len(data)}).encode() + b"\n")
+                stream.write(data)
         code = 0
     finally:
         os._exit(code)

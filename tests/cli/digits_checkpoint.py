@@ -24,6 +24,7 @@ SCRIPTS = {
     "eval_he": "eval_he.py",
     "plan": "scripts/plan.py",
     "friendly": "scripts/friendly.py",
+    "gap": "scripts/gap.py",
     "complexity": "scripts/bench/complexity.py",
     "noise": "scripts/bench/noise.py",
     "softmax_cost": "scripts/bench/softmax_cost.py",
