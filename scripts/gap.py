@@ -14,18 +14,18 @@ from omegaconf import DictConfig
 from cgf.config import build, entry, resolved, task_maker
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
+from cgf.softmax.cgf import CGF
+from cgf.softmax.exact import Exact
 from cgf.target import result_file
 
 
 @entry("gap")
 def main(cfg: DictConfig) -> None:
     """Measures one checkpoint; prints what each head costs and what puts the rows right, and writes the result file."""
+    from cgf.evaluate.gap import Gap
     from cgf.evaluate.loop import batches_of_one_length, evaluate
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.report.gap import told
-    from cgf.softmax.cgf import CGF
-    from cgf.softmax.exact import Exact
-    from cgf.study.gap import Gap
 
     if cfg.split == "test":
         raise UserError("what puts rows right is a choice, and choices never see test data: split=val or split=train")

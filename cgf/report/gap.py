@@ -82,11 +82,11 @@ def whole(folder: Path) -> str:
 
 def heads(folder: Path) -> str:
     """What the row sums are over the heads, the costs, and what tells them."""
-    rows = []
+    lines = []
     for result in _results(folder):
         costs = sorted(map(cost, result["heads"]))
         sizes = sorted(head["log_size"] for head in result["heads"])
-        rows.append(
+        lines.append(
             [
                 result["file"],
                 str(len(costs)),
@@ -96,4 +96,4 @@ def heads(folder: Path) -> str:
             ]
         )
     titles = [f"rank correlation: {title}" for title in MEASURES.values()]
-    return grid(["model", "heads", "size of ln s, median head", "cost of the median head", *titles], rows)
+    return grid(["model", "heads", "size of ln s, median head", "cost of the median head", *titles], lines)

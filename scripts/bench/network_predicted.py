@@ -21,22 +21,22 @@ def main(cfg: DictConfig) -> None:
 
     UserError unless there is one checkpoint for each result, whose weights it is of.
     """
-    from cgf.bench.network_predicted import against_run
+    from cgf.evaluate.network_predicted import against_run
     from cgf.evaluate.plan_attention import one_thread
 
     out, times = result_file(cfg.out), one_thread(cfg.times)
     if len(cfg.ckpts) != len(cfg.results):
         raise UserError(f"each result needs its ckpt: {len(cfg.results)} results and {len(cfg.ckpts)} ckpts were given")
-    rows = []
+    networks = []
     for ckpt, name in zip(cfg.ckpts, cfg.results, strict=True):
         path = Path(name).expanduser()
         row = against_run(ckpt, read_json(path), times, task_maker(cfg.data.root))
-        rows.append({"network": path.stem, **row})
+        networks.append({"network": path.stem, **row})
         pairs = (("core-s", "core_s"), ("s a set", "set_s"), ("MiB", "mib"))
         told = [f"{what} {row[key]['predicted']:.0f}, was {row[key]['measured']:.0f}" for what, key in pairs]
         print(f"{path.stem}: {'; '.join(told)}", flush=True)
     table = {"times": Path(cfg.times).name, "times_hardware": read_json(Path(cfg.times))["run"]["hardware"]}
-    write_json(out, {"kind": "network_predicted", **table, "networks": rows, "run": run_info(resolved(cfg))})
+    write_json(out, {"kind": "network_predicted", **table, "networks": networks, "run": run_info(resolved(cfg))})
     print(out)
 
 

@@ -10,13 +10,13 @@ from digits_checkpoint import call
 
 from cgf.config import task_maker
 from cgf.errors import UserError
+from cgf.evaluate.gap import Gap, HeadSums, finite, log_row_sums, newton, tells, unit_rows
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.report.gap import heads as heads_table
 from cgf.report.gap import whole as whole_table
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Around
-from cgf.study.gap import Gap, HeadSums, finite, log_row_sums, newton, tells, unit_rows
 
 SCORES = torch.randn(3, 2, 5, 7, generator=torch.Generator().manual_seed(1)) * 3
 VALID = torch.ones(3, 1, 5, 7, dtype=torch.bool)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-
-from omegaconf import OmegaConf
+from types import SimpleNamespace
 
 from cgf.checkpoint import read
 from cgf.data.task import Task
@@ -29,12 +28,13 @@ def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Js
         )
     if read(ckpt).digest != result["checkpoint_sha256"]:
         raise UserError(f"ckpt={ckpt} must hold the weights that the result is of, and they differ")
-    config = OmegaConf.create(result["run"]["config"])
+    config = result["run"]["config"]
+    he = SimpleNamespace(**{"tokens": None, "alone": False, **config["he"]})  # results of before do not say these
     opened = open_checkpoint(ckpt, result["split"], make_task)
-    opened.put_in_place(result["run"]["config"]["approx"])
-    indices, _ = chosen(opened, config.he, config.seed)
+    opened.put_in_place(config["approx"])
+    indices, _ = chosen(opened, he, config["seed"])
     processes = result.get("processes", 1)  # results of before sets were shared out do not say
-    sets, predicted = planned(opened, times, indices, config.he.get("alone", False), processes)
+    sets, predicted = planned(opened, times, indices, he.alone, processes)
     return row(result, {tokens: count for tokens, (count, _) in sets.items()}, predicted, processes)
 
 
