@@ -137,7 +137,7 @@ def one_thread(path: str) -> OpTimes:
     times, name = OpTimes.from_json(data), DesiloOwner.library.name
     if (data.get("engine"), data.get("threads")) != (name, 1):
         raise UserError(
-            f"scope=attention needs operation times of {name} on one thread, and {path} has those of "
+            f"this prediction needs operation times of {name} on one thread, and {path} has those of "
             f"{data.get('engine')} on {data.get('threads')}: python scripts/bench/op_times.py he.owner.mode=cpu "
             "out=FILE"
         )

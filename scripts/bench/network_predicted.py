@@ -25,7 +25,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.plan_attention import one_thread
 
     out, times = result_file(cfg.out), one_thread(cfg.times)
-    if len(cfg.ckpts) != len(cfg.results):
+    if not cfg.results or len(cfg.ckpts) != len(cfg.results):
         raise UserError(f"each result needs its ckpt: {len(cfg.results)} results and {len(cfg.ckpts)} ckpts were given")
     networks = []
     for ckpt, name in zip(cfg.ckpts, cfg.results, strict=True):

@@ -135,8 +135,13 @@ def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
         path.write_text(json.dumps({**result, **change}))
         done = call("network_predicted", *asked)
         assert done.returncode == 2 and says in done.stderr
-    done = call("network_predicted", *asked[1:], "ckpts=[]")
-    assert done.returncode == 2 and "each result needs its ckpt: 1 results and 0 ckpts were given" in done.stderr
+    for arguments, says in (
+        (asked[1:], "each result needs its ckpt: 1 results and 0 ckpts were given"),
+        ((asked[0], *asked[2:]), "each result needs its ckpt: 0 results and 1 ckpts were given"),
+        ((asked[0], f"results={path}", *asked[2:]), "results must be a list"),
+    ):
+        done = call("network_predicted", *arguments)
+        assert done.returncode == 2 and says in done.stderr
 
 
 def test_each_sample_alone(whole):
