@@ -20,7 +20,8 @@ from cgf.types import Json
 def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Json], Task]) -> Json:
     """The row of one result of eval_he.py he.scope=network and the run folder that it evaluated.
 
-    UserError for another kind of result, a shard, and a checkpoint that is not the one of the result.
+    UserError for another kind of result, a shard, a simulated one, one of several workers, of he.max_level or he.check,
+    and for a checkpoint that is not the one of the result.
     """
     if result.get("kind") != "eval_network" or "shard" in result:
         raise UserError(
@@ -30,6 +31,10 @@ def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Js
         raise UserError(f"ckpt={ckpt} must hold the weights that the result is of, and they differ")
     config = result["run"]["config"]
     he = SimpleNamespace(**{"tokens": None, "alone": False, **config["he"]})  # results of before do not say these
+    if other := [key for key in ("max_level", "check") if config["he"][key]]:
+        raise UserError(f"a prediction is of an evaluation without he.{other[0]}, and this result was made with it")
+    if not result["encrypted"] or result["workers"] > 1:
+        raise UserError("a prediction is of one set of ciphertexts at a time: encrypted, by he.workers=1")
     opened = open_checkpoint(ckpt, result["split"], make_task)
     opened.put_in_place(config["approx"])
     indices, _ = chosen(opened, he, config["seed"])
