@@ -23,7 +23,7 @@ from cgf.types import Json
 def main(cfg: DictConfig) -> None:
     """The command; configs/eval_plain.yaml has its settings."""
     from cgf.evaluate.open_checkpoint import open_checkpoint
-    from cgf.evaluate.plain_result import check_own, figures, measure, monitor
+    from cgf.evaluate.plain_result import check_own, classes, figures, measure, monitor
     from cgf.evaluate.result_file import NAMED, result_path
 
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
@@ -37,7 +37,7 @@ def main(cfg: DictConfig) -> None:
     path = result_path(opened, cfg.out, "plain", plan, split=cfg.split, samples=len(indices), changed=other)
     check_own(opened, path)
     start = time.perf_counter()
-    outcome = measure(opened, watch, indices, cfg.batch_size)
+    outcome = measure(opened, watch, indices, cfg.batch_size, cfg.not_finite)
     result = {
         "kind": "eval_plain",
         **opened.names(plan),
@@ -47,7 +47,7 @@ def main(cfg: DictConfig) -> None:
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
     }
     if cfg.predictions:
-        result |= {"predictions": outcome.predictions.tolist(), "labels": outcome.labels.tolist()}
+        result |= {"predictions": classes(outcome), "labels": outcome.labels.tolist()}
     write_json(path, result := judged(result, "plan" if plan else "polynomial"))
     tell(result, path)
     tell_red(result)
@@ -60,6 +60,8 @@ def tell(result: Json, path: Path) -> None:
         f"accuracy {result['accuracy']:.4f} on {result['samples']} {result['split']} samples, "
         f"softmax {result['softmax']}, exponential {result['approx']}{outside}"
     )
+    if result["not_finite"]:
+        print(f"{result['not_finite']} of the samples have logits that are no finite numbers; they count as wrong")
     print(worded(result["by_class"]))
     print(path)
 

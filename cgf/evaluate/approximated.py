@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
+from cgf.evaluate.loop import batches_of_rows, evaluate
 from cgf.evaluate.observe import ExponentMonitor
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.published import ScoreRange, levels_of
@@ -89,7 +89,7 @@ class EvaluationBySoftmax:
                 batches_of_rows(dataset, self.batch_size, self._indices, masked),
                 lambda chosen, *_: bar.advance(len(chosen)),
             )
-        self._right = _right(outcome)
+        self._right = outcome.right
         correct = int(self._right.sum())
         return {
             **facts,
@@ -110,12 +110,6 @@ class EvaluationBySoftmax:
     @cached_property
     def _indices(self) -> list[int]:
         return self.opened.samples(None, 0)
-
-
-def _right(outcome: Outcome) -> torch.Tensor:
-    """Whether each sample is right (N,); none is whose logits are not finite."""
-    finite = outcome.logits.isfinite().all(-1)
-    return (outcome.predictions == outcome.labels) & finite
 
 
 def _finite(value: float) -> float | None:

@@ -27,9 +27,19 @@ class Outcome:
         return self.logits.argmax(-1)
 
     @property
+    def finite(self) -> Tensor:
+        """Whether all logits of a sample are finite numbers (N,): without that it has no prediction."""
+        return self.logits.isfinite().all(-1)
+
+    @property
+    def right(self) -> Tensor:
+        """Whether the prediction is the label (N,); it is not where a logit is no finite number."""
+        return (self.predictions == self.labels) & self.finite
+
+    @property
     def correct(self) -> int:
         """How many predictions are the labels."""
-        return int((self.predictions == self.labels).sum())
+        return int(self.right.sum())
 
     @property
     def accuracy(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from cgf.checks import interval
+from cgf.checks import interval, one_of
 from cgf.errors import UserError
 from cgf.evaluate.by_class import by_class
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate
@@ -16,6 +16,8 @@ from cgf.plan.plan import Plan
 from cgf.progress import Bar
 from cgf.results import check_replaceable
 from cgf.types import Json
+
+REFUSE, WRONG = "refuse", "wrong"  # what becomes of samples whose logits are no finite numbers
 
 
 def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
@@ -31,8 +33,15 @@ def check_own(opened: OpenCheckpoint, path: Path) -> None:
     check_replaceable(path, lambda there: there["kind"] == "eval_plain" and is_result_of(opened, there, path))
 
 
-def measure(opened: OpenCheckpoint, watch: ExponentMonitor, indices: list[int], batch_size: int) -> Outcome:
-    """The predictions of these samples. UserError where the softmax gives no finite numbers."""
+def measure(
+    opened: OpenCheckpoint, watch: ExponentMonitor, indices: list[int], batch_size: int, not_finite: object = REFUSE
+) -> Outcome:
+    """The predictions of these samples.
+
+    not_finite: what becomes of samples whose logits are no finite numbers, as a norm or an activation without bound can
+    give: REFUSE is a UserError, WRONG a wrong answer each. UserError where all samples are so, and for another word.
+    """
+    one_of("not_finite", not_finite, (REFUSE, WRONG))
     with Bar("in the clear", len(indices)) as bar:
         outcome = evaluate(
             opened.host.model,
@@ -42,19 +51,21 @@ def measure(opened: OpenCheckpoint, watch: ExponentMonitor, indices: list[int], 
             batches_of_rows(opened.dataset, batch_size, indices, opened.host.row_kind == "masked"),
             lambda chosen, *_: bar.advance(len(chosen)),
         )
-    if not math.isfinite(outcome.loss):
+    lost = int((~outcome.finite).sum())
+    if lost == len(indices) or (not_finite == REFUSE and not math.isfinite(outcome.loss)):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     return outcome
 
 
 def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, outcome: Outcome) -> Json:
     """What a result file says of the predictions and of the exponents that were seen."""
-    pairs = zip(outcome.labels.tolist(), outcome.predictions.tolist(), strict=True)
+    pairs = zip(outcome.labels.tolist(), classes(outcome), strict=True)
     return {
         "samples": len(outcome.labels),
         "accuracy": outcome.accuracy,
         "correct": outcome.correct,
-        "loss": outcome.loss,
+        "not_finite": int((~outcome.finite).sum()),
+        "loss": outcome.loss if math.isfinite(outcome.loss) else None,
         "by_class": by_class(opened.task.class_names, pairs),
         **watch.summary(),
         "watched": watch.domain,
@@ -62,3 +73,9 @@ def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, o
         "levels": opened.levels(plan),
         **opened.facts(plan),
     }
+
+
+def classes(outcome: Outcome) -> list[int | None]:
+    """The class predicted for each sample; None where its logits are no finite numbers."""
+    pairs = zip(outcome.predictions.tolist(), outcome.finite.tolist(), strict=True)
+    return [predicted if finite else None for predicted, finite in pairs]

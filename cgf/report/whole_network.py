@@ -58,10 +58,16 @@ COST_COLUMNS = [
         "seeds", lambda r: ", ".join(r["accuracy"]) + (f" (no result: {_listed(r['missing'])})" if r["missing"] else "")
     ),
     Column("samples", lambda r: f"{r['samples']:,}"),
-    Column("accuracy by seed", lambda r: ", ".join(f"{100 * value:.2f} %" for value in r["accuracy"].values())),
+    Column("accuracy by seed", lambda r: ", ".join(_of_seed(r, seed) for seed in r["accuracy"])),
     Column("mean", lambda r: f"{100 * r['mean']:.2f} %"),
     Column("against its own parts", lambda r: "" if r["against_own"] is None else in_words(r["against_own"])),
 ]
+
+
+def _of_seed(row: Json, seed: str) -> str:
+    """The accuracy of a seed, and how many samples have no finite logits there, which are wrong."""
+    lost = row.get("not_finite", {}).get(seed, 0)
+    return f"{100 * row['accuracy'][seed]:.2f} %" + (f" ({lost:,} not finite)" if lost else "")
 
 
 def _listed(numbers: list[int]) -> str:

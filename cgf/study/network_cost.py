@@ -89,7 +89,9 @@ def carry_out(
                     continue
                 where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={folder}", f"run={run.name}"]
                 execute("train.py", [*case.arguments(variant), *part, *where])
-                execute("eval_plain.py", [f"ckpt={run}", "predictions=true", f"out={run / EVALUATION}"])
+                execute(
+                    "eval_plain.py", [f"ckpt={run}", "predictions=true", "not_finite=wrong", f"out={run / EVALUATION}"]
+                )
 
 
 def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
@@ -131,6 +133,7 @@ def _result(case: Case, variant: str, results: dict[int, Json], own: dict[int, J
         "mean": statistics.mean(accuracies.values()),
         "against_own": None if variant == "own" else _against(results, own),
         "samples": samples,
+        "not_finite": {str(seed): result["predictions"].count(None) for seed, result in results.items()},
         "train_s": statistics.mean(seconds),
         "ran": _ran(folder / f"{variant}-{seed}" / EVALUATION for seed in results for folder in folders),
     }
@@ -179,5 +182,7 @@ def lines(made: Json) -> list[str]:
         each = ", ".join(f"{100 * value:.2f}" for value in result["accuracy"].values())
         told = "" if result["against_own"] is None else f"  {in_words(result['against_own'])}"
         left = f"  no result of seed {', '.join(map(str, result['missing']))}" if result["missing"] else ""
+        lost = sum(result["not_finite"].values())
+        left += f"  {lost} predictions of no finite logits, counted as wrong" if lost else ""
         shown.append(f"{name:42s} {100 * result['mean']:6.2f} % ({each}){told}{left}")
     return shown

@@ -30,7 +30,7 @@ def written(script, arguments, accuracies):
     hardware = {"cpu_model": "family 1", "gpu": None, "cores": 2}
     result = {"run": {"git": {"commit": "abc", "dirty": False}, "hardware": hardware}}
     result |= {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
-    assert "predictions=true" in arguments
+    assert {"predictions=true", "not_finite=wrong"} <= set(arguments)
     out.write_text(json.dumps({"accuracy": right / 100, "samples": 100, **result}))
 
 
@@ -132,3 +132,22 @@ def test_a_seed_without_result_is_named_and_rows_say_where_they_ran(tmp_path):
     assert "| digits | softmax + norms + activations | 1, 3 (no result: 2) | 100 |" in shown[3]
     with pytest.raises(UserError, match=r"holds no costs: python scripts/network_cost.py"):
         costs(tmp_path / "network")
+
+
+def test_samples_of_no_finite_logits_are_told_by_seed_over_all_folds(tmp_path):
+    in_folds = case(folds=2)
+    carry_out(in_folds, ["own", "all"], [1], tmp_path, lambda *call: written(*call, [0.9]))
+    for fold in (0, 1):
+        path = tmp_path / f"fold-{fold}" / "all-1" / "test.json"
+        result = json.loads(path.read_text())
+        path.write_text(json.dumps({**result, "predictions": [None] * 2 + result["predictions"][2:]}))
+    made = table(in_folds, ["own", "all"], [1], tmp_path)
+    own, every = made["rows"]
+    assert own["not_finite"] == {"1": 0} and every["not_finite"] == {"1": 4}
+    assert own["mean"] == 0.9 and every["mean"] == pytest.approx(0.88)  # those four were right, and are wrong
+    assert every["against_own"]["points"] == pytest.approx(-2)
+    assert "4 predictions of no finite logits, counted as wrong" in lines(made)[1] and "finite" not in lines(made)[0]
+    (tmp_path / "network").mkdir()
+    (tmp_path / "network" / "cost-digits.json").write_text(json.dumps(made))
+    shown = costs(tmp_path).splitlines()
+    assert "| 88.00 % (4 not finite) |" in shown[3] and "| 90.00 % |" in shown[2]

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given
@@ -6,6 +8,8 @@ from torch import nn
 
 from cgf.errors import UserError
 from cgf.evaluate.loop import Outcome, batches_by_length, batches_of_one_length, batches_of_rows, evaluate
+from cgf.evaluate.observe import ExponentMonitor
+from cgf.evaluate.plain_result import classes, measure
 
 
 class Texts(list):
@@ -72,3 +76,31 @@ def test_evaluate_in_the_order_of_the_indices():
         outcome.agreement(Outcome(outcome.logits, outcome.labels, outcome.index + 1))
     with pytest.raises(UserError, match="at least one sample"):
         evaluate(model, lambda batch: batch, data, collate, [])
+
+
+def opened(logits, labels):
+    """A checkpoint whose model gives these logits, a row a sample."""
+    rows = torch.tensor(logits)
+
+    def collate(samples):
+        return {"n": torch.tensor([n for n, _ in samples]), "labels": torch.tensor([label for _, label in samples])}
+
+    host = SimpleNamespace(model=nn.Identity(), logits=lambda batch: rows[batch["n"]], row_kind="full")
+    softmax = SimpleNamespace(name="cgf_chain")
+    return SimpleNamespace(host=host, softmaxes=[softmax], dataset=list(enumerate(labels)), collate=collate)
+
+
+def test_samples_without_finite_logits_are_refused_or_wrong_as_asked():
+    nan, inf = float("nan"), float("inf")
+    watch, all_of_them = ExponentMonitor(), list(range(4))
+    made = opened([[3.0, 1.0], [inf, 0.0], [nan, nan], [0.0, 2.0]], [0, 0, 0, 1])  # argmax would be right four times
+    with pytest.raises(UserError, match="softmax 'cgf_chain' gives no finite numbers here"):
+        measure(made, watch, all_of_them, 2)
+    outcome = measure(made, watch, all_of_them, 2, "wrong")
+    assert outcome.finite.tolist() == [True, False, False, True] == outcome.right.tolist()
+    assert outcome.accuracy == 0.5 and classes(outcome) == [0, None, None, 1]
+    with pytest.raises(UserError, match="gives no finite numbers here"):  # not one sample is left
+        measure(opened([[nan, 0.0]] * 4, [0] * 4), watch, all_of_them, 2, "wrong")
+    with pytest.raises(UserError, match=r"not_finite .*refuse, wrong.* 'drop'"):
+        measure(made, watch, all_of_them, 2, "drop")
+    assert measure(opened([[1.0, 0.0]] * 4, [0] * 4), watch, all_of_them, 2).accuracy == 1.0
