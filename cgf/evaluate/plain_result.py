@@ -15,7 +15,7 @@ from cgf.evaluate.result_file import is_result_of
 from cgf.plan.plan import Plan
 from cgf.progress import Bar
 from cgf.results import check_replaceable
-from cgf.types import Json
+from cgf.types import Json, JsonValue
 
 REFUSE, WRONG = "refuse", "wrong"  # what becomes of samples whose logits are no finite numbers
 
@@ -58,16 +58,18 @@ def measure(
 
 
 def figures(opened: OpenCheckpoint, plan: Plan | None, watch: ExponentMonitor, outcome: Outcome) -> Json:
-    """What a result file says of the predictions and of the exponents that were seen."""
+    """What a result file says of the predictions and of the exponents that were seen.
+
+    A loss, an end of the range or a row sum is None where samples that count as wrong make it no finite number.
+    """
     pairs = zip(outcome.labels.tolist(), classes(outcome), strict=True)
     return {
         "samples": len(outcome.labels),
         "accuracy": outcome.accuracy,
         "correct": outcome.correct,
         "not_finite": int((~outcome.finite).sum()),
-        "loss": outcome.loss if math.isfinite(outcome.loss) else None,
         "by_class": by_class(opened.task.class_names, pairs),
-        **watch.summary(),
+        **_finite({"loss": outcome.loss, **watch.summary()}),
         "watched": watch.domain,
         "rows": opened.host.row_kind,
         "levels": opened.levels(plan),
@@ -79,3 +81,16 @@ def classes(outcome: Outcome) -> list[int | None]:
     """The class predicted for each sample; None where its logits are no finite numbers."""
     pairs = zip(outcome.predictions.tolist(), outcome.finite.tolist(), strict=True)
     return [predicted if finite else None for predicted, finite in pairs]
+
+
+def _finite(facts: Json) -> Json:
+    """The facts, with None in the place of numbers that are not finite, in their lists and dictionaries too."""
+    return {key: _number(value) for key, value in facts.items()}
+
+
+def _number(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return _finite(value)
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,7 +9,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.evaluate.loop import Outcome, batches_by_length, batches_of_one_length, batches_of_rows, evaluate
 from cgf.evaluate.observe import ExponentMonitor
-from cgf.evaluate.plain_result import classes, measure
+from cgf.evaluate.plain_result import classes, figures, measure
 
 
 class Texts(list):
@@ -99,6 +99,18 @@ def test_samples_without_finite_logits_are_refused_or_wrong_as_asked():
     outcome = measure(made, watch, all_of_them, 2, "wrong")
     assert outcome.finite.tolist() == [True, False, False, True] == outcome.right.tolist()
     assert outcome.accuracy == 0.5 and classes(outcome) == [0, None, None, 1]
+    watch(
+        SimpleNamespace(layer=0, intervals=lambda: None),
+        torch.tensor([[[[-inf, 1.0]]]]),
+        torch.tensor([[[[inf, 1.0]]]]),
+        None,
+    )
+    made.task = SimpleNamespace(class_names=["a", "b"])
+    made.levels, made.facts = lambda _: 3, lambda _: {}
+    told = figures(made, None, watch, outcome)
+    assert (told["not_finite"], told["correct"], told["loss"]) == (2, 2, None)
+    assert told["range"] == [None, 1.0] and told["row_sum"] == {"min": None, "median": None, "max": None}
+    assert told["by_class"] == {"a": {"samples": 3, "correct": 1}, "b": {"samples": 1, "correct": 1}}
     with pytest.raises(UserError, match="gives no finite numbers here"):  # not one sample is left
         measure(opened([[nan, 0.0]] * 4, [0] * 4), watch, all_of_them, 2, "wrong")
     with pytest.raises(UserError, match=r"not_finite .*refuse, wrong.* 'drop'"):
