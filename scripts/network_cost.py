@@ -7,19 +7,14 @@ if __name__ == "__main__":
 
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
-import subprocess
-import sys
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from cgf.config import entry, resolved
-from cgf.errors import UserError
 from cgf.results import run_info, write_json
 from cgf.study.network_cost import Case, carry_out, checked_variants, lines, table
-from cgf.study.seed import checked_seeds
-
-ROOT = Path(__file__).resolve().parents[1]
+from cgf.study.seed import checked_seeds, execute
 
 
 @entry("network_cost")
@@ -30,14 +25,12 @@ def main(cfg: DictConfig) -> None:
     outputs = Path(cfg.outputs).expanduser() / case.name
     more = [] if cfg.data.root is None else [f"data.root={cfg.data.root}"]
 
-    def execute(script: str, arguments: list[str]) -> None:
+    def told(script: str, arguments: list[str]) -> None:
         print(f"{script} {' '.join(arguments)}", flush=True)
-        code = subprocess.run([sys.executable, str(ROOT / script), *arguments, *more], check=False).returncode
-        if code:
-            raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+        execute(script, [*arguments, *more])
 
     if not cfg.collect:
-        carry_out(case, variants, seeds, outputs, execute)
+        carry_out(case, variants, seeds, outputs, told)
     made = table(case, variants, seeds, outputs)
     path = Path(cfg.out).expanduser() / f"cost-{case.name}.json"
     write_json(path, {**made, "run": run_info(config, seeds[0], {}, {})})

@@ -65,9 +65,10 @@ COST_COLUMNS = [
 
 
 def _of_seed(row: Json, seed: str) -> str:
-    """The accuracy of a seed, and how many samples have no finite logits there, which are wrong."""
-    lost = row.get("not_finite", {}).get(seed, 0)
-    return f"{100 * row['accuracy'][seed]:.2f} %" + (f" ({lost:,} not finite)" if lost else "")
+    """The accuracy of a seed; how many samples have no finite logits, which are wrong; and red: not to be encrypted."""
+    lost, red = row.get("not_finite", {}).get(seed, 0), row.get("red", {}).get(seed)
+    marks = [*([f"{lost:,} not finite"] if lost else []), *(["red"] if red else [])]
+    return f"{100 * row['accuracy'][seed]:.2f} %" + (f" ({', '.join(marks)})" if marks else "")
 
 
 def _listed(numbers: list[int]) -> str:

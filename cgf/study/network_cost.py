@@ -106,7 +106,9 @@ def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Pa
         for seed in seeds:
             paths = [folder / f"{variant}-{seed}" / EVALUATION for folder in folders]
             if all(path.is_file() for path in paths):
-                done[variant][seed] = joined([read_json(path) for path in paths])
+                results = [read_json(path) for path in paths]
+                red = [reason for result in results for reason in result.get("red", [])]
+                done[variant][seed] = {**joined(results), "red": red}
     if not any(done.values()):
         raise UserError(f"nothing of case {case.name} is trained and evaluated in {outputs}")
     return {
@@ -134,6 +136,7 @@ def _result(case: Case, variant: str, results: dict[int, Json], own: dict[int, J
         "against_own": None if variant == "own" else _against(results, own),
         "samples": samples,
         "not_finite": {str(seed): result["predictions"].count(None) for seed, result in results.items()},
+        "red": {str(seed): result["red"] for seed, result in results.items()},
         "train_s": statistics.mean(seconds),
         "ran": _ran(folder / f"{variant}-{seed}" / EVALUATION for seed in results for folder in folders),
     }
@@ -183,6 +186,8 @@ def lines(made: Json) -> list[str]:
         told = "" if result["against_own"] is None else f"  {in_words(result['against_own'])}"
         left = f"  no result of seed {', '.join(map(str, result['missing']))}" if result["missing"] else ""
         lost = sum(result["not_finite"].values())
+        red = [seed for seed, why in result["red"].items() if why]
+        left += f"  red: seed {', '.join(red)}" if red else ""
         left += f"  {lost} predictions of no finite logits, counted as wrong" if lost else ""
         shown.append(f"{name:42s} {100 * result['mean']:6.2f} % ({each}){told}{left}")
     return shown

@@ -139,13 +139,19 @@ class Seed:
         )
 
     def _process(self, script: str, arguments: list[str]) -> None:
-        before = _written(arguments)
-        code = subprocess.run(
-            [sys.executable, str(ROOT / script), *arguments], pass_fds=(self._held.fileno(),), check=False
-        ).returncode
-        # a red evaluation is a result: it ends with code 1, and so does a crash, which writes none
-        if code and not (code == RED and _written(arguments) != before and _judged(arguments).get("red")):
-            raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+        execute(script, arguments, (self._held.fileno(),))
+
+
+def execute(script: str, arguments: list[str], pass_fds: tuple[int, ...] = ()) -> None:
+    """Runs a script of the repository in a process of its own; pass_fds: open files that it shares.
+
+    UserError where it fails. A red evaluation does not: it is a result, and ends with code 1. So does a crash, which
+    writes none.
+    """
+    before = _written(arguments)
+    code = subprocess.run([sys.executable, str(ROOT / script), *arguments], pass_fds=pass_fds, check=False).returncode
+    if code and not (code == RED and _written(arguments) != before and _judged(arguments).get("red")):
+        raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
 
 
 def _written(arguments: list[str]) -> int | None:

@@ -140,7 +140,8 @@ def test_samples_of_no_finite_logits_are_told_by_seed_over_all_folds(tmp_path):
     for fold in (0, 1):
         path = tmp_path / f"fold-{fold}" / "all-1" / "test.json"
         result = json.loads(path.read_text())
-        path.write_text(json.dumps({**result, "predictions": [None] * 2 + result["predictions"][2:]}))
+        red = {"kind": "eval_plain", "red": ["3 entries lay beyond the guard"] if fold else []}
+        path.write_text(json.dumps({**result, **red, "predictions": [None] * 2 + result["predictions"][2:]}))
     made = table(in_folds, ["own", "all"], [1], tmp_path)
     own, every = made["rows"]
     assert own["not_finite"] == {"1": 0} and every["not_finite"] == {"1": 4}
@@ -150,4 +151,6 @@ def test_samples_of_no_finite_logits_are_told_by_seed_over_all_folds(tmp_path):
     (tmp_path / "network").mkdir()
     (tmp_path / "network" / "cost-digits.json").write_text(json.dumps(made))
     shown = costs(tmp_path).splitlines()
-    assert "| 88.00 % (4 not finite) |" in shown[3] and "| 90.00 % |" in shown[2]
+    assert every["red"] == {"1": ["3 entries lay beyond the guard"]} and own["red"] == {"1": []}
+    assert "red: seed 1" in lines(made)[1] and "red" not in lines(made)[0]
+    assert "| 88.00 % (4 not finite, red) |" in shown[3] and "| 90.00 % |" in shown[2]
