@@ -116,6 +116,8 @@ def test_another_softmax_than_the_trained_one(checkpoint, tmp_path):
     assert narrow["outside_domain"] > 0.5
     burst = call("eval_plain", f"ckpt={checkpoint}", "samples=40", "softmax=cho", "softmax.bound=0.01", "softmax.k=1")
     assert burst.returncode == 2 and "gives no finite numbers here; its entries reach from" in burst.stderr
+    other = call("eval_plain", f"ckpt={checkpoint}", "samples=40", "not_finite=drop")
+    assert other.returncode == 2 and "not_finite must be one of refuse, wrong, and 'drop' was given" in other.stderr
     refused = call("eval_plain", f"ckpt={checkpoint}", "softmax=bpmax")
     assert refused.returncode == 2 and "denominator that training measured" in refused.stderr
     assert call("eval_plain", f"ckpt={checkpoint}", "samples=8", "softmax=exact").returncode == 0

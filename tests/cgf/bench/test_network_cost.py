@@ -1,6 +1,7 @@
 """The table of what replaced parts cost: its runs, and its figures from results made by hand."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -8,6 +9,7 @@ from cgf.config import compose, resolved
 from cgf.errors import UserError
 from cgf.report.whole_network import costs
 from cgf.study.network_cost import VARIANTS, Case, carry_out, checked_variants, lines, table
+from cgf.study.seed import execute
 
 
 def case(name="digits", **more):
@@ -154,3 +156,30 @@ def test_samples_of_no_finite_logits_are_told_by_seed_over_all_folds(tmp_path):
     assert every["red"] == {"1": ["3 entries lay beyond the guard"]} and own["red"] == {"1": []}
     assert "red: seed 1" in lines(made)[1] and "red" not in lines(made)[0]
     assert "| 88.00 % (4 not finite, red) |" in shown[3] and "| 90.00 % |" in shown[2]
+
+
+@pytest.mark.parametrize(
+    ("code", "red", "ends"),
+    [
+        (0, [], False),
+        (1, ["3 entries lay beyond the guard"], False),  # a red evaluation is a result
+        (1, [], True),
+        (1, None, True),  # a crash writes none
+        (2, ["3 entries lay beyond the guard"], True),
+    ],
+)
+def test_a_red_evaluation_is_a_result_and_a_crash_is_none(tmp_path, monkeypatch, code, red, ends):
+    out = tmp_path / "test.json"
+
+    def run(command, **more):
+        assert command[1].endswith("eval_plain.py") and command[2:] == ["ckpt=x", f"out={out}"]
+        if red is not None:
+            out.write_text(json.dumps({"red": red}))
+        return subprocess.CompletedProcess(command, code)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    if ends:
+        with pytest.raises(UserError, match=f"eval_plain.py ended with code {code}"):
+            execute("eval_plain.py", ["ckpt=x", f"out={out}"])
+    else:
+        execute("eval_plain.py", ["ckpt=x", f"out={out}"])

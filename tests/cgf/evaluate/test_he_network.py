@@ -135,6 +135,7 @@ def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
         ({"encrypted": False}, "one set of ciphertexts at a time: encrypted, by he.workers=1"),
         ({"workers": 2}, "one set of ciphertexts at a time: encrypted, by he.workers=1"),
         ({"run": {"config": {"he": {**he, "max_level": 17}}}}, "of an evaluation without he.max_level"),
+        ({"run": {"config": {"he": {**he, "check": True}}}}, "of an evaluation without he.check"),
         ({"sets": 2}, "the result is of 2 sets of ciphertexts, and 1 were planned"),
     ):
         path.write_text(json.dumps({**result, **change}))
