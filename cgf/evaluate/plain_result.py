@@ -52,7 +52,7 @@ def measure(
             lambda chosen, *_: bar.advance(len(chosen)),
         )
     lost = int((~outcome.finite).sum())
-    if lost == len(indices) or (not_finite == REFUSE and not math.isfinite(outcome.loss)):
+    if lost == len(indices) or (not_finite == REFUSE and (lost or not math.isfinite(outcome.loss))):
         raise UserError(f"softmax '{opened.softmaxes[0].name}' gives no finite numbers here; {watch.told()}")
     return outcome
 

@@ -96,6 +96,8 @@ def test_samples_without_finite_logits_are_refused_or_wrong_as_asked():
     made = opened([[3.0, 1.0], [inf, 0.0], [nan, nan], [0.0, 2.0]], [0, 0, 0, 1])  # argmax would be right four times
     with pytest.raises(UserError, match="softmax 'cgf_chain' gives no finite numbers here"):
         measure(made, watch, all_of_them, 2)
+    with pytest.raises(UserError, match="gives no finite numbers here"):  # though the loss is a finite number
+        measure(opened([[3.0, -inf]] + [[1.0, 0.0]] * 3, [0] * 4), watch, all_of_them, 2)
     outcome = measure(made, watch, all_of_them, 2, "wrong")
     assert outcome.finite.tolist() == [True, False, False, True] == outcome.right.tolist()
     assert outcome.accuracy == 0.5 and classes(outcome) == [0, None, None, 1]
