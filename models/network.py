@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor, nn
 
+from cgf.activation.polynomial import Linear as ProductModule
 from cgf.activation.polynomial import Square as SquareModule
 from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
@@ -29,20 +30,21 @@ def network_of(host: Host) -> tuple[Network, Inputs]:
     """A host's network and what prepares its features, with the softmaxes and polynomials that are in place.
 
     UserError, with the place, for what does not stay encrypted: another norm than one of fixed statistics, another
-    activation than a trained square, another softmax than CGF-softmax of two cumulants with a polynomial in place,
-    causal hosts, and hosts that are not timm's VisionTransformer, transformers' BertForSequenceClassification or the
-    BERT of model=bert_tiny.
+    activation than a trained square (or a product, of a gate), another softmax than CGF-softmax of two cumulants with a
+    polynomial in place, windows, and hosts that are not timm's VisionTransformer, transformers'
+    BertForSequenceClassification or LlamaForSequenceClassification, or the BERT of model=bert_tiny.
     """
-    from cgf.models import network_bert, network_vit
+    from cgf.models import network_bert, network_llama, network_vit
 
-    if host.row_kind != "full":
-        kind = "is causal" if host.causal else f"has a window of {host.window} tokens"
-        raise UserError(f"he.scope=network needs attentions over all tokens, and model '{host.name}' {kind}")
     adapters: dict[str, Callable[[Host], tuple[Network, Inputs]]] = {
         "vit": network_vit.network_of,
         "bert": network_bert.network_of,
         "bert_tiny": network_bert.mean_pooled,
+        "llama": network_llama.network_of,
     }
+    if host.window is not None or (host.causal and host.family != "llama"):
+        kind = "is causal" if host.window is None else f"has a window of {host.window} tokens"
+        raise UserError(f"he.scope=network needs attentions over all tokens, and model '{host.name}' {kind}")
     if host.family not in adapters:
         raise UserError(
             f"he.scope=network reads hosts of {' and '.join(adapters)}, and model '{host.name}' is of {host.family}"
@@ -114,6 +116,20 @@ def activation(module: HostModule, where: str) -> Square:
     name = getattr(module, "variant", None) or type(module).__name__
     raise UserError(
         f"he.scope=network needs a square for an activation, and {name} at {where} is none: activation=square"
+    )
+
+
+def gate(module: HostModule, where: str) -> Layer:
+    """The activation of a gated unit: affine, so that the unit is a product of two maps, or a trained square."""
+    if type(module) is ProductModule:
+        shift, scale = module.coefficients()
+        return Affine(scale, shift)
+    if type(module) is SquareModule:
+        return activation(module, where)
+    name = getattr(module, "variant", None) or type(module).__name__
+    raise UserError(
+        f"he.scope=network needs a product or a square for the gate of a gated unit, and {name} at {where} is none: "
+        "activation=product or activation=square"
     )
 
 

@@ -20,7 +20,7 @@ from cgf.he.attention import weigh
 from cgf.he.engines.engine import Engine
 from cgf.he.network_circuit import LOGITS
 from cgf.he.network_heads import Head
-from cgf.he.network_layout import TokenLayout
+from cgf.he.network_layout import TokenLayout, read_token
 from cgf.he.network_maps import State
 from cgf.he.packed import Packed
 from cgf.he.score_rows import Rows
@@ -182,7 +182,7 @@ class AloneCircuit:
     def _logits(self, engine: Engine, state: State) -> State:
         """A class a lane: sources along the lanes, then the sum of each lane, masked, so that nothing else is sent.
 
-        A pooling by the mean is a factor of the numbers, one by the first token a zero at the others.
+        A pooling by the mean is a factor of the numbers, one by the first or the last token a zero at the others.
         """
         form, layout, maps = self.program.logits, self.layout, AloneMaps(engine, self.layout)
         level = engine.level(state[self._hidden.name][0])
@@ -230,7 +230,7 @@ class AloneCircuit:
         """The share of a token in the one that is pooled of all."""
         if self.program.logits.pool == MEAN:
             return np.full(place.token.shape, 1.0 / self.layout.tokens)
-        return np.where(place.token == 0, 1.0, 0.0)
+        return np.where(place.token == read_token(self.program), 1.0, 0.0)
 
 
 def _at_head(column: np.ndarray, hidden: Entry) -> Numbers:

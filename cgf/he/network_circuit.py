@@ -16,7 +16,7 @@ import numpy as np
 from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
 from cgf.he.network_heads import Head, Turned
-from cgf.he.network_layout import Steps, TokenLayout
+from cgf.he.network_layout import Steps, TokenLayout, read_token
 from cgf.he.network_maps import Maps, State
 from cgf.he.network_operands import AT_ONCE, Operands, Stretch, cut, lowest, read_in_stretches, squares_stage
 from cgf.he.side_by_side import Work
@@ -69,9 +69,12 @@ class NetworkCircuit:
     def turns_inputs(self) -> bool:
         """Whether the first attention's operands are maps of turned features, and not turned maps of features.
 
-        Fewer key switches where features are few; every turn takes maps of its own.
+        Fewer key switches where features are few; every turn takes maps of its own. Rotary positions take queries and
+        keys as they are before they are turned.
         """
         if not self.program.steps or not isinstance(first := self.program.steps[0], Attend):
+            return False
+        if first.layer.rotary is not None:
             return False
         if self.sent_turned:
             return True
@@ -106,7 +109,8 @@ class NetworkCircuit:
 
     def logits(self, slots: list[np.ndarray], samples: int) -> np.ndarray:
         """(samples, classes) of the decrypted logits, a vector a class."""
-        return np.stack([self.layout.first(vector, samples) for vector in slots], axis=1)
+        token = read_token(self.program)
+        return np.stack([self.layout.of_token(vector, samples, token) for vector in slots], axis=1)
 
     # -- stages ------------------------------------------------------------------------------------
 
@@ -122,7 +126,7 @@ class NetworkCircuit:
                 made = squares_stage(step, self.layout, slice(0, step.form.width))
                 stages.append(replace(made, after=partial(self._without, index)))
         works = partial(cut, self.program.logits.width, self._logits)
-        ready = partial(lowest, self.program.logits, self.layout)
+        ready = partial(lowest, (self.program.logits,), self.layout)
         return [*stages, Stage(LOGITS, works, lambda engine, state: {LOGITS: state[LOGITS]}, before=ready)]
 
     def _attention(self, index: int, step: Attend) -> Iterator[Stage]:
@@ -152,7 +156,11 @@ class NetworkCircuit:
         def turned(cts: list[Ciphertext]) -> Turned:
             return lambda turn, some: (maps.turned(ct, turn) for ct in cts[some])
 
-        outputs = facts.outputs(engine, *(turned(state.pop(f"{part}{head}")) for part in "qkv"))
+        queries, keys, values = (state.pop(f"{part}{head}") for part in "qkv")
+        if step.layer.rotary is not None:
+            queries, keys = (facts.with_positions(engine, cts) for cts in (queries, keys))
+        outputs = facts.outputs(engine, turned(queries), turned(keys), turned(values))
+        del queries, keys, values
         return {step.name: list(outputs)}
 
     def _turned_head(self, step: Attend, head: int, engine: Engine, state: State) -> State:

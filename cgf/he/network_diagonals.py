@@ -23,7 +23,7 @@ class Diagonals(Packed):
     """A Packed value whose columns are diagonals, each in its frame (see cgf.he.network_layout.Steps).
 
     A row value has a ciphertext a frame: the same numbers, turned into it. A row sum takes 2 (giants - 1) rotations.
-    Every key counts, so that no operation of a mask is reached.
+    A mask is a vector for each (cgf.he.network_causal): no operation of Packed that makes one is reached.
 
     frames   of each ciphertext;  steps, samples: how frames are turned
     """

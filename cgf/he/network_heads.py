@@ -14,6 +14,7 @@ from cgf.errors import UserError
 from cgf.he.attention import weigh
 from cgf.he.circuits import Circuit, circuit_for
 from cgf.he.engines.engine import Engine
+from cgf.he.network_causal import causal
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout, rotated
 from cgf.he.pairwise import pairwise
@@ -31,9 +32,9 @@ AT_ONCE = 4  # features of a head that are prepared at once: more only take memo
 class Head:
     """One head's circuit and public factors.
 
-    Levels: queries meet keys 1, statistics 1, the exponential's own, weights meet values 1. Queries and keys carry the
-    circuit's input scale and the scores' scaling, as the root of both: noise of a product is relative to the other
-    operand. Values carry the circuit's output scale.
+    Levels: queries meet keys 1, statistics 1, the exponential's own, weights meet values 1; rotary positions 1 before
+    that, a causal mask 2 more. Queries and keys carry the circuit's input scale and the scores' scaling, as the root of
+    both: noise of a product is relative to the other operand. Values carry the circuit's output scale.
     """
 
     layer: SelfAttention
@@ -47,8 +48,10 @@ class Head:
 
     @cached_property
     def circuit(self) -> Circuit:
-        """CGF-softmax of two cumulants on full rows, its statistics in integers."""
+        """CGF-softmax of two cumulants: on full rows, its statistics in integers, or on causal ones."""
         softmax, n = CGF(), self.layout.tokens
+        if self.layer.causal:
+            return causal(self.exponential, self.layout)
         softmax.exponential = self.exponential
         return circuit_for(softmax, Rows((1, 1, n, n), 0, None, np.full(n, float(n))), False, "folded")
 
@@ -73,10 +76,23 @@ class Head:
 
     def weights_level(self, level: int) -> int:
         """The level of the weights, where queries and keys have ``level``. UserError where it is below 1."""
-        left = level - 2 - self.exponential.levels
-        if left < 1:
-            raise UserError(f"an attention needs {3 + self.exponential.levels} levels, and {level} are left")
-        return left
+        takes = 2 + self.exponential.levels + self.layer.more_levels
+        if level - takes < 1:
+            raise UserError(f"an attention needs {takes + 1} levels, and {level} are left")
+        return level - takes
+
+    def with_positions(self, engine: Engine, cts: list[Ciphertext]) -> list[Ciphertext]:
+        """Queries or keys, all features of the head, with their rotary positions: 1 level."""
+        rotary = self.layer.rotary
+        assert rotary is not None
+        cosines, sines = rotary.cosines[: self.layout.tokens].T, rotary.signed_sines()[: self.layout.tokens].T
+        return [
+            engine.add(
+                engine.mul(ct, self.layout.spread(cosines[feature])),
+                engine.mul(cts[rotary.partner(feature)], self.layout.spread(sines[feature])),
+            )
+            for feature, ct in enumerate(cts)
+        ]
 
     def outputs(self, engine: Engine, queries: Turned, keys: Turned, values: Turned) -> Iterator[Ciphertext]:
         """The head's outputs, feature by feature, two polynomials each.

@@ -10,7 +10,7 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
-from cgf.network.layers import MEAN
+from cgf.network.layers import FIRST, LAST
 from cgf.network.program import Attend, Program
 from cgf.types import Ciphertext
 
@@ -64,9 +64,10 @@ class TokenLayout:
         spread: np.ndarray = values[(self._place + turn) % self.tokens]
         return spread
 
-    def first(self, slots: np.ndarray, samples: int) -> np.ndarray:
-        """What the first place holds of the first samples."""
-        return slots[:samples]
+    def of_token(self, slots: np.ndarray, samples: int, token: int) -> np.ndarray:
+        """What the place of a token holds of the first samples."""
+        start = token * self.samples
+        return slots[start : start + samples]
 
 
 def needed_places(program: Program, slots: int) -> int:
@@ -75,15 +76,19 @@ def needed_places(program: Program, slots: int) -> int:
     A multiple of the tokens.
     """
     attentions = sum(isinstance(step, Attend) for step in program.steps)
-    pools = {program.logits.pool, *(step.form.pool for step in program.steps if not isinstance(step, Attend))}
-    return places_of(program.tokens, attentions, MEAN in pools, slots)
+    return places_of(program.tokens, attentions, program.pool != FIRST, slots)
 
 
-def places_of(tokens: int, attentions: int, mean: bool, slots: int) -> int:
-    """The same by the counts alone; mean: whether all tokens are pooled."""
+def read_token(program: Program) -> int:
+    """The token whose place holds the logits: the last where the last is read, else the first."""
+    return program.tokens - 1 if program.pool == LAST else 0
+
+
+def places_of(tokens: int, attentions: int, all_of_them: bool, slots: int) -> int:
+    """The same by the counts alone; all_of_them: the logits are of all tokens or of the last, and not of the first."""
     if slots % tokens == 0:
         return tokens
-    right = (tokens if mean else 1) + attentions * (tokens - 1)
+    right = (tokens if all_of_them else 1) + attentions * (tokens - 1)
     return -(-right // tokens) * tokens
 
 

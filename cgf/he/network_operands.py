@@ -1,7 +1,7 @@
 """What an attention reads: its queries, keys and values, and the state beside it, as maps of their sources.
 
-Squares that only these maps read are made in stretches: some features of them, which are added to every map and are
-gone before the next stretch. All of a block at once would be most of what a network holds.
+Squares, and products of gated units, that only these maps read are made in stretches: some features of them, which are
+added to every map and are gone before the next stretch. All of a block at once would be most of what a network holds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cgf.he.network_maps import Maps, State
 from cgf.he.side_by_side import Work
 from cgf.he.stages import Stage, as_it_is, parts
 from cgf.network.form import Form
-from cgf.network.program import Attend, Program, Squares
+from cgf.network.program import Attend, Multiplied, Program
 from cgf.types import Ciphertext
 
 AT_ONCE = 32  # features of squares in a stretch
 
 
-def read_in_stretches(program: Program, index: int) -> Squares | None:
-    """The squares in front of step ``index`` where that is an attention, and nothing behind it reads them."""
+def read_in_stretches(program: Program, index: int) -> Multiplied | None:
+    """Squares or products in front of step ``index`` where that is an attention, and nothing behind it reads them."""
     if not 0 < index < len(program.steps):
         return None
     step, before = program.steps[index], program.steps[index - 1]
-    if not isinstance(step, Attend) or not isinstance(before, Squares) or program.last_use()[before.name] != index:
+    if not isinstance(step, Attend) or isinstance(before, Attend) or program.last_use()[before.name] != index:
         return None
     forms = [step.query, step.key, step.value, *([step.stream[1]] if step.stream is not None else [])]
     return before if all(before.name in form.terms for form in forms) else None
@@ -41,7 +41,7 @@ class Stretch:
     squares  None: all sources are there at once, and this is the only one
     """
 
-    squares: Squares | None
+    squares: Multiplied | None
     some: slice
     number: int
     count: int
@@ -68,18 +68,21 @@ class Stretch:
         return title if self.count == 1 else f"{title}, {self.number + 1} of {self.count}"
 
 
-def lowest(form: Form, layout: TokenLayout, engine: Engine, state: State, again: bool = True) -> State:
-    """Sources of a form come down to the level of the lowest; again: as ``Maps.bring``."""
+def lowest(forms: Sequence[Form], layout: TokenLayout, engine: Engine, state: State, again: bool = True) -> State:
+    """Sources of some forms come down to the level of the lowest of all; again: as ``Maps.bring``."""
     maps = Maps(engine, layout)
-    maps.bring(state, form.terms, maps.level(form, state), again)
+    level = min(maps.level(form, state) for form in forms)
+    maps.bring(state, {name: None for form in forms for name in form.terms}, level, again)
     return state
 
 
-def squared(step: Squares, start: int, layout: TokenLayout, some: slice, engine: Engine, state: State) -> State:
-    """Some features of squares, counted from ``start``; each is mapped, squared and relinearized before the next, so
-    that no map waits in memory."""
-    form = step.form.rows(slice(start + some.start, start + some.stop))
-    return {step.name: [engine.relinearize(engine.square(ct)) for ct in Maps(engine, layout).rows(form, state)]}
+def multiplied(step: Multiplied, start: int, layout: TokenLayout, some: slice, engine: Engine, state: State) -> State:
+    """Some features of squares or products, counted from ``start``; each is mapped, multiplied and relinearized before
+    the next, so that no map waits in memory."""
+    maps, features = Maps(engine, layout), slice(start + some.start, start + some.stop)
+    rows = zip(*(maps.rows(form.rows(features), state) for form in step.forms), strict=True)
+    made = (engine.square(cts[0]) if len(cts) == 1 else engine.mul(*cts) for cts in rows)
+    return {step.name: [engine.relinearize(ct) for ct in made]}
 
 
 def cut(count: int, work: Callable[[slice, Engine, State], State], most: int) -> list[Work]:
@@ -87,10 +90,10 @@ def cut(count: int, work: Callable[[slice, Engine, State], State], most: int) ->
     return [partial(work, some) for some in parts(count, most)]
 
 
-def squares_stage(step: Squares, layout: TokenLayout, some: slice, titled: Callable[[str], str] = str) -> Stage:
-    """Some features of squares; before the first the sources come down to the level of the lowest."""
-    works = partial(cut, some.stop - some.start, partial(squared, step, some.start, layout))
-    before = partial(lowest, step.form, layout, again=some.start == 0)
+def squares_stage(step: Multiplied, layout: TokenLayout, some: slice, titled: Callable[[str], str] = str) -> Stage:
+    """Some features of squares or products; before the first the sources come down to the level of the lowest."""
+    works = partial(cut, some.stop - some.start, partial(multiplied, step, some.start, layout))
+    before = partial(lowest, step.forms, layout, again=some.start == 0)
     return Stage(titled(f"block {step.block} {step.name}"), works, before=before)
 
 
@@ -98,13 +101,13 @@ def squares_stage(step: Squares, layout: TokenLayout, some: slice, titled: Calla
 class Operands:
     """Stages that make the operands of attention ``step``.
 
-    squares  that are made in stretches of ``at_once`` features; None: all sources are there
+    squares  or products that are made in stretches of ``at_once`` features; None: all sources are there
     behind   the state without what no step behind the attention reads
     Sums over stretches have the level of a map of all sources at once, since squares are the lowest of its sources.
     """
 
     step: Attend
-    squares: Squares | None
+    squares: Multiplied | None
     layout: TokenLayout
     behind: Work
     at_once: int = AT_ONCE

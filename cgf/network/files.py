@@ -17,7 +17,19 @@ from cgf.approx.exponential_json import exponential_from_json
 from cgf.errors import UserError
 from cgf.named import plain, short
 from cgf.network.inputs import Inputs, Patches, Table
-from cgf.network.layers import Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
+from cgf.network.layers import (
+    Affine,
+    Gated,
+    Layer,
+    Linear,
+    Network,
+    Pool,
+    Positions,
+    Residual,
+    Rotary,
+    SelfAttention,
+    Square,
+)
 from cgf.results import read_json, write_json
 from cgf.types import Json, JsonValue
 
@@ -30,6 +42,7 @@ ARRAYS: dict[str, tuple[type, tuple[str, ...]]] = {  # kinds whose fields are ar
     "square": (Square, ("coefficients",)),
 }
 PROJECTIONS = ("query", "key", "value")
+TURNS = ("cosines", "sines")  # of rotary positions
 DEEPEST = 4  # sums within sums
 
 
@@ -107,7 +120,13 @@ def _described(layer: Layer, name: str, arrays: dict[str, np.ndarray]) -> Json:
         for part in PROJECTIONS:
             _described(getattr(layer, part), f"{name}.{part}", arrays)
         facts = {"heads": layer.heads, "scaling": layer.scaling, "exponential": layer.exponential.to_json()}
-        return {"layer": "attention", **facts}
+        if layer.rotary is not None:
+            arrays.update({f"{name}.{key}": getattr(layer.rotary, key) for key in TURNS})
+        more = {"causal": layer.causal, "rotary": layer.rotary is not None}
+        return {"layer": "attention", **facts, **{key: True for key, there in more.items() if there}}
+    if isinstance(layer, Gated):
+        _described(layer.up, f"{name}.up", arrays)
+        return {"layer": "gated", "gate": [_described(g, f"{name}.{i}", arrays) for i, g in enumerate(layer.gate)]}
     kind = next(kind for kind, (made, _) in ARRAYS.items() if isinstance(layer, made))
     arrays.update({f"{name}.{key}": getattr(layer, key) for key in ARRAYS[kind][1]})
     return {"layer": kind}
@@ -125,8 +144,12 @@ def _layer(data: JsonValue, name: str, arrays: dict[str, np.ndarray], where: str
         return Pool(data["pool"])
     if kind == "attention":
         return _attention(data, name, arrays, where)
+    if kind == "gated" and isinstance(data.get("gate"), list) and depth < DEEPEST:
+        _keys(data, ("layer", "gate"), f"{where}, {name}")
+        gate = [_layer(one, f"{name}.{i}", arrays, where, depth + 1) for i, one in enumerate(data["gate"])]
+        return Gated(tuple(gate), _linear(arrays, f"{name}.up", where))
     if not isinstance(kind, str) or kind not in ARRAYS:
-        known = ", ".join((*ARRAYS, "attention", "pool", "residual"))
+        known = ", ".join((*ARRAYS, "attention", "gated", "pool", "residual"))
         raise UserError(f"{where} needs a layer of {known} at {name}, and has {short(data)}")
     _keys(data, ("layer",), f"{where}, {name}")
     make: Callable[..., Layer] = ARRAYS[kind][0]
@@ -134,14 +157,21 @@ def _layer(data: JsonValue, name: str, arrays: dict[str, np.ndarray], where: str
 
 
 def _attention(data: Json, name: str, arrays: dict[str, np.ndarray], where: str) -> SelfAttention:
-    _keys(data, ("layer", "heads", "scaling", "exponential"), f"{where}, {name}")
+    more = tuple(key for key in ("causal", "rotary") if key in data)
+    _keys(data, ("layer", "heads", "scaling", "exponential", *more), f"{where}, {name}")
+    if any(data[key] is not True for key in more):
+        raise UserError(f"{where} needs true for '{more[0]}' at {name}, or nothing")
     heads, scaling = data["heads"], data["scaling"]
     if type(heads) is not int or not isinstance(scaling, int | float) or isinstance(scaling, bool):
         raise UserError(f"{where} needs a whole number of heads and a number for the scaling at {name}")
-    query, key, value = (
-        Linear(*(_taken(arrays, f"{name}.{part}.{key}", where) for key in ("weight", "bias"))) for part in PROJECTIONS
-    )
-    return SelfAttention(query, key, value, heads, float(scaling), exponential_from_json(data["exponential"]))
+    query, key, value = (_linear(arrays, f"{name}.{part}", where) for part in PROJECTIONS)
+    turns = Rotary(*(_taken(arrays, f"{name}.{key}", where) for key in TURNS)) if "rotary" in data else None
+    exponential = exponential_from_json(data["exponential"])
+    return SelfAttention(query, key, value, heads, float(scaling), exponential, "causal" in data, turns)
+
+
+def _linear(arrays: dict[str, np.ndarray], name: str, where: str) -> Linear:
+    return Linear(*(_taken(arrays, f"{name}.{key}", where) for key in ("weight", "bias")))
 
 
 # -- files -----------------------------------------------------------------------------------------

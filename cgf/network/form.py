@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cgf.network.layers import MEAN
+from cgf.network.layers import LAST, MEAN
 
 ROUNDING = 1e-12  # of a form's largest constant: four digits above float64's own, four below the noise of CKKS
 
@@ -16,7 +16,7 @@ class Form:
     """A value (samples, tokens, width) as an affine form of sources: the sum of matrix @ source, and a constant.
 
     terms     source -> (width, features of the source);  constant: (tokens, width), or (1, width) behind a pooling
-    pool      'mean': the value is the mean over tokens of that; 'first': its first token; None: each token's own
+    pool      'mean': the value is the mean over tokens of that; 'first' or 'last': that token's; None: each token's own
     """
 
     terms: dict[str, np.ndarray]
@@ -86,7 +86,8 @@ class Form:
 
     def pooled(self, kind: str) -> Form:
         """One token of all; the constant is pooled at once."""
-        constant = self.constant.mean(0, keepdims=True) if kind == MEAN else self.constant[:1]
+        one = self.constant[-1:] if kind == LAST else self.constant[:1]
+        constant = self.constant.mean(0, keepdims=True) if kind == MEAN else one
         return replace(self, constant=constant, pool=kind)
 
     @classmethod

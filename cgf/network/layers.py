@@ -1,4 +1,4 @@
-"""What a network is made of, as plain facts: affine maps, attentions, squares, sums around them, one pooling.
+"""What a network is made of, as plain facts: affine maps, attentions, squares, products, sums around them, one pooling.
 
 Nothing here computes. ``cgf.network.program`` does the algebra, ``cgf.network.twin`` reads the result on arrays in the
 clear and ``cgf.he.network_circuit`` on ciphertexts. All arrays are float64. This file imports no torch.
@@ -16,8 +16,9 @@ from cgf.approx.exponential import Exponential
 from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
 
-MEAN, FIRST = "mean", "first"
-POOLS = (MEAN, FIRST)
+MEAN, FIRST, LAST = "mean", "first", "last"
+POOLS = (MEAN, FIRST, LAST)
+MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more
 
 
 def _checked(what: str, array: np.ndarray, shape: tuple[int | None, ...]) -> None:
@@ -79,11 +80,53 @@ class Square:
 
 
 @dataclass(frozen=True, eq=False)
+class Rotary:
+    """Rotary positions of a head of D features: those f and f + D / 2 of token t are turned by one angle.
+
+    cosines, sines  (tokens, D), of fewer tokens the first rows: y_f = cos x_f - sin x_(f + D/2) in the first half of
+    the features, and y_f = cos x_f + sin x_(f - D/2) in the second
+    Source: RoFormer (arXiv:2104.09864), Eq. (34), with the pairs of features that LLaMA has. UserError for an odd D.
+    """
+
+    cosines: np.ndarray
+    sines: np.ndarray
+
+    def __post_init__(self) -> None:
+        _checked("the cosines of rotary positions", self.cosines, (None, None))
+        _checked("the sines of rotary positions", self.sines, self.cosines.shape)
+        if self.width % 2:
+            raise UserError(f"rotary positions turn pairs of features, and a head has {self.width}")
+
+    @property
+    def width(self) -> int:
+        """Features of a head."""
+        return int(self.cosines.shape[1])
+
+    def partner(self, feature: int) -> int:
+        """The feature that is turned with this one."""
+        half = self.width // 2
+        return feature + half if feature < half else feature - half
+
+    def signed_sines(self) -> np.ndarray:
+        """(tokens, D): what a feature's partner is multiplied by."""
+        half = self.width // 2
+        return np.concatenate([-self.sines[:, :half], self.sines[:, half:]], axis=1)
+
+    def turned(self, heads: np.ndarray) -> np.ndarray:
+        """Queries or keys (..., tokens, D) with their positions."""
+        tokens, partners = heads.shape[-2], [self.partner(feature) for feature in range(self.width)]
+        made: np.ndarray = self.cosines[:tokens] * heads + self.signed_sines()[:tokens] * heads[..., partners]
+        return made
+
+
+@dataclass(frozen=True, eq=False)
 class SelfAttention:
-    """CGF-softmax of two cumulants over all tokens of a sample, every one of them valid; outputs of the heads in a row.
+    """CGF-softmax of two cumulants over the tokens of a sample; outputs of the heads in a row.
 
     query, key, value  from the state to ``heads`` heads, one after the other;  scaling: of the scores
     exponential        what stands for exp, in every head; a HeadChain has one for each
+    causal             a token attends to itself and those before it; False: to all
+    rotary             positions of queries and keys; None: there are none here
     Source of the softmax: CGF-softmax paper, Eq. (3) and (4). Raises UserError for widths that heads do not divide.
     """
 
@@ -93,6 +136,8 @@ class SelfAttention:
     heads: int
     scaling: float
     exponential: Exponential
+    causal: bool = False
+    rotary: Rotary | None = None
 
     def __post_init__(self) -> None:
         widths = [len(linear.bias) for linear in (self.query, self.key, self.value)]
@@ -108,6 +153,17 @@ class SelfAttention:
                 f"an attention of {self.heads} heads needs as many chains, and has {len(self.exponential.chains)}"
             )
 
+        if self.rotary is not None and self.rotary.width * self.heads != widths[0]:
+            raise UserError(
+                f"rotary positions of {self.rotary.width} features need heads of as many, and {self.heads} heads have "
+                f"{widths[0]} together"
+            )
+
+    @property
+    def more_levels(self) -> int:
+        """Levels that its mask and its positions take, beside those of an attention over all tokens."""
+        return MASK_LEVELS * self.causal + ROTARY_LEVELS * (self.rotary is not None)
+
     def of_head(self, head: int) -> Exponential:
         """What stands for exp in a head."""
         return self.exponential.chains[head] if isinstance(self.exponential, HeadChain) else self.exponential
@@ -115,7 +171,7 @@ class SelfAttention:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """One token of all: their mean, or the first."""
+    """One token of all: their mean, the first, or the last."""
 
     kind: str
 
@@ -131,7 +187,19 @@ class Residual:
     layers: tuple[Layer, ...]
 
 
-Layer: TypeAlias = Linear | Affine | Positions | Square | SelfAttention | Pool | Residual
+@dataclass(frozen=True, eq=False)
+class Gated:
+    """y = gate(x) * (up x), feature by feature: a gated unit, whose gate is made of linear maps, norms and squares."""
+
+    gate: tuple[Layer, ...]
+    up: Linear
+
+    def __post_init__(self) -> None:
+        if any(not isinstance(layer, Linear | Affine | Square) for layer in self.gate):
+            raise UserError("the gate of a gated unit may be made of linear maps, affine norms and squares alone")
+
+
+Layer: TypeAlias = Linear | Affine | Positions | Square | SelfAttention | Pool | Residual | Gated
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +228,7 @@ class Network:
         if len(pools) != 1 or not any(layer is pools[0] for layer in self.layers):
             raise UserError(f"network '{self.name}' needs one pooling, outside of sums, and has {len(pools)}")
         after = self.layers[next(i for i, layer in enumerate(self.layers) if layer is pools[0]) :]
-        if any(isinstance(layer, SelfAttention | Positions | Residual) for layer in after):
+        if any(isinstance(layer, SelfAttention | Positions | Residual | Gated) for layer in after):
             raise UserError(f"network '{self.name}' may have linear maps and squares alone behind its pooling")
 
     def attentions(self) -> list[SelfAttention]:
@@ -201,7 +269,12 @@ def _widths(layer: Layer, width: int, tokens: int) -> tuple[int, int]:
         return width, _same(_width(layer.layers, width, tokens), width)
     if isinstance(layer, SelfAttention):
         takes = {linear.weight.shape[1] for linear in (layer.query, layer.key, layer.value)}
+        if layer.rotary is not None and len(layer.rotary.cosines) < tokens:
+            raise UserError(f"rotary positions of {len(layer.rotary.cosines)} tokens do not reach {tokens}")
         return (takes.pop() if len(takes) == 1 else -1), len(layer.value.bias)
+    if isinstance(layer, Gated):
+        gives = len(layer.up.bias)
+        return layer.up.weight.shape[1], _same(_width(layer.gate, width, tokens), gives, "a gated unit")
     if isinstance(layer, Pool):
         return width, width
     if isinstance(layer, Positions):
@@ -212,7 +285,7 @@ def _widths(layer: Layer, width: int, tokens: int) -> tuple[int, int]:
     return own, own
 
 
-def _same(inner: int, width: int) -> int:
+def _same(inner: int, width: int, what: str = "a sum") -> int:
     if inner != width:
-        raise UserError(f"a sum needs as many features inside as outside, and has {inner} and {width}")
+        raise UserError(f"{what} needs as many features inside as outside, and has {inner} and {width}")
     return width

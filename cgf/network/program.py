@@ -1,10 +1,11 @@
 """The algebra that saves levels: a network as few maps of ciphertexts, everything affine folded into their matrices.
 
 The state of a network is never formed on the way. It is kept as an affine form of *sources*: the prepared features, the
-outputs of each attention, the squares of each activation. So norms, scales, positions and biases fold into matrices and
-constants, and matrices that follow one another (the last of an MLP and the next queries', an attention's output and
-the MLP's first) are one matrix over the list of sources. Levels: 6 + k a block of an attention (k: its exponential's)
-and a square, 1 for the logits.
+outputs of each attention, the squares of each activation, the products of each gated unit. So norms, scales, positions
+and biases fold into matrices and constants, and matrices that follow one another (the last of an MLP and the next
+queries', an attention's output and the MLP's first) are one matrix over the list of sources. Levels: 6 + k a block of
+an attention (k: its exponential's) and a square or a product, 2 more where it is causal and 1 with rotary positions, 1
+for the logits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.network.form import Form
-from cgf.network.layers import Affine, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
+from cgf.network.layers import Affine, Gated, Layer, Linear, Network, Pool, Positions, Residual, SelfAttention
 from cgf.network.layers import Square as SquareLayer
 
 INPUT = "x"
@@ -56,8 +57,29 @@ class Squares:
     block: int
     form: Form
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What is multiplied."""
+        return (self.form,)
 
-Step = Attend | Squares
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Source ``name``: the products of the features of two forms of one width."""
+
+    name: str
+    block: int
+    form: Form
+    other: Form
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What is multiplied."""
+        return self.form, self.other
+
+
+Multiplied = Squares | Products
+Step = Attend | Multiplied
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +95,17 @@ class Program:
     logits: Form
     features: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def pool(self) -> str:
+        """How one token comes of all: what the logits read, or squares behind the pooling do."""
+        forms = [self.logits, *(form for step in self.steps if not isinstance(step, Attend) for form in step.forms)]
+        return next(form.pool for form in forms if form.pool is not None)
+
     def last_use(self) -> dict[str, int]:
         """Source -> index of the last step that reads it; the logits are the step behind the last."""
         last: dict[str, int] = {}
         for index, step in enumerate(self.steps):
-            forms = [step.form] if isinstance(step, Squares) else [step.query, step.key, step.value]
+            forms = [step.query, step.key, step.value] if isinstance(step, Attend) else list(step.forms)
             if isinstance(step, Attend) and step.stream is not None:
                 forms.append(step.stream[1])
             last.update({name: index for form in forms for name in form.terms})
@@ -87,14 +115,15 @@ class Program:
     def depth(self) -> int:
         """Levels by the count of the circuits' steps: the longest way from the features to the logits.
 
-        A map 1, an attention 3 and its exponential's, a square 1. A dry run counts them anew, off the circuit itself.
+        A map 1, an attention 3 and its exponential's and what its mask and its positions take, a square or a product 1.
+        A dry run counts them anew, off the circuit itself.
         """
         level = {INPUT: 0}
         for step in self.steps:
-            if isinstance(step, Squares):
-                level[step.name] = _deepest(step.form, level) + 2
+            if not isinstance(step, Attend):
+                level[step.name] = max(_deepest(form, level) for form in step.forms) + 2
                 continue
-            score = max(_deepest(step.query, level), _deepest(step.key, level)) + 2
+            score = max(_deepest(step.query, level), _deepest(step.key, level)) + 2 + step.layer.more_levels
             core = max(step.layer.of_head(head).levels for head in range(step.layer.heads))
             level[step.name] = max(score + 1 + core, _deepest(step.value, level) + 1) + 1
             if step.stream is not None:
@@ -142,6 +171,8 @@ class _Walk:
                 state = state.pooled(layer.kind)
             elif isinstance(layer, SquareLayer):
                 state = self._squares(layer, state)
+            elif isinstance(layer, Gated):
+                state = self._products(layer, state)
             elif isinstance(layer, SelfAttention):
                 state = self._attend(layer, state, outer)
             elif isinstance(layer, Residual):
@@ -179,6 +210,17 @@ class _Walk:
         root = np.sqrt(np.abs(a))
         completed = state.scaled(root, root * b / (2 * a))
         # 2. u' squared is a source, and the sign and the constant are affine again
-        name = f"s{sum(isinstance(step, Squares) for step in self.steps) + 1}"
+        name = f"s{self._made(Squares)}"
         self.steps.append(Squares(name, self.blocks, completed))
         return self.source(name, len(a), state.pool).scaled(np.sign(a), c - b * b / (4 * a))
+
+    def _products(self, layer: Gated, state: Form) -> Form:
+        """gate(x) * (up x): the gate may make sources of its own, and the product of both forms is another."""
+        gate, up = self.through(layer.gate, state), state.mapped(layer.up.weight, layer.up.bias)
+        name = f"p{self._made(Products)}"
+        self.steps.append(Products(name, self.blocks, gate, up))
+        return self.source(name, up.width)
+
+    def _made(self, kind: type[Step]) -> int:
+        """The number of the next step of a kind, from 1."""
+        return sum(isinstance(step, kind) for step in self.steps) + 1

@@ -14,12 +14,14 @@ from cgf.network.layers import (
     MEAN,
     POOLS,
     Affine,
+    Gated,
     Layer,
     Linear,
     Network,
     Pool,
     Positions,
     Residual,
+    Rotary,
     SelfAttention,
     Square,
 )
@@ -59,15 +61,23 @@ class TransformerSizes:
 class NetworkShape(TransformerSizes):
     """Sizes whose network has norms that fold, and squares for activations.
 
-    pool    'mean', or 'first' (with a layer and a square behind it, as BERT's pooler)
+    pool    'mean', 'last', or 'first' (with a layer and a square behind it, as BERT's pooler)
+    causal, rotary, gated  as a LLaMA: masks, rotary positions in place of those that are added, products of two maps in
+            place of squares
     Raises UserError for sizes below 1, and a width that the heads do not divide.
     """
 
     pool: str = MEAN
+    causal: bool = False
+    rotary: bool = False
+    gated: bool = False
 
     def __post_init__(self) -> None:
         self.check("shape")
         one_of("shape.pool", self.pool, POOLS)
+        for name in ("causal", "rotary", "gated"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise UserError(f"shape.{name} must be true or false, and {value!r} was given")
 
     def network(self, name: str = "shape") -> Network:
         """A network of this shape; the numbers in it are small random ones."""
@@ -82,12 +92,19 @@ class NetworkShape(TransformerSizes):
         def square(features: int) -> Square:
             return Square(np.repeat([[0.0], [0.5], [0.2]], features, axis=1))
 
-        layers: list[Layer] = [linear(width, self.features), Positions(0.1 * rng.normal(size=(self.tokens, width)))]
-        exponential = chain(*DOMAIN, self.k)
+        def hidden() -> tuple[Layer, ...]:
+            first = linear(self.mlp, width)
+            return (Gated((first,), linear(self.mlp, width)),) if self.gated else (first, square(self.mlp))
+
+        added = 0.1 * rng.normal(size=(self.tokens, width))
+        layers: list[Layer] = [linear(width, self.features), *(() if self.rotary else (Positions(added),))]
+        exponential, size = chain(*DOMAIN, self.k), width // self.heads
+        angles = np.tile(rng.uniform(-3, 3, (self.tokens, size // 2)), 2)
+        turns = Rotary(np.cos(angles), np.sin(angles)) if self.rotary else None
         for _ in range(self.blocks):
             query, key, value = (linear(width, width) for _ in range(3))
-            attend = SelfAttention(query, key, value, self.heads, (width / self.heads) ** -0.5, exponential)
-            inner = (norm(), linear(self.mlp, width), square(self.mlp), linear(width, self.mlp))
+            attend = SelfAttention(query, key, value, self.heads, size**-0.5, exponential, self.causal, turns)
+            inner = (norm(), *hidden(), linear(width, self.mlp))
             layers += [Residual((norm(), attend, linear(width, width))), Residual(inner)]
         layers += [norm(), Pool(self.pool)]
         if self.pool == FIRST:

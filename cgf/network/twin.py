@@ -10,13 +10,14 @@ import numpy as np
 
 from cgf.errors import UserError
 from cgf.network.form import Form
-from cgf.network.layers import MEAN
+from cgf.network.layers import LAST, MEAN
 from cgf.network.program import INPUT, Attend, Program
 
 
 @dataclass
 class Ranges:
-    """What a run in the clear saw: (least, most) exponent y and largest |score| of each attention, largest |u| squared.
+    """What a run in the clear saw: (least, most) exponent y and largest |score| of each attention, largest |u| that is
+    squared or multiplied.
 
     beyond  entries of each (attention, head), both from 0, outside the guard of an exponential that states one
     """
@@ -46,10 +47,11 @@ def twin(program: Program, features: np.ndarray, ranges: Ranges | None = None) -
                 sources[step.stream[0]] = value_of(step.stream[1], sources)
             sources[step.name] = _attend(step, sources, ranges)
         else:
-            u = value_of(step.form, sources)
+            factors = [value_of(form, sources) for form in step.forms]
             if ranges is not None:
-                ranges.squared[step.name] = max(ranges.squared.get(step.name, 0.0), float(np.abs(u).max()))
-            sources[step.name] = u * u
+                largest = max(float(np.abs(u).max()) for u in factors)
+                ranges.squared[step.name] = max(ranges.squared.get(step.name, 0.0), largest)
+            sources[step.name] = factors[0] * factors[-1]
     logits: np.ndarray = value_of(program.logits, sources)[:, 0]
     return logits
 
@@ -72,25 +74,32 @@ def value_of(form: Form, sources: Mapping[str, np.ndarray]) -> np.ndarray:
     for name, matrix in form.terms.items():
         source = sources[name]
         if form.pool is not None:
-            source = source.mean(1, keepdims=True) if form.pool == MEAN else source[:, :1]
+            one = source[:, -1:] if form.pool == LAST else source[:, :1]
+            source = source.mean(1, keepdims=True) if form.pool == MEAN else one
         parts.append(source @ matrix.T)
     value: np.ndarray = np.sum(parts, axis=0) + form.constant
     return value
 
 
 def _attend(step: Attend, sources: Mapping[str, np.ndarray], ranges: Ranges | None) -> np.ndarray:
-    """CGF-softmax by the exponential in place: y = x - mean - variance / 2 - ln n, over all n tokens."""
-    outputs = []
-    for head in range(step.layer.heads):
+    """CGF-softmax by the exponential in place: y = x - mean - variance / 2 - ln n, over the n tokens that count."""
+    outputs, layer = [], step.layer
+    for head in range(layer.heads):
         query, key, value = (value_of(form, sources) for form in step.of_head(head))
-        scores = step.layer.scaling * query @ key.swapaxes(1, 2)
-        centred = scores - scores.mean(-1, keepdims=True)
-        y = centred - (centred * centred).mean(-1, keepdims=True) / 2 - math.log(scores.shape[-1])
-        exponential = step.layer.of_head(head)
+        if layer.rotary is not None:
+            query, key = layer.rotary.turned(query), layer.rotary.turned(key)
+        scores = layer.scaling * query @ key.swapaxes(1, 2)
+        valid = np.ones(scores.shape[-2:], dtype=bool)
+        valid = np.tril(valid) if layer.causal else valid
+        count = valid.sum(-1, keepdims=True)
+        centred = np.where(valid, scores - np.where(valid, scores, 0.0).sum(-1, keepdims=True) / count, 0.0)
+        y = centred - (centred * centred).sum(-1, keepdims=True) / (2 * count) - np.log(count)
+        exponential = layer.of_head(head)
         if ranges is not None:
-            ranges.exponent(step.name, scores, y)
+            seen = y[:, valid]
+            ranges.exponent(step.name, scores[:, valid], seen)
             if exponential.fit is not None:
                 (low, high), place = exponential.fit.guard, (step.block - 1, head)
-                ranges.beyond[place] = ranges.beyond.get(place, 0) + int(((y < low) | (y > high)).sum())
-        outputs.append(exponential(y) @ value)
+                ranges.beyond[place] = ranges.beyond.get(place, 0) + int(((seen < low) | (seen > high)).sum())
+        outputs.append(np.where(valid, exponential(y), 0.0) @ value)
     return np.concatenate(outputs, axis=-1)

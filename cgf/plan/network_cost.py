@@ -155,9 +155,9 @@ def what_fits(program: Program) -> str:
     attentions = [step for step in program.steps if isinstance(step, Attend)]
     blocks, depth, most = len(attentions), program.depth(), RINGS[-1].max_level
     k = max(step.layer.of_head(head).levels for step in attentions for head in range(step.layer.heads))
-    per_block = 6 + k
+    per_block = 6 + k + max(step.layer.more_levels for step in attentions)
     ends = depth - blocks * per_block
-    fewer, squarings = (most - ends) // per_block, (most - ends) // blocks - 6
+    fewer, squarings = (most - ends) // per_block, (most - ends) // blocks - (per_block - k)
     ways = [f"{fewer} blocks of {k} squarings"] if fewer >= 1 else []
     ways += [f"{blocks} blocks of {squarings}"] if squarings >= 1 else []
     shorter = " or ".join(ways) or "fewer and smaller blocks"

@@ -21,8 +21,6 @@ from cgf.he.network_operands import AT_ONCE
 from cgf.plan.shape_head import OneHead
 from cgf.plan.sizes import Sizes
 
-MASKS = 3  # products with a vector a causal diagonal: two around the row's mean, one of its weights
-
 
 @dataclass
 class CircuitCounts:
@@ -67,7 +65,7 @@ class _Count:
         self.sources: dict[str, int] = {"x": sizes.features}  # features of each
         self.level = sizes.levels
         self.whole_map = True  # False: the state is a source itself, and the map of it into the next is the identity
-        self.varies = True  # whether constants of the state differ from token to token
+        self.varies = not sizes.rotary  # whether constants of the state differ from token to token
         self.inputs = 1  # turns of the features that are there
         self.stretches = 1  # of the squares in front of the next attention
 
@@ -75,7 +73,7 @@ class _Count:
         """Block by block, then the logits."""
         s, result = self.s, self.result
         turns = {*self.steps.key_turns, *self.steps.query_turns}
-        turned = not s.more and self._turns_inputs(len(turns))
+        turned = not s.rotary and self._turns_inputs(len(turns))
         sent = turned and self.level > self.ring.key_switch_level
         result.encrypted = s.features * (len(turns) if sent else 1)
         if turned:
@@ -144,9 +142,6 @@ class _Count:
         by_level, rotations, mib = one.run(level, weights, turned, self._total)
         for key, count in by_level.items():
             self.result.by_level[key] += count * self.s.heads
-        if self.s.causal:
-            self._count("pmult_vector", (MASKS - 1) * self.s.tokens * self.s.heads, level - 2)
-            self._count("pmult_vector", self.s.tokens * self.s.heads, weights + 1)
         if turned:
             self._constants(one.mapped_high * self.s.heads, level - 1)
             self._constants(one.mapped_low * self.s.heads, weights)

@@ -14,9 +14,9 @@ from cgf.he.engines.sim import OneSlot
 from cgf.he.network_heads import Head, Turned
 from cgf.he.network_layout import TokenLayout, rotated
 from cgf.he.network_needs import CountingMemory
-from cgf.network.layers import Linear, SelfAttention
+from cgf.network.layers import Linear, Rotary, SelfAttention
 from cgf.network.shapes import DOMAIN
-from cgf.plan.sizes import MASK_LEVELS, Sizes
+from cgf.plan.sizes import Sizes
 from cgf.types import Ciphertext
 
 
@@ -36,12 +36,13 @@ class OneHead:
         """Operations by level, steps of rotation and MiB beside its queries, keys and values."""
         held = CountingMemory(OneSlot(level, rings=(self.ring,)), self.ring.slots, self.held_level)
         engine = Counting(held)
-        d = self.s.head_width
-        masks = MASK_LEVELS * self.s.causal
+        d, head = self.s.head_width, self._head()
         maps: Counter[tuple[str, int]] = Counter()
 
-        def given(top: int) -> Turned:
-            cts = [held.new(top) for _ in range(d)]
+        def given(top: int, positions: bool = False) -> Turned:
+            cts: list[Ciphertext] = [held.new(top) for _ in range(d)]
+            if positions:
+                cts = head.with_positions(engine, cts)
             return lambda turn, some: [self._placed(engine, ct, turn) for ct in cts[some]]
 
         def placed(top: int, count: int) -> Iterator[Ciphertext]:
@@ -63,11 +64,11 @@ class OneHead:
             return rows
 
         if turned:
-            outputs = self._head().outputs(engine, mapped(level, True), mapped(level, True), mapped(weights + 1, False))
+            outputs = head.outputs(engine, mapped(level, True), mapped(level, True), mapped(weights + 1, False))
         else:
-            scored = level - 1 - masks
-            query, key = self._rotary(engine, given(scored)), self._rotary(engine, given(scored))
-            outputs = self._head().outputs(engine, query, key, given(weights))
+            query, key = (given(level - 1, self.s.rotary) for _ in range(2))
+            outputs = head.outputs(engine, query, key, given(weights))
+            del query, key
         before = held.now
         kept = list(outputs)
         assert {held.level(ct) for ct in kept} == {weights - 1}
@@ -75,15 +76,10 @@ class OneHead:
 
     def _head(self) -> Head:
         d = self.s.head_width
-        map_ = Linear(np.eye(d), np.zeros(d))
-        layer = SelfAttention(map_, map_, map_, 1, d**-0.5, chain(*DOMAIN, self.s.k))
+        map_, turns = Linear(np.eye(d), np.zeros(d)), np.ones((self.s.tokens, d))
+        rotary = Rotary(turns, turns) if self.s.rotary else None
+        layer = SelfAttention(map_, map_, map_, 1, d**-0.5, chain(*DOMAIN, self.s.k), self.s.causal, rotary)
         return Head(layer, 0, self.layout)
 
     def _placed(self, engine: Counting, ct: Ciphertext, turn: int) -> Ciphertext:
         return rotated(engine, ct, turn, self.layout.samples)
-
-    def _rotary(self, engine: Counting, turned: Turned) -> Turned:
-        """Each turned feature with its partner: a level, and two multiply-adds."""
-        if not self.s.rotary:
-            return turned
-        return lambda turn, some: [engine.combine([ct, ct], [0.6, 0.8]) for ct in turned(turn, some)]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from cgf.errors import UserError
 from cgf.he.network_layout import TokenLayout, places_of
+from cgf.network.layers import MASK_LEVELS, ROTARY_LEVELS
 from cgf.network.shapes import TransformerSizes
 
 BLOCK_LEVELS, HEAD_LEVELS = 6, 1  # beside the squarings of the exponential: see cgf.network.program
-MASK_LEVELS, ROTARY_LEVELS = 2, 1  # that a causal attention, and rotary positions, take more; no circuit has them yet
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Sizes(TransformerSizes):
 
     kv_heads  heads of keys and values;  0: as many as ``heads``
     gated     the activation is the product of two maps;  causal: a token attends to those before it
-    mean      the logits are of the mean of all tokens; False: of one token
+    mean      the logits are of the mean of all tokens; False: of one, the last of a causal network, else the first
     Raises UserError for sizes below 1, a width that the heads do not divide, heads that the kv_heads do not divide.
     """
 
@@ -51,7 +51,7 @@ class Sizes(TransformerSizes):
 
     def layout(self, slots: int) -> TokenLayout:
         """The layout of most samples. UserError where not one fits."""
-        places = places_of(self.tokens, self.blocks, self.mean, slots)
+        places = places_of(self.tokens, self.blocks, self.mean or self.causal, slots)
         if places > slots:
             raise UserError(f"{self.name} needs {places} slots for a sample, and a ciphertext has {slots}")
         return TokenLayout(self.tokens, slots // places, slots)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import arguments, short
@@ -66,9 +68,9 @@ def softmax_from_json(data: JsonValue) -> Softmax:
     cls = _looked_up(data)
     params = {k: v for k, v in data.items() if k not in ("_target_", "variant")}
     what = f"softmax.json's '{cls.name}'"
-    given = arguments(cls, params, what)
+    given, kinds = arguments(cls, params, what), {one.name: str(one.type) for one in fields(cls)}
     for name, value in given.items():
-        _within_reach(name, value, what)
+        _within_reach(name, value, what, "int" in kinds[name])
     try:
         return cls(**given)
     except UserError:
@@ -100,13 +102,16 @@ def _looked_up(data: Json) -> type[Softmax]:
     return VARIANTS[named]
 
 
-def _within_reach(name: str, value: JsonValue, what: str) -> None:
-    """UserError for a whole number or a list that no circuit and no fit could have."""
+def _within_reach(name: str, value: JsonValue, what: str, counts: bool) -> None:
+    """UserError for a whole number or a list that no circuit and no fit could have.
+
+    counts: whole numbers here are counts; else they are numbers that happen to be whole, as the ends of a domain.
+    """
     least, most = BOUNDS_BY_NAME.get(name, BOUNDS)
     if isinstance(value, list | tuple):
         if len(value) > most:
             raise UserError(f"'{name}' of {what} may have {most} entries at most, and has {len(value)}")
         for item in value:
-            _within_reach(name, item, what)
-    elif isinstance(value, int) and not least <= value <= most:
+            _within_reach(name, item, what, counts)
+    elif counts and isinstance(value, int) and not least <= value <= most:
         raise UserError(f"'{name}' of {what} must be from {least} to {most}, and is {value}")

@@ -467,6 +467,16 @@ def test_a_softmax_of_each_variant_is_read_back():
         assert type(softmax_from_json(old)) is cls and "_target_" not in made.to_json()
 
 
+def test_numbers_that_happen_to_be_whole_are_no_counts():
+    """softmax.domain=[-10,1] of a command is in run.json as it was written."""
+    from cgf.softmax.load import softmax_from_json
+
+    assert softmax_from_json({"variant": "cgf_chain", "domain": [-10, 1], "k": 2}).domain == [-10.0, 1.0]
+    assert softmax_from_json({"variant": "cho", "bound": 1024, "high": 600}).params()["bound"] == 1024
+    with pytest.raises(UserError, match=r"'degree' of softmax.json's 'sigmoid' must be from 0 to 512, and is 1024"):
+        softmax_from_json({"variant": "sigmoid", "degree": 1024})
+
+
 def test_every_softmax_and_task_of_the_configs_has_its_row_in_the_tables():
     from omegaconf import OmegaConf
 

@@ -2,8 +2,9 @@
 
 import timm
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
 
+from cgf.activation.polynomial import Linear as Product
 from cgf.activation.polynomial import Square
 from cgf.approx.chain import SquareChain
 from cgf.approx.fit import chain
@@ -53,6 +54,9 @@ def randomised(model, seed=0):
                 module.a.copy_(sign * (0.1 + 0.2 * torch.rand(module.a.shape, generator=draw)))
                 module.b.copy_(0.5 + 0.1 * torch.randn(module.b.shape, generator=draw))
                 module.c.copy_(0.1 * torch.randn(module.c.shape, generator=draw))
+            elif isinstance(module, Product):
+                module.b.copy_(0.7 + 0.3 * torch.rand(module.b.shape, generator=draw))
+                module.c.copy_(0.2 * torch.randn(module.c.shape, generator=draw))
             else:
                 for parameter in module.parameters(recurse=False):
                     size = 0.3 if parameter.dim() < 2 else (1.0 / parameter[0].numel()) ** 0.5
@@ -111,6 +115,38 @@ def bert(depth, k=3, softmax=CHAIN, dim=16, heads=2, seed=0):
         head_trained=True,
         class_names=["x", "y", "z"],
         causal=False,
+    )
+    return _with(host, softmax, k)
+
+
+def llama(depth, k=2, softmax=CHAIN, dim=16, heads=4, gate=Product, seed=0, **options):
+    """A LLaMA of 30 words and at most 16 tokens, two queries a key, MLP of twice the width, 3 classes."""
+    config = LlamaConfig(
+        vocab_size=30,
+        hidden_size=dim,
+        num_hidden_layers=depth,
+        num_attention_heads=heads,
+        intermediate_size=2 * dim,
+        max_position_embeddings=16,
+        num_labels=3,
+        pad_token_id=0,
+        **{"num_key_value_heads": heads // 2, "attention_bias": True, "mlp_bias": True, **options},
+    )
+    model = LlamaForSequenceClassification(config)
+    for layer in model.model.layers:
+        layer.mlp.act_fn = gate(2 * dim)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            setattr(layer, name, BatchNorm(dim, 1e-6))
+    model.model.norm = BatchNorm(dim, 1e-6)
+    host = Host(
+        model=randomised(model, seed),
+        name="small_llama",
+        family="llama",
+        forward=lambda m, batch: m(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits,
+        inputs=Inputs(tokenizer=None),
+        num_classes=3,
+        head_trained=True,
+        causal=True,
     )
     return _with(host, softmax, k)
 

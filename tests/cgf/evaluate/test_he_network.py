@@ -107,6 +107,33 @@ def test_the_simulator_equals_the_clear_run(whole):
     assert result["bytes_up"] is None  # nothing is encrypted
 
 
+def test_a_block_of_a_real_llama_trained_and_evaluated_whole(data_root, tmp_path):
+    """The first block of stories260k: causal, rotary, two queries a key, its gate a product; a set a length."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source, cut = data_root / "weights" / "stories260k" / "hf", tmp_path / "cut"
+    model = AutoModelForCausalLM.from_pretrained(source)
+    model.model.layers = model.model.layers[:1]
+    model.config.num_hidden_layers = 1
+    model.save_pretrained(cut), AutoTokenizer.from_pretrained(source).save_pretrained(cut)
+    where = (f"model.path={cut}", "model.subfolder=", f"data.root={data_root}", f"outputs={tmp_path}", "run=llama")
+    small = ("task.limit={train: 256, val: 64, test: 64}", "train.epochs=1", "train.batch_size=32", "train.lr=1e-3")
+    own = ("softmax=cgf_chain", "softmax.k=2", "softmax.domain=[-10,1.2]", "norm=batch", "activation=product")
+    guard = ("penalty.weight=1.0", "penalty.bound=10.0", "penalty.high=1.2")
+    trained = call("train", "model=stories260k", "task=clinc150", *where, *small, *own, *guard)
+    assert trained.returncode == 0, trained.stderr
+    assert "3 norms by 'batch', 1 activations by 'product'" in trained.stdout
+    evaluated = (f"ckpt={tmp_path}/llama", "he=sim", "he.scope=network", "approx=exact", "he.samples=4")
+    done = call("eval_he", *evaluated, f"data.root={data_root}", f"out={tmp_path}/r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == bool(result["red"]), done.stderr
+    assert (result["levels"], result["levels_counted"], result["ring_slots"]) == (12, 12, 16384)
+    assert result["agreement"] == result["agreement_exact"] == 1.0 and result["unfolded_error"] < 1e-9
+    assert result["max_error"] < 1e-9 * result["largest_logit"] and 1 <= result["sets"] <= 4
+    alone = call("eval_he", *evaluated, "he.alone=true", f"data.root={data_root}", f"out={tmp_path}/a.json")
+    assert alone.returncode == 2 and "over all tokens and without rotary positions" in alone.stderr
+
+
 def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
     result, *_ = run(whole, "he=sim", "he.samples=12")
     path, out = whole / "eval" / "network.json", tmp_path / "predicted.json"

@@ -18,7 +18,7 @@ from cgf.he.network_layout import Steps, TokenLayout, sum_of_tokens
 from cgf.he.network_needs import dry_run, endless_needs, needs_of, size_of
 from cgf.he.network_operands import read_in_stretches
 from cgf.he.session import Session
-from cgf.network.layers import Affine, Linear, Network, Pool, Positions, Residual, SelfAttention, Square
+from cgf.network.layers import Affine, Gated, Linear, Network, Pool, Positions, Residual, Rotary, SelfAttention, Square
 from cgf.network.program import program_of
 from cgf.network.twin import Ranges, twin
 
@@ -60,6 +60,24 @@ def network(depth=1, dim=4, heads=2, tokens=4, features=2, pool="mean", exponent
     if tail:
         layers += [linear(rng, dim, dim), square(rng, dim)]
     return Network("small", features, (2, tokens), (*layers, linear(rng, 3, dim)), ("a", "b", "c"))
+
+
+def decoder(depth=1, dim=4, heads=1, features=2, k=2, pool="last", **parts):
+    """A LLaMA of random numbers: causal, with rotary positions and gated units unless ``parts`` says otherwise."""
+    parts = {"causal": True, "rotary": True, "gated": True, **parts}
+    rng = np.random.default_rng(depth)
+    angles = np.tile(rng.uniform(-3, 3, (16, dim // heads // 2)), 2)
+    turns = Rotary(np.cos(angles), np.sin(angles)) if parts["rotary"] else None
+    layers = [linear(rng, dim, features)]
+    for _ in range(depth):
+        q, key, v, o = (linear(rng, dim, dim, 0.7) for _ in range(4))
+        attend = SelfAttention(q, key, v, heads, (dim // heads) ** -0.5, chain(-8.0, 1.0, k), parts["causal"], turns)
+        gate, up = linear(rng, 2 * dim, dim, 0.7), linear(rng, 2 * dim, dim, 0.7)
+        unit = (Gated((gate,), up),) if parts["gated"] else (up, square(rng, 2 * dim))
+        inner = (affine(rng, dim), *unit, linear(rng, dim, 2 * dim, 0.5))
+        layers += [Residual((affine(rng, dim), attend, o)), Residual(inner)]
+    layers += [affine(rng, dim), Pool(pool), linear(rng, 3, dim)]
+    return Network("decoder", features, (2, 16), tuple(layers), ("a", "b", "c"))
 
 
 def features_for(net, tokens, samples, seed=0):
@@ -104,6 +122,24 @@ def test_every_sample_of_a_set_on_the_simulator(case, tokens):
     assert record.levels == record.counted == needs.levels == needs.circuit.program.depth()
     assert needs.circuit.layout.cyclic == (tokens in (4, 16))
     assert record.ops == needs.ops  # the dry run is the circuit
+
+
+@pytest.mark.parametrize("tokens", [4, 3, 5, 16])
+@pytest.mark.parametrize("case", [
+    {"rotary": False, "gated": False},
+    {"causal": False, "gated": False},
+    {"causal": False, "rotary": False, "pool": "last"},
+    {"depth": 2, "heads": 2},
+    {"dim": 8, "heads": 2, "features": 9, "pool": "mean"},
+], ids=str)  # fmt: skip
+def test_every_sample_of_what_a_llama_has_on_the_simulator(case, tokens):
+    """Masks, rotary positions, products, and logits of the last token: two levels, one, none and none."""
+    net = decoder(**case)
+    logits, clear, needs, record = evaluated(net, tokens)
+    np.testing.assert_allclose(logits, clear, rtol=0, atol=EXACT * np.abs(clear).max())
+    more = 2 * case.get("causal", True) + case.get("rotary", True)
+    assert record.levels == record.counted == needs.levels == case.get("depth", 1) * (8 + more) + 1
+    assert needs.circuit.layout.cyclic == (tokens in (4, 16)) and record.ops == needs.ops
 
 
 def test_levels_are_six_and_the_squarings_a_block_and_one():
@@ -268,6 +304,13 @@ def test_a_block_from_features_to_logits_on_ciphertexts(owner_of):
     logits, clear, _, record = evaluated(network(heads=1), 4, lambda level: owner_of("desilo", level))
     assert np.abs(logits - clear).max() < 1e-5 * np.abs(clear).max()
     assert record.levels == record.counted == 9
+
+
+def test_a_llama_of_one_block_from_features_to_logits_on_ciphertexts(owner_of):
+    """Twelve levels in 16,384 slots: a causal mask, rotary positions, a gated unit, the last of five tokens."""
+    logits, clear, needs, record = evaluated(decoder(), 5, lambda level: owner_of("desilo", level))
+    assert np.abs(logits - clear).max() < 1e-5 * np.abs(clear).max()
+    assert record.levels == record.counted == 12 and needs.ring.slots == 16384 and len(logits) == needs.samples
 
 
 # -- parties ---------------------------------------------------------------------------------------

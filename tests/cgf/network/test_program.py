@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the models in the clear are tensors")
-from friendly_hosts import bert, vit, with_chain  # noqa: E402
+from friendly_hosts import bert, llama, vit, with_chain  # noqa: E402
 
 from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
@@ -17,7 +17,7 @@ from cgf.he.network_maps import Maps  # noqa: E402
 from cgf.models.network import network_of  # noqa: E402
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
 from cgf.network.form import Form  # noqa: E402
-from cgf.network.layers import Linear, Network, Pool, Residual, Square  # noqa: E402
+from cgf.network.layers import Gated, Linear, Network, Pool, Residual, Rotary, SelfAttention, Square  # noqa: E402
 from cgf.network.program import Attend, program_of  # noqa: E402
 from cgf.network.twin import Ranges, twin  # noqa: E402
 from cgf.norm.batch import BatchNorm  # noqa: E402
@@ -75,6 +75,36 @@ def test_a_bert_of_random_weights(depth, tokens):
     batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.ones(4, tokens, dtype=torch.long)}
     got, expected = both(host, table.prepared(ids), batch, tokens)
     np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tokens", [5, 8])
+def test_a_llama_of_random_weights(depth, tokens, streams):
+    """Causal, rotary positions, two queries a key, a gated unit, logits of the last token."""
+    host = llama(depth)
+    ids = np.random.default_rng(2).integers(1, 30, (4, tokens))
+    network, table = network_of(host)
+    batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.ones(4, tokens, dtype=torch.long)}
+    got, expected = both(host, table.prepared(ids), batch, tokens, streams)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+    assert program_of(network, tokens, streams).depth() == depth * (6 + 2 + 3) + 1
+
+
+@pytest.mark.parametrize("options", [
+    {"gate": SquareModule},  # the gate is squared before it is mapped again: two levels more
+    {"num_key_value_heads": 4, "attention_bias": False, "mlp_bias": False},
+    {"head_dim": 6},
+    {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0}},
+])  # fmt: skip
+def test_what_else_a_llama_may_have(options):
+    host = llama(2, **options)
+    ids = np.random.default_rng(3).integers(1, 30, (4, 7))
+    network, table = network_of(host)
+    batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.ones(4, 7, dtype=torch.long)}
+    got, expected = both(host, table.prepared(ids), batch, 7)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=EXACT * np.abs(expected).max())
+    assert program_of(network, 7).depth() == 2 * (11 + 2 * ("gate" in options)) + 1
 
 
 def test_a_norm_of_embeddings_that_stays_the_hosts_own_comes_before_encryption(tmp_path):
@@ -168,6 +198,53 @@ def test_a_vit_that_does_not_stay_encrypted_is_refused_by_name(change, message):
         network_of(host)
 
 
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda m: setattr(m.model.layers[1].mlp, "act_fn", torch.nn.ReLU()), r"ReLU at model\.layers\.1\.mlp\.act_fn is"),
+    (lambda m: setattr(m.model, "norm", torch.nn.RMSNorm(16)), r"RMSNorm at model\.norm stays exact"),
+    (lambda m: setattr(m.model.layers[0].mlp, "up_proj", torch.nn.Identity()), r"at model\.layers\.0\.mlp\.up_proj"),
+    (lambda m: setattr(m.model.rotary_emb, "rope_type", "dynamic"), "same for texts of any length, .* has 'dynamic'"),
+])  # fmt: skip
+def test_a_llama_that_does_not_stay_encrypted_is_refused_by_name(change, message):
+    host = llama(2)
+    change(host.model)
+    with pytest.raises(UserError, match=message):
+        network_of(host)
+
+
+def test_another_decoder_and_a_window_are_refused_by_name():
+    from transformers import MistralConfig, MistralForSequenceClassification
+
+    host = llama(1)
+    host.window = 4
+    with pytest.raises(UserError, match="model 'small_llama' has a window of 4 tokens"):
+        network_of(host)
+    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32}
+    host = llama(1)
+    host.model = MistralForSequenceClassification(MistralConfig(vocab_size=30, num_hidden_layers=1, **sizes))
+    with pytest.raises(UserError, match=r"reads transformers' LlamaForSequenceClassification, and .* is Mistral"):
+        network_of(host)
+    host = llama(1)
+    host.model.model.layers[0].self_attn.__class__ = type("Another", (type(host.model.model.layers[0].self_attn),), {})
+    with pytest.raises(UserError, match=r"LlamaAttention, and model\.layers\.0\.self_attn is Another"):
+        network_of(host)
+
+
+def test_parts_of_a_llama_that_do_not_fit_are_refused():
+    turns = Rotary(np.ones((4, 2)), np.zeros((4, 2)))
+    part = Linear(np.eye(2), np.zeros(2))
+    with pytest.raises(UserError, match="pairs of features, and a head has 3"):
+        Rotary(np.ones((4, 3)), np.ones((4, 3)))
+    with pytest.raises(UserError, match="of 2 features need heads of as many, and 2 heads have 2 together"):
+        SelfAttention(part, part, part, 2, 1.0, with_chain(2).exponential, rotary=turns)
+    layer = SelfAttention(part, part, part, 1, 1.0, with_chain(2).exponential, rotary=turns)
+    with pytest.raises(UserError, match="rotary positions of 4 tokens do not reach 5"):
+        Network("n", 2, (2, 5), (layer, Pool("last")), ("a", "b"))
+    with pytest.raises(UserError, match="linear maps, affine norms and squares alone"):
+        Gated((Pool("last"),), part)
+    with pytest.raises(UserError, match="a gated unit needs as many features inside as outside, and has 3 and 2"):
+        Network("n", 2, (2, 4), (Gated((Linear(np.ones((3, 2)), np.zeros(3)),), part), Pool("last")), ("a", "b"))
+
+
 def test_an_mlp_of_another_forward_is_refused():
     """One has the names of timm's Mlp and a norm of its hidden layer between them, the other lacks them."""
     from timm.layers import GlobalResponseNormMlp, SwiGLU
@@ -240,7 +317,7 @@ def test_a_network_that_does_not_fit_itself_is_refused():
 
 
 def test_a_network_comes_back_from_its_files_bit_for_bit(tmp_path):
-    for host in (vit(2), bert(1)):
+    for host in (vit(2), bert(1), llama(2, gate=SquareModule)):
         network, inputs = network_of(host)
         save_network(tmp_path, network)
         save_inputs(tmp_path, inputs)
@@ -267,6 +344,20 @@ def test_a_changed_file_is_refused(tmp_path, change, message):
     save_network(tmp_path, network_of(vit(1))[0])
     data = json.loads((tmp_path / "network.json").read_text())
     change(data)
+    (tmp_path / "network.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match=message):
+        load_network(tmp_path)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda a: a.update(causal=1), "needs true for 'causal'"),
+    (lambda a: a.pop("rotary"), "no layer for 'layers.0.1.cosines'"),
+    (lambda a: a.update(window=3), "has no setting 'window'"),
+])  # fmt: skip
+def test_a_changed_file_of_a_llama_is_refused(tmp_path, change, message):
+    save_network(tmp_path, network_of(llama(1))[0])
+    data = json.loads((tmp_path / "network.json").read_text())
+    change(data["layers"][0]["layers"][1])
     (tmp_path / "network.json").write_text(json.dumps(data))
     with pytest.raises(UserError, match=message):
         load_network(tmp_path)

@@ -55,11 +55,31 @@ def test_counts_are_those_of_the_circuit_on_the_simulator(numbers):
     assert got.most_mib == pytest.approx(needs.most_mib, rel=0.1)
 
 
+@pytest.mark.parametrize("flags", [
+    {"causal": True}, {"rotary": True}, {"gated": True}, {"causal": True, "rotary": True, "gated": True},
+])  # fmt: skip
+@pytest.mark.parametrize("numbers", [(1, 8, 2, 16, 4, 2, 3), (2, 16, 2, 64, 6, 16, 3), (2, 8, 2, 16, 6, 40, 3)])
+def test_counts_of_what_a_llama_has_are_those_of_the_circuit(numbers, flags):
+    last = "causal" in flags
+    shape = NetworkShape(*numbers, k=2, pool="last" if last else "mean", **flags)
+    needs = needs_of(program_of(shape.network(), numbers[4]))
+    got = counted(sizes(*numbers, k=2, mean=not last, **flags), needs.ring)
+    in_circuit = Counter()
+    for stage in needs.stages:
+        in_circuit.update(stage.by_level)
+    assert got.by_level == in_circuit
+    more = 2 * flags.get("causal", False) + flags.get("rotary", False)
+    assert got.levels == needs.levels == got.sizes.levels == (8 + more) * numbers[0] + 1
+    assert (got.encrypted, got.decrypted, got.rotations) == (needs.encrypted, needs.decrypted, needs.rotations)
+    assert got.layout.samples == needs.samples
+    assert got.most_mib == pytest.approx(needs.most_mib, rel=0.1)
+
+
 def macs(got):
     return sum(count for (kind, _), count in got.by_level.items() if kind == "mac")
 
 
-def test_grouped_keys_gates_and_rotary_positions_by_hand():
+def test_grouped_keys_gates_rotary_positions_and_masks_by_hand():
     """Of one block, its features not turned: what each changes against the plain one."""
     plain = {"blocks": 1, "width": 8, "heads": 4, "mlp": 16, "tokens": 4, "features": 16, "classes": 3, "k": 2}
     plain["mean"] = False
@@ -69,9 +89,10 @@ def test_grouped_keys_gates_and_rotary_positions_by_hand():
     assert macs(gated) - macs(base) == 16 * 16  # as many maps again, of the 8 features of the state and the 8 outputs
     assert sum(n for (kind, _), n in gated.by_level.items() if kind == "cmult") == 16
     rotary, causal = (counted(sizes(**plain, **{one: True}), ENDLESS) for one in ("rotary", "causal"))
-    assert macs(rotary) - macs(base) == 8 * 2 * (2 + 2)  # features, multiply-adds, turns of queries and of keys
+    assert macs(rotary) == macs(base)
     assert (rotary.levels, causal.levels, base.levels) == (10, 11, 9)
-    assert sum(n for (kind, _), n in causal.by_level.items() if kind == "pmult_vector") == 3 * 4 * 4
+    vectors = [sum(n for (kind, _), n in got.by_level.items() if kind == "pmult_vector") for got in (rotary, causal)]
+    assert vectors == [8 * 2 * 2, 4 * 4 * 4]  # features, of queries and of keys, two each; heads, diagonals, four each
 
 
 def test_a_model_that_fits_has_no_bootstraps_and_needs_no_advice():
