@@ -4,7 +4,7 @@
 # Trains a teacher and a student that is polynomial throughout, a ViT for digits of one block, two or four or a small BERT
 # for CLINC150 or SST-2, then evaluates with nothing decrypted between input and logits: results/he/network/*.json. The whole test
 # set of digits needs, on 2 cores, minutes of training, 1 to 5 minutes of encryption and up to 4 GiB
-# (digits_4: an hour of two slow cores, and 13 GiB by two processes). Of CLINC150 one
+# (digits_4: an hour of two slow cores, and 12 GiB by two processes). Of CLINC150 one
 # full set of ciphertexts is evaluated, 1,024 of the texts of at most 16 tokens: up to 7 GiB by one
 # process. On more than one core two share a set (PROCESSES=1: one), and take more. All of SST-2 is three sets, an hour or more
 # of 2 cores. Stopped, it goes on.
