@@ -62,16 +62,17 @@ def network(depth=1, dim=4, heads=2, tokens=4, features=2, pool="mean", exponent
     return Network("small", features, (2, tokens), (*layers, linear(rng, 3, dim)), ("a", "b", "c"))
 
 
-def decoder(depth=1, dim=4, heads=1, features=2, k=2, pool="last", **parts):
+def decoder(depth=1, dim=4, heads=1, features=2, exponential=None, pool="last", **parts):
     """A LLaMA of random numbers: causal, with rotary positions and gated units unless ``parts`` says otherwise."""
     parts = {"causal": True, "rotary": True, "gated": True, **parts}
     rng = np.random.default_rng(depth)
     angles = np.tile(rng.uniform(-3, 3, (16, dim // heads // 2)), 2)
     turns = Rotary(np.cos(angles), np.sin(angles)) if parts["rotary"] else None
+    exponential = exponential or chain(-8.0, 1.0, 2)
     layers = [linear(rng, dim, features)]
     for _ in range(depth):
         q, key, v, o = (linear(rng, dim, dim, 0.7) for _ in range(4))
-        attend = SelfAttention(q, key, v, heads, (dim // heads) ** -0.5, chain(-8.0, 1.0, k), parts["causal"], turns)
+        attend = SelfAttention(q, key, v, heads, (dim // heads) ** -0.5, exponential, parts["causal"], turns)
         gate, up = linear(rng, 2 * dim, dim, 0.7), linear(rng, 2 * dim, dim, 0.7)
         unit = (Gated((gate,), up),) if parts["gated"] else (up, square(rng, 2 * dim))
         inner = (affine(rng, dim), *unit, linear(rng, dim, 2 * dim, 0.5))
@@ -140,6 +141,17 @@ def test_every_sample_of_what_a_llama_has_on_the_simulator(case, tokens):
     more = 2 * case.get("causal", True) + case.get("rotary", True)
     assert record.levels == record.counted == needs.levels == case.get("depth", 1) * (8 + more) + 1
     assert needs.circuit.layout.cyclic == (tokens in (4, 16)) and record.ops == needs.ops
+
+
+@pytest.mark.parametrize("tokens", [4, 5])
+@pytest.mark.parametrize(
+    "exponential", [chebyshev(-8.0, 1.0, 5, 0), chebyshev(-8.0, 1.0, 3, 2)], ids=["5", "3 squared twice"]
+)
+def test_causal_rows_take_any_exponential(exponential, tokens):
+    """What an entry that does not count is weighed by is that exponential's own number, which is subtracted."""
+    logits, clear, needs, record = evaluated(decoder(heads=2, exponential=exponential), tokens)
+    np.testing.assert_allclose(logits, clear, rtol=0, atol=EXACT * np.abs(clear).max())
+    assert record.levels == needs.levels == 9 + exponential.levels + 1
 
 
 def test_levels_are_six_and_the_squarings_a_block_and_one():
