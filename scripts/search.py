@@ -43,6 +43,7 @@ def main(cfg: DictConfig) -> None:
         Path(cfg.out).expanduser() / f"{name}.jsonl",
         {"host": study.name, "task": task, "git": run_info()["git"]},
         execute,
+        cfg.workers,
     )
     best = search.carry_out()
     print(f"{name}: validation {best['validation']}, {' '.join(best['options'])}")

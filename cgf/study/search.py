@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from cgf.checkpoint import complete_checkpoints
+from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
@@ -29,6 +32,7 @@ class Search:
 
     study, schedule  what the trials have in common; teacher: the run folder that they start and learn from
     facts            what the first line says beside the search itself, such as host, task and provenance
+    workers          trials of a round that are trained at once; what is found does not depend on it
     """
 
     study: Study
@@ -40,6 +44,11 @@ class Search:
     path: Path
     facts: Json
     execute: Execute
+    workers: int = 1
+    _writing: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1)
 
     def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
@@ -77,13 +86,23 @@ class Search:
     def _rounds(self, left: list[int]) -> Json:
         best: Json = {}
         for number, (count, epochs) in enumerate(self.budget.rounds):
-            lines = [self._trial(number, index, epochs) for index in left[:count]]
+            lines = self._round(number, left[:count], epochs)
             lines.sort(key=_rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
         return best
 
+    def _round(self, number: int, configurations: list[int], epochs: int | None) -> list[Json]:
+        """The lines of a round by its configurations in order; once one ends badly no other is begun."""
+        pool = ThreadPoolExecutor(self.workers)  # each waits for a process
+        try:
+            return list(pool.map(lambda index: self._trial(number, index, epochs), configurations))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def _trial(self, number: int, index: int, epochs: int | None) -> Json:
-        for line in read_lines(self.path)[1:]:
+        with self._writing:
+            there = read_lines(self.path)
+        for line in there[1:]:
             if (line["round"], line["configuration"]) == (number, index):
                 return line
         options = self.grid.at(index, self._common())
@@ -102,9 +121,11 @@ class Search:
         if refusal is not None and DIVERGED not in refusal:
             raise UserError(f"trial {name} ended, and not by numbers that ran off: {refusal}")
         told = _told(self.folder / name) if refusal is None else {"validation": None, "failed": refusal}
-        append_line(self.path, {"round": number, "configuration": index, "options": options, **told})
+        with self._writing:
+            append_line(self.path, {"round": number, "configuration": index, "options": options, **told})
+            line = read_lines(self.path)[-1]
         shutil.rmtree(self.folder / name, ignore_errors=True)
-        return read_lines(self.path)[-1]
+        return line
 
 
 def _told(folder: Path) -> Json:

@@ -13,9 +13,9 @@ pytest.importorskip("torchvision", reason="hosts in the clear are tensors")
 from both_sides import call
 from conftest_models import tokenizer
 from resealed import reseal
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
 
-from cgf.activation.polynomial import Squares
+from cgf.activation.polynomial import Products, Squares
 from cgf.approx.fit import chain
 from cgf.bundle.sides import ClientBundle, ServerBundle
 from cgf.checkpoint import TrainingState, read, save
@@ -24,7 +24,7 @@ from cgf.client.samples import batches_of
 from cgf.data.pairs import MARK
 from cgf.data.tasks import task_from_node
 from cgf.evaluate.open_checkpoint import open_checkpoint
-from cgf.models import bert, vit
+from cgf.models import bert, llama, vit
 from cgf.models.host import HostFacts
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
@@ -51,10 +51,16 @@ BERT = (
 )
 
 
-def write(folder, host, node, places=None):
-    """A checkpoint of a host with random weights, a chain of 1 in its plan; places of norms and of squares."""
+LLAMA = (
+    {"model.layers.0.input_layernorm": 8, "model.layers.0.post_attention_layernorm": 8, "model.norm": 8},
+    {"model.layers.0.mlp.act_fn": 12},
+)
+
+
+def write(folder, host, node, places=None, activations=None):
+    """A checkpoint of a host with random weights, a chain of 1 in its plan; places of norms and of activations."""
     if places is not None:
-        replace(host.model, BatchNorms(), Squares(), *places)
+        replace(host.model, BatchNorms(), activations or Squares(), *places)
     softmaxes = install_copies(host.model, CGF())
     optimizer = torch.optim.AdamW(host.model.parameters(), lr=1e-3)
     run = {**host.describe(), "task": node["name"], "progress": {"finished": True},
@@ -62,7 +68,7 @@ def write(folder, host, node, places=None):
     parts = parts_of(host.model).described()
     save(folder, host.state(), softmaxes, run, host.write_surroundings, TrainingState.of({"step": 1}, optimizer),
          parts=parts)  # fmt: skip
-    plan = Plan(chain(-8.0, 1.0, 1), "full", 1, 2, 1, (-7.0, 0.5), 0.1)
+    plan = Plan(chain(-8.0, 1.0, 1), host.row_kind, 1, 2, 1, (-7.0, 0.5), 0.1)
     (folder / "plan.json").write_text(json.dumps(plan.to_json()))
 
 
@@ -138,6 +144,37 @@ def test_a_client_of_texts_tokenises_as_the_model(texts, capsys):
     for row, line in ((0, "w1 w2"), (1, "w0 unheard")):
         ids = host.inputs.tokenizer(line)["input_ids"]
         assert np.array_equal(batches[2].features[row], client.inputs.prepared(np.array([ids]))[0])
+
+
+def test_a_llama_as_two_parties(texts, tmp_path):
+    """Words in, labels out: a causal mask, rotary positions, a gated unit, the last of three tokens, on ciphertexts."""
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=50, hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_labels=2,
+                         num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=16, pad_token_id=0,
+                         initializer_range=0.4)  # fmt: skip
+    facts = HostFacts(name="small", num_classes=2, trained=False, source={})
+    host = llama.host(LlamaForSequenceClassification(config), tokenizer("pad", pad_token="pad"), facts)
+    write(tmp_path / "run" / "ckpt-1", host, TABLE, LLAMA, Products())
+    lines = ["w1 w2 w3", "w3 w2 w1", "w7 w8 unheard", "w1 w1 w1"]
+    (tmp_path / "lines.txt").write_text("".join(f"{line}\n" for line in lines))
+    made, given = tmp_path / "bundles", ["--data-root", texts / "data", "--tokens", 3]
+    assert call(server, "bundle", tmp_path / "run", "--out", made, *given) == 0
+    of_client, keys = ["--bundle", made / "client", "--keys", tmp_path / "keys"], tmp_path / "keys" / "evaluation.keys"
+    assert call(client_main, "keys", *of_client) == 0
+    assert call(client_main, "encrypt", tmp_path / "lines.txt", *of_client, "--out", tmp_path / "up") == 0
+    of_server = ["--bundle", made / "server", "--keys", keys, "--state", tmp_path / "state"]
+    assert call(server, "run", tmp_path / "up", *of_server, "--out", tmp_path / "down") == 0
+    assert call(client_main, "decrypt", tmp_path / "down", *of_client, "--out", tmp_path / "logits.json") == 0
+    told = json.loads((tmp_path / "logits.json").read_text())["rows"]
+    opened = open_checkpoint(str(tmp_path / "run"), "test", partial(task_from_node, root=str(texts / "data")))
+    opened.put_in_place({"method": "plan"})
+    opened.host.model.eval()
+    encoded = opened.host.inputs.tokenizer(lines, return_tensors="pt")
+    with torch.inference_mode():
+        expected = opened.host.logits({k: encoded[k] for k in ("input_ids", "attention_mask")}).numpy()
+    assert np.ptp(expected, axis=0).min() > 1e-2  # texts of the same words in another order differ
+    got = np.array([row["logits"] for row in told])
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
 def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, capsys):

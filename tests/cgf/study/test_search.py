@@ -1,6 +1,7 @@
 """The search: drawn the same each time, halved on validation, resumed without training twice, counted into rows."""
 
 import json
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -56,11 +57,12 @@ def trained(validation):
     return execute
 
 
-def search(tmp_path, execute, seed=5, rounds=((6, 1), (3, 3), (2, None)), node=NODE):
+def search(tmp_path, execute, seed=5, rounds=((6, 1), (3, 3), (2, None)), node=NODE, workers=1):
     study = Study.of({"study": STUDY, "runs": {}})
     grid, budget = Grid.of(node, "toy"), Budget(rounds, seed)
     path = tmp_path / "toy-t-cgf.jsonl"
-    return Search(study, "student", grid, budget, tmp_path / "teacher", tmp_path / "trials", path, {}, execute)
+    place = tmp_path / "teacher", tmp_path / "trials", path
+    return Search(study, "student", grid, budget, *place, {}, execute, workers)
 
 
 def quality(given):
@@ -106,6 +108,33 @@ def test_a_search_that_is_killed_goes_on_to_the_same_lines_and_trains_none_twice
     assert len(rest.calls) == 11 - stop
     both = [[{**line, "train_s": 0} for line in read_lines(f / "toy-t-cgf.jsonl")] for f in (whole, part)]
     assert both[0] == both[1]
+
+
+def test_trials_side_by_side_find_the_same_and_a_bad_end_begins_no_more(tmp_path):
+    one, many = tmp_path / "one", tmp_path / "many"
+    one.mkdir(), many.mkdir()
+    best = search(one, trained(quality)).carry_out()
+    meeting = threading.Barrier(3, timeout=10)
+
+    def together(given):
+        if given["train.epochs"] == "1":
+            meeting.wait()  # comes through only where three are at work at once
+        return quality(given)
+
+    assert search(many, trained(together), workers=3).carry_out() == best
+    lines = [read_lines(f / "toy-t-cgf.jsonl")[1:] for f in (one, many)]
+    assert sorted(map(json.dumps, lines[0])) == sorted(map(json.dumps, lines[1])) and len(lines[0]) == 11
+
+    def ends(given):
+        return "error: the disk is full"
+
+    (tmp_path / "bad").mkdir()
+    bad = trained(ends)
+    with pytest.raises(UserError, match="the disk is full"):
+        search(tmp_path / "bad", bad, workers=2).carry_out()
+    assert len(bad.calls) < 6 and len(read_lines(tmp_path / "bad" / "toy-t-cgf.jsonl")) == 1
+    with pytest.raises(UserError, match="workers"):
+        search(tmp_path / "bad", bad, workers=0)
 
 
 def test_the_draw_is_its_seeds_and_another_search_is_refused(tmp_path):
