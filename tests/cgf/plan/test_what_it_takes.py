@@ -135,17 +135,15 @@ def test_the_network_that_was_run_took_the_operations_of_its_row():
 def test_the_bert_that_was_run_took_what_its_row_says():
     """But for its norms, which stand behind the sums: fewer multiply-adds.
 
-    The run is of before squares were made in stretches and sources brought down once: more memory, more lowerings.
+    The run is of two processes, on a processor of other times than the row's: seconds are no part of this.
     """
     told = next(r for r in read_json(RESULTS / "bench/what_it_takes.json")["models"] if r["name"] == "BERT-tiny")
     run = read_json(RESULTS / "he/network/bert_tiny-clinc150.json")
-    for kind in ("imult", "rotate", "relinearize", "prepare"):
+    for kind in ("imult", "rotate", "relinearize", "prepare", "lower"):
         assert run["ops"][kind] == told["ops"][kind], kind
     assert 0.97 < run["ops"]["pmult"] / told["ops"]["mac"] < 1.0
     assert (run["levels"], run["ring_slots"], run["samples"]) == (told["levels"], told["ring_slots"], told["samples"])
-    assert run["core_s"] == pytest.approx(told["core_s"], rel=0.3)
-    assert run["ops"]["lower"] > told["ops"]["lower"]
-    assert told["process_gib"] < run["peak_mib"] / 1024 < 1.3 * told["process_gib"]
+    assert run["processes"] == 2 and told["process_gib"] < run["peak_mib"] / 1024 < 1.3 * told["process_gib"]
 
 
 def test_the_models_sizes():
