@@ -14,7 +14,7 @@ from cgf.he.alone_layout import AloneLayout
 from cgf.he.engines.desilo_library import build
 from cgf.he.engines.engine import ring_for
 from cgf.he.network_circuit import LOGITS, NetworkCircuit
-from cgf.he.network_layout import TokenLayout
+from cgf.he.network_layout import TokenLayout, read_token
 from cgf.he.network_needs import NetworkCost, alone_needs, needs_of
 from cgf.header import Terms
 from cgf.named import arguments, short
@@ -41,12 +41,14 @@ class Length:
 
     turned  (name, tokens that every place is turned by), a ciphertext a feature for each
     alone   of one sample a set, in the layout of least latency; None: of a set of samples
+    read    the token at whose places a result holds logits: the last where the network reads that one, else the first
     """
 
     tokens: int
     samples: int
     turned: tuple[tuple[str, int], ...]
     alone: Alone | None = None
+    read: int = 0
 
     def layout(self, slots: int) -> TokenLayout | AloneLayout:
         """Where a sample's numbers stand in so many slots."""
@@ -70,7 +72,7 @@ class Length:
         layout = self.layout(len(decrypted[0]))
         if isinstance(layout, AloneLayout):
             return layout.answers(decrypted[0], classes)
-        return np.stack([slots[:samples] for slots in decrypted], axis=1)
+        return np.stack([layout.of_token(slots, samples, self.read) for slots in decrypted], axis=1)
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Agreement:
         for length in self.lengths:
             whole(f"tokens of {where}", length.tokens, 1, slots)
             whole(f"samples of {where}", length.samples, 1, slots // length.tokens)
+            whole(f"read of {where}", length.read, 0, 0 if length.alone is not None else length.tokens - 1)
             if length.alone is not None:
                 _check_alone(length, length.alone, slots, len(self.classes), where)
         if not self.classes or not all(0 < step < slots for step in self.rotations):
@@ -174,7 +177,8 @@ def agreement_of(network: Network, digest: str, costs: Sequence[NetworkCost]) ->
 def _length_of(cost: NetworkCost) -> Length:
     circuit = cost.circuit
     alone = Alone(circuit.layout.heads, circuit.layout.lanes) if isinstance(circuit, AloneCircuit) else None
-    return Length(circuit.layout.tokens, cost.samples, tuple(circuit.sent), alone)
+    read = 0 if alone is not None else read_token(circuit.program)
+    return Length(circuit.layout.tokens, cost.samples, tuple(circuit.sent), alone, read)
 
 
 def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit | AloneCircuit:
@@ -189,6 +193,11 @@ def circuit_of(network: Network, length: Length, terms: Terms) -> NetworkCircuit
         own = TokenLayout.of(program, terms.slots) == layout
     if not own or tuple(circuit.sent) != length.turned:
         raise UserError(f"network '{network.name}' takes samples of {length.tokens} tokens in other slots or turns")
+    if length.alone is None and length.read != read_token(program):
+        raise UserError(
+            f"network '{network.name}' has its logits at token {read_token(program)}, and the bundle reads token "
+            f"{length.read}: make both bundles anew"
+        )
     return circuit
 
 
@@ -208,10 +217,12 @@ def _agreement(
     return Agreement(of_ring, name, network, features, tuple(classes), of_tokens, tuple(rotations))
 
 
-def _length(tokens: int, samples: int, turned: list[list[JsonValue]], alone: Json | None = None) -> Length:
+def _length(
+    tokens: int, samples: int, turned: list[list[JsonValue]], alone: Json | None = None, read: int = 0
+) -> Length:
     """A length of plain values."""
     for one in turned:
         if len(one) != 2 or not isinstance(one[0], str) or type(one[1]) is not int:
             raise UserError(f"'turned' must hold a name and a whole number each, and holds {short(one)}")
     sizes = None if alone is None else Alone(**arguments(Alone, alone, "'alone' of a bundle"))
-    return Length(tokens, samples, tuple((one[0], one[1]) for one in turned), sizes)
+    return Length(tokens, samples, tuple((one[0], one[1]) for one in turned), sizes, read)

@@ -1,5 +1,6 @@
 """Bundles from checkpoints: what they hold, that their logits are the model's own, and what has no bundle."""
 
+import dataclasses
 import json
 import shutil
 from functools import partial
@@ -17,12 +18,14 @@ from transformers import BertConfig, BertForSequenceClassification, LlamaConfig,
 
 from cgf.activation.polynomial import Products, Squares
 from cgf.approx.fit import chain
+from cgf.bundle.agreement import Agreement, circuit_of
 from cgf.bundle.sides import ClientBundle, ServerBundle
 from cgf.checkpoint import TrainingState, read, save
 from cgf.client.__main__ import main as client_main
 from cgf.client.samples import batches_of
 from cgf.data.pairs import MARK
 from cgf.data.tasks import task_from_node
+from cgf.errors import UserError
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, llama, vit
 from cgf.models.host import HostFacts
@@ -68,7 +71,8 @@ def write(folder, host, node, places=None, activations=None):
     parts = parts_of(host.model).described()
     save(folder, host.state(), softmaxes, run, host.write_surroundings, TrainingState.of({"step": 1}, optimizer),
          parts=parts)  # fmt: skip
-    plan = Plan(chain(-8.0, 1.0, 1), host.row_kind, 1, 2, 1, (-7.0, 0.5), 0.1)
+    statistics = 1 + (host.row_kind == "masked")
+    plan = Plan(chain(-8.0, 1.0, 1), host.row_kind, statistics, statistics + 1, 1, (-7.0, 0.5), 0.1)
     (folder / "plan.json").write_text(json.dumps(plan.to_json()))
 
 
@@ -111,6 +115,20 @@ def test_prepared_as_the_client_does_the_network_gives_the_models_logits(made):
     with torch.inference_mode():
         expected = opened.host.logits(opened.collate([opened.dataset[i] for i in range(6)])).numpy()
     assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max() and np.ptp(expected) > 1e-3
+
+
+def test_logits_are_read_where_the_network_has_them(made):
+    """A bundle that names another token is refused: by the server with its network, and by both beyond the tokens."""
+    own = ServerBundle.read(made / "bundles" / "server")
+    length, terms = own.agreement.lengths[0], own.agreement.terms
+    assert length.read == 0
+    with pytest.raises(UserError, match=r"has its logits at token 0, and the bundle reads token 3: make both .* anew"):
+        circuit_of(own.network, dataclasses.replace(length, read=3), terms)
+    told = own.agreement.to_json()
+    for token in (-1, 4):
+        told["lengths"] = [{**dataclasses.asdict(length), "read": token}]
+        with pytest.raises(UserError, match="read of here must be a whole number from 0 to 3"):
+            Agreement.from_json(told, "here")
 
 
 @pytest.fixture(scope="module")
