@@ -16,6 +16,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from cgf.checks import whole
 from cgf.config import entry, resolved
 from cgf.results import run_info
 from cgf.study.grid import Budget, Grid
@@ -27,7 +28,7 @@ def main(cfg: DictConfig) -> None:
     """Carries out the trials that are missing and prints the best of the last round."""
     from cgf.study.search import Search, process, rooted, teacher_of
 
-    config = resolved(cfg)
+    config, workers = resolved(cfg), whole("workers", cfg.workers, 1)  # refused before a teacher is trained
     study = Study.of({**config, "runs": {}})
     task, grid = config["study"]["task"], Grid.of(config["grid"], study.name)
     budget = Budget(tuple((count, epochs) for count, epochs in config["rounds"]), cfg.seed)
@@ -43,7 +44,7 @@ def main(cfg: DictConfig) -> None:
         Path(cfg.out).expanduser() / f"{name}.jsonl",
         {"host": study.name, "task": task, "git": run_info()["git"]},
         execute,
-        cfg.workers,
+        workers,
     )
     best = search.carry_out()
     print(f"{name}: validation {best['validation']}, {' '.join(best['options'])}")
