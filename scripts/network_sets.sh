@@ -46,7 +46,7 @@ for network in "$@"; do
             student digits_network digits-teacher model.options.depth=4 run=digits-network-4
             encrypted digits-network-4 vit_digits-digits-4_blocks null
             ;;
-        cifar10) # trained further with scores held nearer together, so that no test image explodes; one set of 256 images
+        cifar10) # trained further with scores held nearer together, so that fewer images explode; one set of 256
             "$PY" train.py model=vit_cifar10 task=cifar10 train.epochs=60 train.batch_size=64 train.lr=1.0e-3 train.precision=no \
                 train.weight_decay=0.05 train.warmup=0.1 train.schedule=cosine run=cifar10-teacher "outputs=$out"
             student cifar10_network cifar10-teacher train.precision=no

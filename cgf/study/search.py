@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -92,12 +92,15 @@ class Search:
         return best
 
     def _round(self, number: int, configurations: list[int], epochs: int | None) -> list[Json]:
-        """The lines of a round by its configurations in order; once one ends badly no other is begun."""
+        """The lines of a round by its configurations in order; one that ends badly ends it, behind those at work."""
         pool = ThreadPoolExecutor(self.workers)  # each waits for a process
+        trials = [pool.submit(self._trial, number, index, epochs) for index in configurations]
         try:
-            return list(pool.map(lambda index: self._trial(number, index, epochs), configurations))
+            for trial in as_completed(trials):
+                trial.result()
         finally:
             pool.shutdown(cancel_futures=True)
+        return [trial.result() for trial in trials]
 
     def _trial(self, number: int, index: int, epochs: int | None) -> Json:
         with self._writing:
