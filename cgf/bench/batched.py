@@ -9,6 +9,7 @@ import numpy as np
 
 from cgf.bench.job import rows_of
 from cgf.bench.matrix import errors
+from cgf.bench.timings import timings
 from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
@@ -26,7 +27,8 @@ def run(
     workers: int = 1,
     runs: int = 3,
 ) -> Json:
-    """Seconds (wall, everything included; by operation summed over workers), microseconds an entry, ops, errors.
+    """Seconds (wall, everything included; by operation summed over workers), microseconds an entry (of the median run),
+    ops, errors.
 
     matrix (R, N) scores; causal: row i of every square block sees its entries 0 .. i. truth: the weights by the
     plaintext definition. Engines and keys are made by a first run that does not count.
@@ -43,22 +45,22 @@ def run(
             records.append(record)
     finally:
         session.close()
-    wall, kept, entries = np.array(seconds[1:]), records[1:], int(rows.counts.sum())
-    spent = {kind: np.array([record.seconds[kind] for record in kept]) for kind in kept[0].seconds}
+    wall, kept, entries = seconds[1:], records[1:], int(rows.counts.sum())
+    spent = {kind: [record.seconds[kind] for record in kept] for kind in kept[0].seconds}
+    told = 1e6 * timings(wall)["median"]
     return {
         "workers": workers,
         "runs": runs,
         "seconds": {
-            "mean": float(wall.mean()),
-            "std": float(wall.std()),
-            "runs": wall.tolist(),
-            "by_operation": {k: {"mean": float(v.mean()), "std": float(v.std())} for k, v in spent.items()},
+            **timings(wall),
+            "runs": wall,
+            "by_operation": {kind: timings(each) for kind, each in spent.items()},
         },
         "ops": dict(kept[0].ops),
         "levels": kept[0].levels,
         "ring_slots": max(kept[0].slots),
         "entries": entries,
-        "us_per_entry": 1e6 * float(wall.mean()) / entries,
-        "us_per_slot": 1e6 * float(wall.mean()) / matrix.size,
+        "us_per_entry": told / entries,
+        "us_per_slot": told / matrix.size,
         **errors(truth, weights),
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cgf.bench.matrix import errors
+from cgf.bench.timings import timings
 from cgf.errors import UserError
 from cgf.he.circuits import Circuit
 from cgf.he.engines.count import Counting
@@ -64,7 +65,7 @@ def rows_of(rows: int, columns: int, causal: bool = False) -> Rows:
 
 
 def run(job: Job, workers: int = 1) -> Json:
-    """seconds (wall, mean and std over runs, and by operation, summed over workers), ops, levels, errors, memory.
+    """seconds (wall, median and range of the runs, and by operation, summed over workers), ops, levels, errors, memory.
 
     Each worker takes an equal share of the rows, with engine and keys of its own: ciphertexts are not shared.
     """
@@ -90,10 +91,9 @@ def run(job: Job, workers: int = 1) -> Json:
         "runs": job.runs,
         "engine": job.owner,
         "seconds": {
-            "mean": float(wall.mean()),
-            "std": float(wall.std()),
+            **timings(wall.tolist()),
             "runs": wall.tolist(),
-            "by_operation": {k: {"mean": float(np.mean(v)), "std": float(np.std(v))} for k, v in by_operation.items()},
+            "by_operation": {kind: timings(spent) for kind, spent in by_operation.items()},
         },
         "ops": {kind: sum(a["ops"][kind] for a in answers) for kind in answers[0]["ops"]},
         "levels": answers[0]["levels"],

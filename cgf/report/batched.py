@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cgf.report.columns import grid
+from cgf.report.columns import grid, median_and_range
 from cgf.types import Json
 
 BATCH_NAMES = {
@@ -23,7 +23,7 @@ def table(results: Json) -> str:
                 str(result["workers"]),
                 str(result["levels"]),
                 f"{result['entries']:,}",
-                f"{result['seconds']['mean']:.1f}",
+                median_and_range(result["seconds"], 1),
                 f"{result['us_per_entry']:.2f}",
                 f"{result['max_error']:.1e}",
                 f"{result['mean_error']:.1e}",
@@ -31,6 +31,16 @@ def table(results: Json) -> str:
             ]
         )
     return grid(
-        ["rows a worker", "workers", "levels", "entries", "seconds", "µs an entry", "max error", "mean error", "eta"],
+        [
+            "rows a worker",
+            "workers",
+            "levels",
+            "entries",
+            "seconds (range)",
+            "µs an entry",
+            "max error",
+            "mean error",
+            "eta",
+        ],
         lines,
     )

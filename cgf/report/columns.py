@@ -57,9 +57,10 @@ def or_dash(value: float | None, form: str = "") -> str:
     return NONE if value is None else format(value, form)
 
 
-def mean_and_deviation(seconds: dict[str, float]) -> str:
-    """'1.25 ± 0.05', in seconds."""
-    return f"{seconds['mean']:.2f} ± {seconds['std']:.2f}"
+def median_and_range(seconds: dict[str, float], digits: int = 2) -> str:
+    """'1.25 (1.20 to 1.44)', in seconds, to so many digits behind the point; the one figure where all are alike."""
+    told, low, high = (f"{seconds[name]:.{digits}f}" for name in ("median", "low", "high"))
+    return told if low == high else f"{told} ({low} to {high})"
 
 
 def interval(ends: Sequence[float] | str | None) -> str:

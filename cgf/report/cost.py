@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cgf.operations import KINDS, TITLES
-from cgf.report.columns import Column, Entry, interval, mean_and_deviation, or_dash, or_none, terminal, yes_or_no
+from cgf.report.columns import Column, Entry, interval, median_and_range, or_dash, or_none, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
 from cgf.results import write_bytes
 from cgf.types import Json
@@ -36,7 +36,7 @@ SECONDS = (
     _operation("rotate"),
     Column("key switches", lambda e: str(e["ops"]["relinearize"] + e["ops"]["rotate"])),
     _operation("boot"),
-    Column("seconds", lambda e: mean_and_deviation(e["seconds"])),
+    Column("seconds (range)", lambda e: median_and_range(e["seconds"])),
     Column("times ours", lambda e: f"{e['times_ours']:.1f}"),
     Column("max error", lambda e: f"{e['max_error']:.1e}"),
     Column("eta", lambda e: f"{e['eta']:.1e}"),
@@ -45,13 +45,13 @@ SECONDS = (
 
 
 def _spent(kind: str) -> Column:
-    return Column(TITLES[kind], lambda e: mean_and_deviation(e["seconds"]["by_operation"][kind]))
+    return Column(TITLES[kind], lambda e: median_and_range(e["seconds"]["by_operation"][kind]))
 
 
 BY_OPERATION = (
     Column("circuit", itemgetter("title")),
     *map(_spent, KINDS),
-    Column("total", lambda e: mean_and_deviation(e["seconds"])),
+    Column("total", lambda e: median_and_range(e["seconds"])),
 )
 
 
@@ -81,9 +81,9 @@ DEPTHS = (
 
 def circuits(result: Json) -> list[Entry]:
     """The measured circuits of results/bench/softmax.json, each with its title and its time in units of ours."""
-    ours = result["ours"]["seconds"]["mean"]
+    ours = result["ours"]["seconds"]["median"]
     measured = [(title, result[key]) for key, title in CIRCUITS.items() if result.get(key)]
-    return [{**row, "title": title, "times_ours": row["seconds"]["mean"] / ours} for title, row in measured]
+    return [{**row, "title": title, "times_ours": row["seconds"]["median"] / ours} for title, row in measured]
 
 
 def print_softmax(result: Json) -> None:
@@ -100,12 +100,12 @@ def draw_softmax(result: Json, path: Path) -> None:
     """Left: seconds by the clock, logarithmic. Right: which share of the work each operation has."""
     names = [name for name in CIRCUITS if result.get(name)]
     figure, (clock, work) = new_figure(0.6 * len(names) + 1.4, 2, share_y=True)
-    totals = [result[name]["seconds"]["mean"] for name in names]
+    totals = [result[name]["seconds"]["median"] for name in names]
     clock.barh(names, totals, color="0.6")
     for i, total in enumerate(totals):
         clock.text(total, i, f" {total:.2f} s", va="center")
     clock.set(xscale="log", xlim=(min(totals) / 3, max(totals) * 4), xlabel="seconds by the clock")
-    spent = [[result[name]["seconds"]["by_operation"][kind]["mean"] for kind in KINDS] for name in names]
+    spent = [[result[name]["seconds"]["by_operation"][kind]["median"] for kind in KINDS] for name in names]
     left = [0.0] * len(names)
     for column, kind in enumerate(KINDS):
         widths = [row[column] / (sum(row) or 1.0) for row in spent]

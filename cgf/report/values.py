@@ -1,10 +1,11 @@
 """Single figures within a sentence of a document, each read from the files under results/.
 
-A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Two names are known:
+A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Three names are known:
 
     points HOST TASK RUN [OTHER]   by how many points the mean accuracy of a run of training over its seeds lies below
                                    that of OTHER on these seeds; without OTHER below exact softmax, as the rows have it
     file PATH KEY FORMAT [FACTOR]  what a JSON file under results/ says at a dotted key, in a format of Python's
+    text PATH KEY                  the words that a JSON file under results/ has at a dotted key
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from statistics import fmean
 
 from cgf.errors import UserError
 from cgf.results import read_json
+from cgf.types import JsonValue
 
 VALUE = re.compile(r"(<!-- value: ([^<>]+?) -->)[^<>]*(<!-- end -->)")
 
@@ -35,10 +37,12 @@ def value(asked: list[str], folder: Path) -> str:
             return of_file(folder / path, key, form, 1.0)
         case ["file", path, key, form, factor]:
             return of_file(folder / path, key, form, float(factor))
+        case ["text", path, key]:
+            return text_of_file(folder / path, key)
         case _:
             raise UserError(
-                "a value is points HOST TASK RUN [OTHER] or file PATH KEY FORMAT [FACTOR], and the document asks for "
-                f"'{' '.join(asked)}'"
+                "a value is points HOST TASK RUN [OTHER], file PATH KEY FORMAT [FACTOR] or text PATH KEY, and the "
+                f"document asks for '{' '.join(asked)}'"
             )
 
 
@@ -66,11 +70,24 @@ def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float
 
 def of_file(path: Path, key: str, form: str, factor: float) -> str:
     """What a JSON file says at a dotted key, times a factor, in a format such as ``,.0f``."""
-    value = read_json(path)
+    value = _at(path, key)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise UserError(f"{path} must have a number at {key}, and has {value!r}")
+    return format(value * factor, form)
+
+
+def text_of_file(path: Path, key: str) -> str:
+    """The words that a JSON file has at a dotted key."""
+    value = _at(path, key)
+    if not isinstance(value, str):
+        raise UserError(f"{path} must have words at {key}, and has {value!r}")
+    return value
+
+
+def _at(path: Path, key: str) -> JsonValue:
+    value: JsonValue = read_json(path)
     for part in key.split("."):
         if not isinstance(value, dict) or part not in value:
             raise UserError(f"{path} has no {key}, which a document asks for")
         value = value[part]
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise UserError(f"{path} must have a number at {key}, and has {value!r}")
-    return format(value * factor, form)
+    return value

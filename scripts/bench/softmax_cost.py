@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
+from cgf.checks import whole
 from cgf.config import entry, resolved
 from cgf.errors import UserError
 from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
@@ -21,6 +22,8 @@ def main(cfg: DictConfig) -> None:
 
     if cfg.workers < 1 or 256 % cfg.workers:
         raise UserError(f"workers must divide the 256 rows of the matrix, and workers={cfg.workers}")
+    for key in ("runs", "tries"):
+        whole(key, cfg[key], 1)
     if cfg.cho is not None:
         if cfg.cho not in BOOTSTRAP_GIB:
             raise UserError(
@@ -36,7 +39,7 @@ def main(cfg: DictConfig) -> None:
         result |= {**matrix_results(cfg), "run": run_info(resolved(cfg))}
         write_json(out, result | ratios(result))
     if cfg.batched:
-        result |= {"batched": batched(cfg.workers), "batched_run": run_info(resolved(cfg))}
+        result |= {"batched": batched(cfg.workers, cfg.runs), "batched_run": run_info(resolved(cfg))}
         write_json(out, result | ratios(result))
     if cfg.cho is not None:  # last, and after the rest is safe: it needs nearly all of the memory
         result["cho"] = {**cho(cfg), "run": run_info(resolved(cfg))}

@@ -85,7 +85,7 @@ def test_a_way_that_needs_more_memory_than_there_is_is_not_begun(monkeypatch, tm
     monkeypatch.setattr(job, "run", lambda timed, workers=1: begun.append(timed.name))
 
     class Settings:
-        workers, runs = 2, 1
+        workers, runs, tries = 2, 1, 1
 
     matrix = np.zeros((256, 256))
     with pytest.raises(UserError, match=r"^paper, one_worker needs 3\.8 GiB of memory, and 2\.0 GiB are free$"):
@@ -96,3 +96,25 @@ def test_a_way_that_needs_more_memory_than_there_is_is_not_begun(monkeypatch, tm
             "paper_smallest_ring", softmax(), "paper", owner=None, matrix=matrix, truth=matrix, cfg=Settings
         )
     assert begun == ["paper_smallest_ring"] * 2
+
+
+def test_the_fastest_way_is_timed_anew(monkeypatch):
+    spent = {(1, 1): 4.0, (2, 1): 3.0, (1, 2): 2.0}  # by workers and lanes; the library's threads are one of each
+    timed = []
+
+    def run(job, workers=1):
+        timed.append((workers, job.lanes, job.owner["mode"], job.runs))
+        return {"seconds": {"median": spent[workers, job.lanes] + len(timed) / 100}, "peak_mib": 1.0}
+
+    monkeypatch.setattr(job, "run", run)
+    monkeypatch.setattr(softmax_cost, "PEAK_GIB", {})
+
+    class Settings:
+        workers, runs, tries = 2, 10, 3
+
+    matrix = np.zeros((256, 256))
+    told = softmax_cost.at_its_best("ours", softmax(), "folded", owner=None, matrix=matrix, truth=matrix, cfg=Settings)
+    assert timed == [(1, 1, "cpu", 3), (2, 1, "cpu", 3), (1, 2, "cpu", 3), (1, 1, "parallel", 3), (1, 2, "cpu", 10)]
+    assert (told["way"], told["seconds"]["median"], told["tries"]) == ("lanes", 2.05, 3)
+    assert told["ways"]["lanes"]["seconds"]["median"] == 2.03
+    assert told["workers_efficiency"] == pytest.approx(4.01 / (2 * 2.03))

@@ -17,10 +17,11 @@ ROW = {
     "eta": 5e-6,
     "peak_mib": 900.0,
     "seconds": {
-        "mean": 1.25,
-        "std": 0.05,
+        "median": 1.25,
+        "low": 1.2,
+        "high": 1.3,
         "runs": [1.2, 1.3],
-        "by_operation": {k: {"mean": 0.1, "std": 0.0} for k in KINDS},
+        "by_operation": {k: {"median": 0.1, "low": 0.1, "high": 0.1} for k in KINDS},
     },
 }
 METHOD = {
@@ -59,7 +60,7 @@ def test_softmax_rows_show_seconds_counts_and_ratios(capsys, tmp_path):
     result = {"ours": ROW, "paper": {**ROW, "max_error": 3e-7}, "ratio_paper": 5.678}
     print_softmax(result)
     said = capsys.readouterr().out
-    assert "1.25 ± 0.05" in said and "0.10 ± 0.00" in said and "4.0e-06" in said and "3.0e-07" in said
+    assert "1.25 (1.20 to 1.30)" in said and " 0.10 " in said and "4.0e-06" in said and "3.0e-07" in said
     assert "ratio_paper: 5.68" in said and "Cho" not in said  # a row that was not measured is not shown
     draw_softmax(result, tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(PNG)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cgf.bench.timings import timings
 from cgf.errors import UserError
 from cgf.report.blocks import MAKERS, filled, grid
 from cgf.report.training import NEEDED
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def seconds(mean):
-    return {"mean": mean, "std": 0.01}
+    return {"median": mean, "low": mean - 0.01, "high": mean + 0.01}
 
 
 def cost_file(folder, ours=0.5, paper=2.0):
@@ -36,8 +37,10 @@ def test_a_block_is_filled_and_the_rest_left_alone(tmp_path):
     cost_file(tmp_path)
     text = "before\n<!-- table: cost -->\nold\n<!-- end -->\nafter\n<!-- table: cost -->\n<!-- end -->\n"
     new = filled(text, tmp_path)
-    assert new.startswith("before\n<!-- table: cost -->\n| circuit |") and new.count("| 0.50 ± 0.01 | 1.0 |") == 2
-    assert "| 2.00 ± 0.01 | 4.0 |" in new and "old" not in new and "\n<!-- end -->\nafter\n" in new
+    assert (
+        new.startswith("before\n<!-- table: cost -->\n| circuit |") and new.count("| 0.50 (0.49 to 0.51) | 1.0 |") == 2
+    )
+    assert "| 2.00 (1.99 to 2.01) | 4.0 |" in new and "old" not in new and "\n<!-- end -->\nafter\n" in new
     assert "Cho" not in new  # not measured: no row
     assert filled(new, tmp_path) == new
 
@@ -54,16 +57,16 @@ def test_seconds_by_operation(tmp_path):
     path = tmp_path / "bench" / "softmax.json"
     result = json.loads(path.read_text())
     kinds = ("add", "pmult", "imult", "cmult", "rotate", "relinearize", "boot")
-    spent = {kind: {"mean": 0.1 * (i + 1), "std": 0.01 * i} for i, kind in enumerate(kinds)}
+    spent = {kind: timings([0.1 * i, 0.1 * (i + 1), i]) for i, kind in enumerate(kinds)}
     result["ours"]["seconds"]["by_operation"] = spent
-    result["paper"]["seconds"]["by_operation"] = {**spent, "boot": {"mean": 83.58, "std": 0.9}}
+    result["paper"]["seconds"]["by_operation"] = {**spent, "boot": timings([83.58, 83.58])}
     path.write_text(json.dumps(result))
     made = MAKERS["cost_by_operation"](tmp_path).splitlines()
     assert made[0] == "| circuit | Add | PMult | IMult | CMult | Rot | relinearize | Boot | total |" and len(made) == 4
-    assert made[2].endswith("| 0.60 ± 0.05 | 83.58 ± 0.90 | 2.00 ± 0.01 |")
+    assert made[2].endswith("| 0.60 (0.50 to 5.00) | 83.58 | 2.00 (1.99 to 2.01) |")
     assert made[3].endswith(
-        "| 0.10 ± 0.00 | 0.20 ± 0.01 | 0.30 ± 0.02 | 0.40 ± 0.03 | 0.50 ± 0.04 | 0.60 ± 0.05 | "
-        "0.70 ± 0.06 | 0.50 ± 0.01 |"
+        "| 0.00 (0.00 to 0.10) | 0.20 (0.10 to 1.00) | 0.30 (0.20 to 2.00) | 0.40 (0.30 to 3.00) | "
+        "0.50 (0.40 to 4.00) | 0.60 (0.50 to 5.00) | 0.70 (0.60 to 6.00) | 0.50 (0.49 to 0.51) |"
     )
 
 

@@ -30,6 +30,7 @@ def test_a_stale_figure_is_made_anew_and_all_around_it_stays(folder):
         ("points vit digits bpmax cgf", "-1.5"),
         ("file bench/demo.json seconds.total ,.0f", "1,234"),
         ("file bench/demo.json seconds.total .1f 0.0166666666666667", "20.6"),
+        ("text bench/demo.json note", "x"),
     ],
 )
 def test_values(folder, asked, shown):
@@ -44,6 +45,8 @@ def test_values(folder, asked, shown):
         ("mean vit digits cgf", "a value is points"),
         ("file bench/demo.json seconds.most .0f", "has no seconds.most"),
         ("file bench/demo.json note .0f", "must have a number at note"),
+        ("text bench/demo.json seconds.total", "must have words at seconds.total"),
+        ("text bench/demo.json notes", "has no notes"),
         ("file bench/none.json note .0f", "there is no such file"),
     ],
 )
