@@ -50,7 +50,7 @@ def matrix_results(cfg: Config) -> Json:
     result: Json = {}
     for name, (softmax, style, owner) in circuits.items():
         result[name] = at_its_best(name, softmax, style, owner=owner, matrix=matrix, truth=truth, cfg=cfg)
-        print(f"{name}: {result[name]['seconds']['mean']:.2f} s", flush=True)
+        print(f"{name}: {result[name]['seconds']['median']:.2f} s", flush=True)
     top = BOOTSTRAPPABLE.max_level  # as a user meets it who encrypts or bootstraps there and goes on
     result["paper_from_the_top"] = at_its_best(
         "paper_from_the_top", paper, "paper", owner=bootstrappable, matrix=matrix, truth=truth, cfg=cfg, level=top
