@@ -186,6 +186,12 @@ def given() -> list[str]:
     return [parser.parse_override(text).get_key_element().lstrip("+~") for text in HydraConfig.get().overrides.task]
 
 
+def given_below(*parts: str) -> list[str]:
+    """The arguments of the command line, as written, whose settings lie below one of these parts, such as 'runs'."""
+    texts = zip(HydraConfig.get().overrides.task, given(), strict=True)
+    return [text for text, key in texts if key.partition(".")[0] in parts]
+
+
 def run_name(cfg: DictConfig, model: str | None = None) -> str:
     """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide.
 

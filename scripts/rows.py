@@ -12,11 +12,12 @@ if __name__ == "__main__":
 
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cgf.config import built, entry, resolved
+from cgf.config import built, chosen, entry, given_below, resolved
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
 
@@ -33,7 +34,9 @@ def main(cfg: DictConfig) -> None:
         node = config["study"]
         host = node.get("searched_as", node["name"])
         config = with_searches(config, Path(cfg.searches).expanduser(), host, node["task"])
-    study, seeds = Study.of(config), checked_seeds(config["seeds"])
+    given = [argument for argument in given_below("runs", "study") if not argument.startswith("study.task=")]
+    study = replace(Study.of(config), given=(f"host={chosen('host')}", *given))
+    seeds = checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     check_decided(study, names)

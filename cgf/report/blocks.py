@@ -30,6 +30,7 @@ from cgf.report import (
     network_predicted,
     parameters,
     pipelines,
+    searches,
     suite,
     what_it_takes,
     whole,
@@ -220,5 +221,7 @@ MAKERS: dict[str, Callable[[Path], str]] = {
     "pipelines": both_pipelines,
     "frontier": frontier.table,
     "samples": datasheet.counts,
+    "searches": searches.table,
+    "whole_grids": searches.whole_grids,
     "parameters": rings,
 }

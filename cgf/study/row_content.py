@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 from cgf.checkpoint import complete_checkpoints, read
@@ -68,9 +70,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "total_levels": total_levels(folder, result["rows"], has_plan),
         "rows": result["rows"],
         "approx": (planned or result)["approx"],
-        "command": f"python scripts/rows.py host={seed.study.name} study.task={task} softmaxes=[{run.name}] "
-        f"seeds=[{','.join(map(str, _seeds(seed, bool(tried))))}]"
-        + ("" if run.searches is None else f" searches={run.searches}"),
+        "command": _command(seed, run, task, bool(tried)),
         **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, TEACHER)),
         **_counted(run, tried),
         "evaluation": _measured(result),
@@ -131,6 +131,19 @@ def _cpu(run: Json) -> Json:
 def _measured(result: Json) -> Json:
     """What is kept of an evaluation, and the reasons where it is red."""
     return {**{k: result[k] for k in MEASURED}, **({"red": result["red"]} if result.get("red") else {})}
+
+
+def _command(seed: Seed, run: Run, task: str, chosen: bool) -> str:
+    """The command that makes the row, with whatever changed the host's runs; a shell takes it as it is."""
+    arguments = [
+        *(seed.study.given or (f"host={seed.study.name}",)),
+        f"study.task={task}",
+        f"softmaxes=[{run.name}]",
+        f"seeds=[{','.join(map(str, _seeds(seed, chosen)))}]",
+        *([] if run.searches is None else [f"searches={run.searches}"]),
+    ]
+    plain = re.compile(r"[\w=.,/\[\]-]+")
+    return " ".join(["python scripts/rows.py", *(a if plain.fullmatch(a) else shlex.quote(a) for a in arguments)])
 
 
 def _seeds(seed: Seed, chosen: bool) -> list[int]:

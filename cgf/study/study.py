@@ -64,6 +64,7 @@ class Study:
 
     folds   parts of the data set, each of which is the test set once; None: the set has its own split
     fold    which of them a study made by ``in_folds`` tests on; None: it is not one of those
+    given   arguments of the command that chose the host and changed its runs; none: the host of the study's name
     """
 
     name: str
@@ -72,6 +73,7 @@ class Study:
     runs: tuple[Run, ...]
     folds: int | None = None
     fold: int | None = None
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: Mapping[str, JsonValue]) -> Study:

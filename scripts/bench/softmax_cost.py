@@ -32,6 +32,13 @@ def main(cfg: DictConfig) -> None:
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = result_file(cfg.out)
     before = read_json(out) if out.is_file() else {}
+    older = [
+        key
+        for key, row in before.items()
+        if isinstance(row, dict) and "median" not in row.get("seconds", {"median": 0})
+    ]
+    if older:
+        raise UserError(f"{out} is of before medians were told ({', '.join(older)}): move it away, or name another out")
     result = {"cho": None, **before, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")

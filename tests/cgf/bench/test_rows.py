@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,9 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     ]
     assert (row["schema"], row["yardstick"], row["within"]) == (3, False, None)
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
+    one.study = replace(one.study, given=("host=wide", "runs.bpmax.choices=[[softmax.p=3, softmax.c=5]]"))
+    told = row_content.row(one, one.study.run("exact"), "t")["command"]
+    assert shlex.split(told)[2:5] == [*one.study.given, "study.task=t"] and "'runs.bpmax.choices=" in told
     assert write_results(one, ["exact", "bpmax"], tmp_path) == []  # what is there is left alone
     other = seed(tmp_path / "seed-43", machine, 43, tmp_path / "seed-42")
     other.carry_out(training_rows.needed(other.study, ["calibrated"], False))
