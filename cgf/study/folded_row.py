@@ -51,6 +51,7 @@ def folded(results: Sequence[Json]) -> Json:
         else _mean([result["accuracy_planned"] for result in results], weights),
         **{key: _mean([result[key] for result in results]) for key in ("validation", "epochs", "best_epoch")},
         "val_samples": first["val_samples"],
+        "validation_by_epoch": by_epoch([result["validation_by_epoch"] for result in results]),
         "train_s": sum(result["train_s"] for result in results),
         "trials_s": None if first["trials_s"] is None else sum(result["trials_s"] for result in results),
         "total_levels": None if None in levels else max(levels),
@@ -65,6 +66,15 @@ def folded(results: Sequence[Json]) -> Json:
             for result in results
         ],
     }
+
+
+def by_epoch(curves: Sequence[list[list[float]]]) -> list[list[float]] | None:
+    """The mean of the folds' accuracies on validation by epoch; None where they were validated at other epochs."""
+    epochs = [[epoch for epoch, _ in curve] for curve in curves]
+    if any(each != epochs[0] for each in epochs):
+        return None
+    means = [_mean(values) for values in zip(*([value for _, value in curve] for curve in curves), strict=True)]
+    return [[epoch, mean] for epoch, mean in zip(epochs[0], means, strict=True)]
 
 
 def evaluation_of(evaluations: Sequence[Json]) -> Json:

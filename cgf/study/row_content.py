@@ -38,10 +38,10 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
-    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, train_s the
-    seconds of this training alone: trials_s of all that the choice was made from. tried is what the choice was made
-    from, trials how many trainings led to the row, those outside of the study included. dirty: of the training or of
-    any evaluation.
+    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, and
+    validation_by_epoch has every validation on the way. train_s has the seconds of this training alone, trials_s those
+    of all that the choice was made from. tried is what the choice was made from, trials how many trainings led to the
+    row, those outside of the study included. dirty: of the training or of any evaluation.
     """
     result, exact, planned = evaluations(seed, run, run.against or EXACT)
     teacher, folder, has_plan = read_json(seed.result(TEACHER)), seed.chosen(run.name), planned is not None
@@ -66,6 +66,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "val_samples": best["val_samples"],
         "epochs": epochs(seed, run),
         "best_epoch": best_epoch(folder, best["step"]),
+        "validation_by_epoch": by_epoch(folder),
         "train_s": trained["progress"]["seconds"],
         "total_levels": total_levels(folder, result["rows"], has_plan),
         "rows": result["rows"],
@@ -161,6 +162,12 @@ def deciding_seed(seed: Seed) -> int:
 def best_epoch(folder: Path, step: int) -> float:
     """Epochs after which the weights that are kept were saved."""
     return next(r["epoch"] for r in read_lines(folder / "metrics.jsonl") if r["step"] == step and "val_accuracy" in r)
+
+
+def by_epoch(folder: Path) -> list[list[float]]:
+    """[epoch, accuracy on validation] of every time that a training was validated, in order."""
+    lines = read_lines(folder / "metrics.jsonl")
+    return [[line["epoch"], line["val_accuracy"]] for line in lines if "val_accuracy" in line]
 
 
 def trials(seed: Seed, run: Run, before: dict[str, list[Json]]) -> list[Json]:

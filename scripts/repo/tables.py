@@ -11,7 +11,7 @@ from cgf.bench.alternatives import choices
 from cgf.config import built
 from cgf.ending import refusals
 from cgf.errors import UserError
-from cgf.report import depth, depth_plot, frontier, opened, whole
+from cgf.report import depth, depth_plot, epochs, frontier, opened, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_results
@@ -39,6 +39,7 @@ def main() -> None:
     if any((arguments.results / "train").glob("*.json")):
         draw(arguments.results, arguments.check)
         draw_depths(arguments.results, arguments.check)
+        draw_epochs(arguments.results, arguments.check)
     for path in arguments.documents:
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")
@@ -94,6 +95,16 @@ def draw_depths(results: Path, check: bool) -> None:
         data(path.with_suffix(".json"), figure, check)
         if not is_current(path, depth_plot.shown(figure)):
             write(path, partial(depth_plot.plot, figure), check)
+
+
+def draw_epochs(results: Path, check: bool) -> None:
+    """The figure of accuracy on validation by epoch, where rows tell it, and what it shows as JSON beside it."""
+    figure, path = epochs.curves(read_results(results)), results / f"{epochs.FILE}.png"
+    if not figure["panels"]:
+        return
+    data(path.with_suffix(".json"), figure, check)
+    if not is_current(path, epochs.shown(figure)):
+        write(path, partial(epochs.plot, figure), check)
 
 
 def data(path: Path, content: Json, check: bool) -> None:

@@ -21,7 +21,7 @@ from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 from cgf.study import row_content, training_rows
-from cgf.study.folded_row import ALIKE, evaluation_of, folded
+from cgf.study.folded_row import ALIKE, by_epoch, evaluation_of, folded
 from cgf.study.opened import check_closed, opening, paired, register_of
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study, with_every_softmax
@@ -150,6 +150,7 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
         True,
     ]
     assert (row["schema"], row["yardstick"], row["within"]) == (3, False, None)
+    assert row["validation_by_epoch"] == [[1.0, 0.5], [2.0, 0.5], [3.0, 0.5]]
     assert row["command"] == "python scripts/rows.py host=toy study.task=t softmaxes=[bpmax] seeds=[42]"
     one.study = replace(one.study, given=("host=wide", "runs.bpmax.choices=[[softmax.p=3, softmax.c=5]]"))
     told = row_content.row(one, one.study.run("exact"), "t")["command"]
@@ -224,6 +225,7 @@ def test_a_row_of_folds_counts_the_samples_of_all(tmp_path):
         6,
     )
     assert sum(row["paired"].values()) == 12 and len(row["folds"]) == 2
+    assert row["validation_by_epoch"] == [[1.0, 0.5], [2.0, 0.5], [3.0, 0.5]]
     assert [(line["row"], line["figure"]) for line in row["opened"]] == [
         ("train/toy-t-exact-42", "trained fold 0"),
         ("train/toy-t-exact-42", "trained fold 1"),
@@ -255,6 +257,11 @@ def test_folds_of_other_runs_make_no_row_and_extremes_are_kept():
         "row_sum": {"min": 0.5, "max": 1.5, "median": 1.5},
         "red": ["beyond"],
     }
+
+
+def test_validations_of_folds_are_meant_by_epoch_unless_they_ended_apart():
+    assert by_epoch([[[1.0, 0.5], [2.0, 0.75]], [[1.0, 0.75], [2.0, 1.0]]]) == [[1.0, 0.625], [2.0, 0.875]]
+    assert by_epoch([[[1.0, 0.5], [2.0, 0.75]], [[1.0, 0.75]]]) is None
 
 
 def test_folds_need_settings_that_are_found_already():
@@ -441,6 +448,10 @@ def test_students_of_a_host_are_trained_alike(name):
         other = run.against or "exact"
         if "untrained" in run.name:
             assert told[run.name] == {**told["exact"], "train": told["exact"]["train"] | {"epochs": 0}}
+        elif run.name in ("cgf_5_epochs", "bpmax_20_epochs"):  # the paper's lengths, all else alike
+            length = {key: told[run.name]["train"][key] for key in ("epochs", "patience")}
+            assert told[run.name] == {**told[other], "train": told[other]["train"] | length}
+            assert length == ({"epochs": 5, "patience": None} if "cgf" in run.name else {"epochs": 20, "patience": 5})
         elif study.run(other).schedule != run.schedule:
             assert run.name in ("teacher", "exact_lora")  # what others are compared with
         elif run.name in {r.against for r in study.runs}:  # parts trained, hidden states: its own
