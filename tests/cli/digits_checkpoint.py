@@ -31,6 +31,7 @@ SCRIPTS = {
     "range": "scripts/range.py",
     "merge_shards": "scripts/merge_shards.py",
     "rows": "scripts/rows.py",
+    "search": "scripts/search.py",
     "network_predicted": "scripts/bench/network_predicted.py",
 }
 # two libraries of threads on few cores slow each other down a hundredfold
