@@ -19,12 +19,12 @@ COLUMNS, PANEL_IN, LEGEND_IN = 2, 3.1, 0.7
 DRAWN = 1  # counts changes of the drawing: a figure of an earlier one is stale
 
 
-def curves(rows: list[Json]) -> Json:
+def curves(results: list[Json]) -> Json:
     """What the figure shows of rows of training: a panel a host and task, a curve a run, a point an epoch."""
     groups: dict[tuple[str, str], dict[str, list[Json]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row["run"] in RUNS and row.get(FIELD):
-            groups[row["host"], row["task"]][row["run"]].append(row)
+    for result in results:
+        if result["run"] in RUNS and result.get(FIELD):
+            groups[result["host"], result["task"]][result["run"]].append(result)
     panels = []
     for (host, task), runs in sorted(groups.items()):
         shown = [_curve(name, runs[name]) for name in RUNS if name in runs]
@@ -32,16 +32,16 @@ def curves(rows: list[Json]) -> Json:
     return {"note": NOTE, "panels": panels}
 
 
-def _curve(name: str, rows: list[Json]) -> Json:
+def _curve(name: str, results: list[Json]) -> Json:
     by_epoch: dict[float, list[float]] = defaultdict(list)
-    for row in rows:
-        for epoch, accuracy in row[FIELD]:
+    for result in results:
+        for epoch, accuracy in result[FIELD]:
             by_epoch[epoch].append(accuracy)
     points = [
         {"epoch": epoch, "seeds": len(each), "mean": fmean(each), "least": min(each), "most": max(each)}
         for epoch, each in sorted(by_epoch.items())
     ]
-    return {"run": name, "seeds": sorted(row["seed"] for row in rows), "points": points}
+    return {"run": name, "seeds": sorted(result["seed"] for result in results), "points": points}
 
 
 def shown(figure: Json) -> list[JsonValue]:

@@ -6,6 +6,8 @@ A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a l
                                    that of OTHER on these seeds; without OTHER below exact softmax, as the rows have it
     file PATH KEY FORMAT [FACTOR]  what a JSON file under results/ says at a dotted key, in a format of Python's
     text PATH KEY                  the words that a JSON file under results/ has at a dotted key
+
+A part of a dotted key is a name, or within a list a place from 0.
 """
 
 from __future__ import annotations
@@ -87,7 +89,10 @@ def text_of_file(path: Path, key: str) -> str:
 def _at(path: Path, key: str) -> JsonValue:
     value: JsonValue = read_json(path)
     for part in key.split("."):
-        if not isinstance(value, dict) or part not in value:
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
             raise UserError(f"{path} has no {key}, which a document asks for")
-        value = value[part]
     return value

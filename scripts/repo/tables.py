@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import yaml
+
 from cgf.bench.alternatives import choices
 from cgf.config import built
 from cgf.ending import refusals
 from cgf.errors import UserError
-from cgf.report import depth, depth_plot, epochs, frontier, opened, whole
+from cgf.report import depth, depth_plot, epochs, frontier, opened, prose, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_results
@@ -22,6 +24,8 @@ from cgf.softmax.load import DEFINITIONS
 from cgf.types import Json
 
 ROOT = Path(__file__).resolve().parents[2]
+BY_HAND = ROOT / "scripts" / "repo" / "prose_figures.yaml"
+MADE = {"methods", "reference", "architecture.md", "troubleshooting.md"}  # below docs/, made by other scripts
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -32,7 +36,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("documents", nargs="*", type=Path, default=DOCUMENTS)
     arguments = parser.parse_args()
-    softmaxes = built("softmax")
+    softmaxes, by_hand = built("softmax"), yaml.safe_load(BY_HAND.read_text(encoding="utf-8"))
     check_complete(arguments.results, softmaxes)
     if arguments.check:
         opened.check(arguments.results)
@@ -44,6 +48,8 @@ def main() -> None:
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")
         text = path.read_text(encoding="utf-8")
+        if arguments.check and path.is_relative_to(ROOT) and not MADE & set(path.relative_to(ROOT).parts):
+            prose.check(str(path.relative_to(ROOT)), text, by_hand)
         new = filled(text, arguments.results, {"softmax": choices(softmaxes)})
         if arguments.check and new != text:
             raise UserError(f"{path.name} has stale tables: python scripts/repo/tables.py")

@@ -13,7 +13,9 @@ def folder(tmp_path):
         row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93}
         write_json(tmp_path / "train" / f"vit-digits-{run}-{seed}.json", row)
     write_json(tmp_path / "train" / "vit-digits-cgf-hidden-42.json", {"seed": 42, "accuracy": 0.0, "accuracy_exact": 1})
-    write_json(tmp_path / "bench" / "demo.json", {"seconds": {"total": 1234.5}, "note": "x"})
+    write_json(
+        tmp_path / "bench" / "demo.json", {"seconds": {"total": 1234.5}, "note": "x", "rows": [{"s": 1}, {"s": 2.5}]}
+    )
     return tmp_path
 
 
@@ -31,6 +33,7 @@ def test_a_stale_figure_is_made_anew_and_all_around_it_stays(folder):
         ("file bench/demo.json seconds.total ,.0f", "1,234"),
         ("file bench/demo.json seconds.total .1f 0.0166666666666667", "20.6"),
         ("text bench/demo.json note", "x"),
+        ("file bench/demo.json rows.1.s .2f", "2.50"),
     ],
 )
 def test_values(folder, asked, shown):
@@ -47,6 +50,8 @@ def test_values(folder, asked, shown):
         ("file bench/demo.json note .0f", "must have a number at note"),
         ("text bench/demo.json seconds.total", "must have words at seconds.total"),
         ("text bench/demo.json notes", "has no notes"),
+        ("file bench/demo.json rows.2.s .2f", r"has no rows\.2\.s"),
+        ("file bench/demo.json rows.s .2f", r"has no rows\.s"),
         ("file bench/none.json note .0f", "there is no such file"),
     ],
 )

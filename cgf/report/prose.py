@@ -1,0 +1,39 @@
+"""Measured figures that a document's sentences type by hand, in place of a reference to a file under results/.
+
+A figure is a number with digits behind a point, or in powers of ten. What was measured is written by reference
+(cgf.report.values); what remains is defined, published or a version, and stands in a list with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from cgf.errors import UserError
+
+MARKED = re.compile(r"<!-- (table|value|list): .*?<!-- end -->", re.DOTALL)
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+TARGET = re.compile(r"\]\([^)\n]*\)")
+FIGURE = re.compile(r"(?<![\w.-])-?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+)(?![\w]|\.\d)")
+
+
+def typed(text: str) -> list[str]:
+    """The figures of a document's prose, in order; tables, code, links and what comes from results are left out."""
+    prose = TARGET.sub("]", CODE.sub(" ", MARKED.sub(" ", text)))
+    lines = [line for line in prose.splitlines() if not line.startswith("|")]
+    return FIGURE.findall("\n".join(lines))
+
+
+def check(name: str, text: str, allowed: Mapping[str, Mapping[str, str]]) -> None:
+    """UserError for a figure that is neither by reference nor in the list, and for one in the list that is gone.
+
+    name: of the document. allowed: document -> figure -> why it is no measurement of a file under results/.
+    """
+    there, known = set(typed(text)), set(allowed.get(name, {}))
+    if unknown := sorted(there - known):
+        raise UserError(
+            f"{name} types the figure {unknown[0]} by hand: write it as <!-- value: file PATH KEY FORMAT -->, or say "
+            "in scripts/repo/prose_figures.yaml why it is none of a result"
+        )
+    if gone := sorted(known - there):
+        raise UserError(f"scripts/repo/prose_figures.yaml lists {gone[0]} of {name}, which has it no more")

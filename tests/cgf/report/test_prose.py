@@ -1,0 +1,31 @@
+"""Figures that prose types by hand are found, whatever stands around them; those of results come by reference."""
+
+import pytest
+
+from cgf.errors import UserError
+from cgf.report.prose import check, typed
+
+TEXT = """# Page
+It takes 1.5 s and is off by 2e-7, as [this](page-1.2.md) says; LLaMA-3.2-1B and desilofhe 2.0.0 are names.
+By reference <!-- value: file a.json b .1f -->0.7<!-- end -->, in code `lr=1.0e-3`, and the end of a line is -0.25.
+| a table typed by hand | 3.14 |
+<!-- table: cost -->
+| 9.99 |
+<!-- end -->
+```
+train.lr=2.5
+```
+"""
+
+
+def test_figures_of_sentences_alone_are_found():
+    assert typed(TEXT) == ["1.5", "2e-7", "-0.25"]
+
+
+def test_each_is_listed_with_a_reason_and_nothing_else_is():
+    listed = {"a.md": {"1.5": "x", "2e-7": "x", "-0.25": "x"}}
+    check("a.md", TEXT, listed)
+    with pytest.raises(UserError, match=r"^b\.md types the figure -0\.25 by hand: write it as"):
+        check("b.md", TEXT, listed)
+    with pytest.raises(UserError, match=r"lists 7\.5 of a\.md, which has it no more"):
+        check("a.md", TEXT, {"a.md": {**listed["a.md"], "7.5": "x"}})
