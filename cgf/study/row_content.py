@@ -73,7 +73,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "approx": (planned or result)["approx"],
         "command": _command(seed, run, task, bool(tried)),
         **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, TEACHER)),
-        **_counted(run, tried),
+        **_counted(run, seed.study.chooser(run), tried),
         "evaluation": _measured(result),
         **_planned(planned, exact),
         "made": {k: trained[k] for k in ("time_utc", "versions", "hardware", "config", "data", "source")},
@@ -114,11 +114,14 @@ def _training_of(config: Json) -> Json:
     }
 
 
-def _counted(run: Run, tried: list[Json]) -> Json:
-    """How many trainings led to a row, and those that its choice was made from, with their seconds."""
+def _counted(run: Run, chooser: Run, tried: list[Json]) -> Json:
+    """How many trainings led to a row, and those that its choice was made from, with their seconds.
+
+    chooser: the run itself, or the one whose choice it takes over.
+    """
     return {
         "tried": tried,
-        "trials": run.searched + max(1, len(tried)),
+        "trials": sum(each.searched for each in {run, chooser}) + max(1, len(tried)),
         "all_trials": True,
         "trials_s": sum(t["train_s"] for t in tried) or None,
     }
@@ -136,12 +139,13 @@ def _measured(result: Json) -> Json:
 
 def _command(seed: Seed, run: Run, task: str, chosen: bool) -> str:
     """The command that makes the row, with whatever changed the host's runs; a shell takes it as it is."""
+    searches = seed.study.chooser(run).searches
     arguments = [
         *(seed.study.given or (f"host={seed.study.name}",)),
         f"study.task={task}",
         f"softmaxes=[{run.name}]",
         f"seeds=[{','.join(map(str, _seeds(seed, chosen)))}]",
-        *([] if run.searches is None else [f"searches={run.searches}"]),
+        *([] if searches is None else [f"searches={searches}"]),
     ]
     plain = re.compile(r"[\w=.,/\[\]-]+")
     return " ".join(["python scripts/rows.py", *(a if plain.fullmatch(a) else shlex.quote(a) for a in arguments)])

@@ -164,6 +164,17 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     assert row_content.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
 
 
+def test_a_run_that_takes_anothers_choice_counts_its_search(tmp_path):
+    runs = {**CONFIG["runs"], "bpmax": {**CONFIG["runs"]["bpmax"], "choices": [["p=3"]], "searched": 35}}
+    runs["bpmax"]["searches"] = "results/search"
+    runs["calibrated"] = {**runs["calibrated"], "searched": 2}
+    one = Seed(Study.of({**CONFIG, "runs": runs}), 42, tmp_path, more=("predictions=true",), execute=Machine())
+    one.carry_out()
+    made = row_content.row(one, one.study.run("calibrated"), "t")
+    assert made["trials"] == 38 and made["command"].endswith(" searches=results/search")
+    assert row_content.row(one, one.study.run("bpmax"), "t")["trials"] == 36
+
+
 def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monkeypatch):
     monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned: 6 if planned else None)
     config = {**CONFIG, "runs": {**CONFIG["runs"], "exact": {**CONFIG["runs"]["exact"], "plan": ["approx=chain"]}}}
