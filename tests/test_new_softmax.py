@@ -145,6 +145,11 @@ NAMED = {
     "scripts/bench/softmax_cost.py": {"cho"},
     # how the settings of each of these follow from a model's scores
     "cgf/plan/published.py": {"standard", "cho", "fixed_max", "hetal", "thor", "arion"},
+    "cgf/report/epochs.py": {
+        "cgf",
+        "bpmax",
+        "bpmax_calibrated",
+    },  # runs of the study, of lengths that the paper compares
     "cgf/report/pipelines.py": {"cgf"},  # a run of the study: the paper's pipeline of distillation
     # what a user who names none is given, and the table of hosts
     "cgf/interface/installing.py": {"cgf"},

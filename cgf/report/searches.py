@@ -8,7 +8,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.report.columns import NONE, grid
 from cgf.results import read_lines
-from cgf.study.search import finished
+from cgf.search_file import finished
 from cgf.types import Json
 
 WHOLE = "_whole"  # how the name of a grid ends that is trained whole, and from which no row takes settings

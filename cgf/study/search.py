@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
+from cgf.search_file import finished, rank
 from cgf.study.grid import Budget, Grid
 from cgf.study.study import Study
 from cgf.types import Json, JsonValue
@@ -87,7 +87,7 @@ class Search:
         best: Json = {}
         for number, (count, epochs) in enumerate(self.budget.rounds):
             lines = self._round(number, left[:count], epochs)
-            lines.sort(key=_rank)  # of equals the one that was drawn, or ranked, first
+            lines.sort(key=rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
         return best
 
@@ -147,11 +147,6 @@ def _told(folder: Path) -> Json:
     }
 
 
-def _rank(line: Json) -> float:
-    """Better ones first; those whose numbers ran off last."""
-    return math.inf if line["validation"] is None else -line["validation"]
-
-
 def process(script: str, arguments: list[str]) -> str | None:
     """Runs a script in a process of its own; returns the sentence with which it refused, None where it did not.
 
@@ -186,23 +181,6 @@ def _plain(value: JsonValue) -> JsonValue:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def finished(path: Path) -> tuple[Json, int] | None:
-    """The best trial of the last round of a search's file and the number of all its trials.
-
-    None while it goes on, and where the numbers of every trial of that round ran off.
-    """
-    lines = read_lines(path)
-    if not lines:
-        return None
-    last, trials = len(lines[0]["rounds"]) - 1, lines[1:]
-    wanted = min(lines[0]["rounds"][last][0], len(lines[0]["drawn"]))
-    of_last = [line for line in trials if line["round"] == last]
-    if len(of_last) < wanted:
-        return None
-    best = min(of_last, key=_rank)
-    return None if best["validation"] is None else (best, len(trials))
 
 
 def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str) -> Json:

@@ -12,8 +12,9 @@ from cgf.config import CONFIGS
 from cgf.distill.step import check_finite
 from cgf.errors import UserError
 from cgf.results import append_lines, read_lines
+from cgf.search_file import finished
 from cgf.study.grid import Budget, Grid
-from cgf.study.search import Search, finished, teacher_of, with_searches
+from cgf.study.search import Search, teacher_of, with_searches
 from cgf.study.study import Study
 
 STUDY = {
