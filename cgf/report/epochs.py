@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import fmean
 
+from matplotlib.ticker import MaxNLocator
+
 from cgf.report.figure import colours, new_figure, png
 from cgf.types import Json, JsonValue
 
@@ -16,7 +18,7 @@ NOTE = (
     "early stopping ends some seeds before others"
 )
 COLUMNS, PANEL_IN, LEGEND_IN = 2, 3.1, 0.7
-DRAWN = 1  # counts changes of the drawing: a figure of an earlier one is stale
+DRAWN = 2  # counts changes of the drawing: a figure of an earlier one is stale
 
 
 def curves(results: list[Json]) -> Json:
@@ -64,6 +66,7 @@ def plot(figure: Json) -> bytes:
             (lines[curve["run"]],) = ax.plot(at, mean, color=own, marker=".", lw=1.2)
             ax.fill_between(at, least, most, color=own, alpha=0.12, lw=0)
         ax.set_title(", ".join(dict.fromkeys((panel["host"], panel["task"]))), fontsize=10)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("epoch", fontsize=9)
         ax.set_ylabel("accuracy on validation, %", fontsize=9)
     drawing.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=6, fontsize=7)
