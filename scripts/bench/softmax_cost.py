@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from omegaconf import DictConfig
 
 from cgf.checks import whole
@@ -12,6 +14,7 @@ from cgf.memory import need_memory
 from cgf.published import runtimes_by_key
 from cgf.results import read_json, run_info, write_json
 from cgf.target import result_file
+from cgf.types import JsonValue
 
 
 @entry("softmax_cost")
@@ -32,13 +35,7 @@ def main(cfg: DictConfig) -> None:
         need_memory(BOOTSTRAP_GIB[cfg.cho], f"a {cfg.cho} bootstrap key")
     out = result_file(cfg.out)
     before = read_json(out) if out.is_file() else {}
-    older = [
-        key
-        for key, row in before.items()
-        if isinstance(row, dict) and "median" not in row.get("seconds", {"median": 0})
-    ]
-    if older:
-        raise UserError(f"{out} is of before medians were told ({', '.join(older)}): move it away, or name another out")
+    check_current(before, out)
     result = {"cho": None, **before, "published_seconds": runtimes_by_key()}  # what is not measured now stays as it was
     if not cfg.matrix and "ours" not in result:
         raise UserError(f"matrix=false keeps the rows of the matrix, and {out} has none yet")
@@ -55,6 +52,24 @@ def main(cfg: DictConfig) -> None:
     print_softmax(result)
     draw_softmax(result, out.with_suffix(".png"))
     print(out)
+
+
+def check_current(before: JsonValue, out: Path) -> None:
+    """UserError where a result file's circuits have no median seconds: it is of before, or none of this command."""
+    from cgf.report.cost import CIRCUITS
+
+    circuits = before if isinstance(before, dict) else dict.fromkeys(CIRCUITS, before)
+    if others := [key for key in CIRCUITS if circuits.get(key) is not None and not has_median(circuits[key])]:
+        raise UserError(
+            f"{out} must hold circuits with the median of their seconds, and has none of {', '.join(others)} (files of "
+            "before have means): move it away, or name another out"
+        )
+
+
+def has_median(circuit: JsonValue) -> bool:
+    """Whether a circuit of a result file tells its median seconds."""
+    seconds = circuit.get("seconds") if isinstance(circuit, dict) else None
+    return isinstance(seconds, dict) and "median" in seconds
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ def test_noise_shows_what_other_engines_left(place, monkeypatch):
         ("noise", "seeds=0", ["seeds must be at least 1, and 0"]),
         ("softmax_cost", "worker=2", ["unknown setting 'worker' for softmax_cost"]),
         ("softmax_cost", "runs=x", ["runs must be a whole number", "'x'"]),
+        ("softmax_cost", "runs=0", ["runs must be a whole number of at least 1, and 0 was given"]),
+        ("softmax_cost", "tries=null", ["tries must be a whole number of at least 1, and None"]),
         ("softmax_cost", "workers=3", ["workers must divide the 256 rows", "workers=3"]),
         ("softmax_cost", "cho=tiny", ["small or medium, and 'tiny'"]),
         ("softmax_cost", "batched=maybe", ["batched must be true or false"]),
@@ -96,3 +98,14 @@ def test_bad_settings(place, script, argument, says):
     assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
     for text in says:
         assert text in lines[0]
+
+
+@pytest.mark.parametrize(
+    "held", [{"ours": {"seconds": {"mean": 1.25, "std": 0.05}}}, {"ours": {"ops": {}}}, {"ours": 3}, [1]]
+)
+def test_a_file_of_other_seconds_is_refused_before_anything_is_measured(place, held):
+    (place / "softmax.json").write_text(json.dumps(held))
+    done = call("softmax_cost", "out=softmax.json", "matrix=false", "batched=false")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "must hold circuits with the median of their seconds, and has none of " in done.stderr
+    assert json.loads((place / "softmax.json").read_text()) == held
