@@ -140,7 +140,7 @@ def seconds(folder: Path) -> str:
 
 
 def seconds_by_operation(folder: Path) -> str:
-    """Seconds of each kind of operation on the same matrix, median and range of the runs; the paper's Table 4 has means.
+    """Seconds of each kind of operation on the same matrix, median and range; the paper's Table 4 has means.
 
     Operations are summed over workers or lanes, the total is by the clock.
     """
