@@ -57,7 +57,7 @@ def _shared(trials: Sequence[Json]) -> set[str]:
 
 def whole_grids(folder: Path) -> str:
     """Accuracy on validation for every p (a line) and c (a column) of the grids that were trained whole; the best of a
-    grid is bold. UserError where a grid has other axes."""
+    grid is bold. UserError where a grid has other axes, or was trained in part or for other epochs."""
     files = [path for path in _files(folder) if path.stem.endswith(WHOLE)]
     heads = [read_lines(path)[0] for path in files]
     columns = sorted({value for head in heads for value in _axes(head)[1]})
@@ -69,6 +69,11 @@ def _axes(head: Json) -> tuple[list[float], list[float]]:
     axes = head["axes"]
     if set(axes) != {"softmax.p", "softmax.c"} or head["factors"]:
         raise UserError(f"a whole grid has p and c alone, and {head['grid']} has {', '.join(axes)}")
+    if len(head["drawn"]) != head["size"] or [epochs for _, epochs in head["rounds"]] != [None]:
+        raise UserError(
+            f"a whole grid is one round of all its configurations at full length, rounds=[[{head['size']},null]], and "
+            f"{head['grid']} of {head['host']} has {head['rounds']}"
+        )
     return axes["softmax.p"], axes["softmax.c"]
 
 

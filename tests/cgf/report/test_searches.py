@@ -7,6 +7,7 @@ from cgf.report import searches
 from cgf.results import append_line
 
 HEAD = {"grid": "bpmax", "size": 960, "axes": {}, "factors": {}, "rounds": [[3, 1], [2, None]], "drawn": [4, 8, 1]}
+WHOLE = {**HEAD, "size": 4, "drawn": [3, 1, 0, 2], "rounds": [[4, None]]}
 PLACE = {"host": "digits", "task": "digits"}
 AXES = {"softmax.p": [1, 3], "softmax.c": [5.0, 20.0]}
 
@@ -39,7 +40,7 @@ def test_a_whole_grid_has_a_cell_for_every_pair_and_marks_the_best(tmp_path):
         trial(0, 1, 0.75, "softmax=bpmax", "softmax.p=3", "softmax.c=5"),
         trial(0, 3, None, "softmax=bpmax", "softmax.p=3", "softmax.c=20"),
     ]
-    write(tmp_path, "bpmax_whole", {**HEAD, "axes": AXES}, trials)
+    write(tmp_path, "bpmax_whole", {**WHOLE, "axes": AXES}, trials)
     write(tmp_path, "exact", HEAD, [])
     assert searches.whole_grids(tmp_path).splitlines()[2:] == [
         "| digits | `bpmax` | 1 | 50.0 | – |",
@@ -53,4 +54,11 @@ def test_no_search_and_other_axes_are_refused(tmp_path):
         searches.table(tmp_path)
     write(tmp_path, "exact_whole", {**HEAD, "axes": {"softmax.p": [1]}}, [])
     with pytest.raises(UserError, match=r"a whole grid has p and c alone, and exact_whole has softmax\.p"):
+        searches.whole_grids(tmp_path)
+
+
+@pytest.mark.parametrize("part", [{"drawn": [3, 1]}, {"rounds": [[4, 1]]}, {"rounds": [[4, 1], [2, None]]}])
+def test_a_grid_that_was_trained_in_part_is_no_whole_one(tmp_path, part):
+    write(tmp_path, "bpmax_whole", {**WHOLE, "axes": AXES, **part}, [])
+    with pytest.raises(UserError, match=r"one round of all its configurations at full length, rounds=\[\[4,null\]\]"):
         searches.whole_grids(tmp_path)
