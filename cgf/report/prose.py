@@ -1,7 +1,9 @@
 """Measured figures that a document's sentences type by hand, in place of a reference to a file under results/.
 
-A figure is a number with digits behind a point, or in powers of ten. What was measured is written by reference
-(cgf.report.values); what remains is defined, published or a version, and stands in a list with the reason.
+A figure is a number with digits behind a point, in powers of ten or with its thousands set off, and a whole number
+before a unit of measurement: '12 levels', '4 to 7 %'. What was measured is written by reference (cgf.report.values);
+what remains is defined, published or a version, and stands in a list with the reason. Whole numbers before any other
+word ('24 configurations') and numbers in words are no figures.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from cgf.errors import UserError
 MARKED = re.compile(r"<!-- (table|value|list): .*?<!-- end -->", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 TARGET = re.compile(r"\]\([^)\n]*\)")
-FIGURE = re.compile(r"(?<![\w.-])-?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+)(?![\w]|\.\d)")
+_PRECISE = r"\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+|\d{1,3}(?:,\d{3})+"
+_UNIT = r"%|points?|k?s|ms|µs|(?:core-)?seconds?|minutes?|hours?|[KMGT]i?B|levels?|times"
+_MEASURED = rf"\d+(?:(?:, | to | and | or )\d+)*\s+(?:{_UNIT})"
+FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED})(?![\w]|[.,]\d)")
 
 
 def typed(text: str) -> list[str]:
     """The figures of a document's prose, in order; tables, code, links and what comes from results are left out."""
-    prose = TARGET.sub("]", CODE.sub(" ", MARKED.sub(" ", text)))
+    prose = TARGET.sub("]", CODE.sub(" ", MARKED.sub("…", text)))
     lines = [line for line in prose.splitlines() if not line.startswith("|")]
-    return FIGURE.findall("\n".join(lines))
+    return [" ".join(figure.split()) for figure in FIGURE.findall("\n".join(lines))]
 
 
 def check(name: str, text: str, allowed: Mapping[str, Mapping[str, str]]) -> None:

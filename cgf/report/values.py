@@ -1,13 +1,14 @@
 """Single figures within a sentence of a document, each read from the files under results/.
 
-A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Three names are known:
+A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Four names are known:
 
     points HOST TASK RUN [OTHER]   by how many points the mean accuracy of a run of training over its seeds lies below
                                    that of OTHER on these seeds; without OTHER below exact softmax, as the rows have it
     file PATH KEY FORMAT [FACTOR]  what a JSON file under results/ says at a dotted key, in a format of Python's
+    range PATH KEY FORMAT          '0.9 to 1.1': the smallest and the largest number there, where parts of the key are *
     text PATH KEY                  the words that a JSON file under results/ has at a dotted key
 
-A part of a dotted key is a name, or within a list a place from 0.
+A part of a dotted key is a name, within a list a place from 0, and in a range * for every element of a list.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ def value(asked: list[str], folder: Path) -> str:
             return of_file(folder / path, key, form, 1.0)
         case ["file", path, key, form, factor]:
             return of_file(folder / path, key, form, float(factor))
+        case ["range", path, key, form]:
+            return range_of_file(folder / path, key, form)
         case ["text", path, key]:
             return text_of_file(folder / path, key)
         case _:
             raise UserError(
-                "a value is points HOST TASK RUN [OTHER], file PATH KEY FORMAT [FACTOR] or text PATH KEY, and the "
-                f"document asks for '{' '.join(asked)}'"
+                "a value is points HOST TASK RUN [OTHER], file PATH KEY FORMAT [FACTOR], range PATH KEY FORMAT or "
+                f"text PATH KEY, and the document asks for '{' '.join(asked)}'"
             )
 
 
@@ -72,10 +75,34 @@ def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float
 
 def of_file(path: Path, key: str, form: str, factor: float) -> str:
     """What a JSON file says at a dotted key, times a factor, in a format such as ``,.0f``."""
-    value = _at(path, key)
+    return _formatted(_number(path, key, _at(path, key)) * factor, form)
+
+
+def range_of_file(path: Path, key: str, form: str) -> str:
+    """The smallest and the largest number at a dotted key whose parts ``*`` stand for every element of a list.
+
+    One figure where the format leaves no difference. UserError for a key without ``*``, and for one that finds nothing.
+    """
+    if "*" not in key.split("."):
+        raise UserError(f"a range is over the elements of a list, a * in its key, and a document asks for {key}")
+    numbers = [_number(path, key, one) for one in _every(read_json(path), key.split("."), path, key)]
+    if not numbers:
+        raise UserError(f"{path} has an empty list at {key}, which a document asks for")
+    low, high = _formatted(min(numbers), form), _formatted(max(numbers), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _formatted(number: float, form: str) -> str:
+    try:
+        return format(float(number), form)
+    except ValueError as error:
+        raise UserError(f"a value needs a format for a float, such as ,.0f, and a document has {form}") from error
+
+
+def _number(path: Path, key: str, value: JsonValue) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise UserError(f"{path} must have a number at {key}, and has {value!r}")
-    return format(value * factor, form)
+    return value
 
 
 def text_of_file(path: Path, key: str) -> str:
@@ -87,12 +114,25 @@ def text_of_file(path: Path, key: str) -> str:
 
 
 def _at(path: Path, key: str) -> JsonValue:
+    """The value at a dotted key without ``*``."""
     value: JsonValue = read_json(path)
     for part in key.split("."):
-        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        elif isinstance(value, dict) and part in value:
-            value = value[part]
-        else:
-            raise UserError(f"{path} has no {key}, which a document asks for")
+        value = _step(value, part, path, key)
     return value
+
+
+def _every(value: JsonValue, parts: list[str], path: Path, key: str) -> list[JsonValue]:
+    """What stands at the rest of a key below ``value``, in order."""
+    if not parts:
+        return [value]
+    if parts[0] == "*" and isinstance(value, list):
+        return [found for one in value for found in _every(one, parts[1:], path, key)]
+    return _every(_step(value, parts[0], path, key), parts[1:], path, key)
+
+
+def _step(value: JsonValue, part: str, path: Path, key: str) -> JsonValue:
+    if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+        return value[int(part)]
+    if isinstance(value, dict) and part in value:
+        return value[part]
+    raise UserError(f"{path} has no {key}, which a document asks for")

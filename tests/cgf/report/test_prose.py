@@ -8,6 +8,9 @@ from cgf.report.prose import check, typed
 TEXT = """# Page
 It takes 1.5 s and is off by 2e-7, as [this](page-1.2.md) says; LLaMA-3.2-1B and desilofhe 2.0.0 are names.
 By reference <!-- value: file a.json b .1f -->0.7<!-- end -->, in code `lr=1.0e-3`, and the end of a line is -0.25.
+A set of 16,384 slots takes 13 to 17 levels, 4, 5 and 7 % of
+memory, 3 squarings, five seeds, w (1 - s) / n, 2^17 times, 224-pixel images and 60
+s; 12 <!-- value: file a.json b .0f -->31<!-- end --> minutes.
 | a table typed by hand | 3.14 |
 <!-- table: cost -->
 | 9.99 |
@@ -16,14 +19,15 @@ By reference <!-- value: file a.json b .1f -->0.7<!-- end -->, in code `lr=1.0e-
 train.lr=2.5
 ```
 """
+PRECISE, MEASURED = ["1.5", "2e-7", "-0.25"], ["16,384", "13 to 17 levels", "4, 5 and 7 %", "60 s"]
 
 
 def test_figures_of_sentences_alone_are_found():
-    assert typed(TEXT) == ["1.5", "2e-7", "-0.25"]
+    assert typed(TEXT) == [*PRECISE, *MEASURED]
 
 
 def test_each_is_listed_with_a_reason_and_nothing_else_is():
-    listed = {"a.md": {"1.5": "x", "2e-7": "x", "-0.25": "x"}}
+    listed = {"a.md": dict.fromkeys([*PRECISE, *MEASURED], "x")}
     check("a.md", TEXT, listed)
     with pytest.raises(UserError, match=r"^b\.md types the figure -0\.25 by hand: write it as"):
         check("b.md", TEXT, listed)

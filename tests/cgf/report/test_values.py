@@ -14,7 +14,14 @@ def folder(tmp_path):
         write_json(tmp_path / "train" / f"vit-digits-{run}-{seed}.json", row)
     write_json(tmp_path / "train" / "vit-digits-cgf-hidden-42.json", {"seed": 42, "accuracy": 0.0, "accuracy_exact": 1})
     write_json(
-        tmp_path / "bench" / "demo.json", {"seconds": {"total": 1234.5}, "note": "x", "rows": [{"s": 1}, {"s": 2.5}]}
+        tmp_path / "bench" / "demo.json",
+        {
+            "seconds": {"total": 1234.5},
+            "note": "x",
+            "rows": [{"s": 1}, {"s": 2.5}],
+            "same": [{"t": 0.31}, {"t": 0.29}],
+            "none": [],
+        },
     )
     return tmp_path
 
@@ -34,6 +41,9 @@ def test_a_stale_figure_is_made_anew_and_all_around_it_stays(folder):
         ("file bench/demo.json seconds.total .1f 0.0166666666666667", "20.6"),
         ("text bench/demo.json note", "x"),
         ("file bench/demo.json rows.1.s .2f", "2.50"),
+        ("range bench/demo.json rows.*.s .1f", "1.0 to 2.5"),
+        ("range bench/demo.json rows.*.s .0e", "1e+00 to 2e+00"),
+        ("range bench/demo.json same.*.t .1f", "0.3"),
     ],
 )
 def test_values(folder, asked, shown):
@@ -52,7 +62,13 @@ def test_values(folder, asked, shown):
         ("text bench/demo.json notes", "has no notes"),
         ("file bench/demo.json rows.2.s .2f", r"has no rows\.2\.s"),
         ("file bench/demo.json rows.s .2f", r"has no rows\.s"),
+        ("file bench/demo.json seconds.total d", "a format for a float, such as ,.0f, and a document has d"),
         ("file bench/none.json note .0f", "there is no such file"),
+        ("range bench/demo.json rows.0.s .2f", r"a \* in its key, and a document asks for rows\.0\.s"),
+        ("range bench/demo.json rows.*.t .2f", r"has no rows\.\*\.t"),
+        ("range bench/demo.json seconds.* .2f", r"has no seconds\.\*"),
+        ("range bench/demo.json none.*.s .2f", r"has an empty list at none\.\*\.s"),
+        ("range bench/demo.json rows.* .2f", r"must have a number at rows\.\*"),
     ],
 )
 def test_what_is_not_there_is_refused(folder, asked, said):
