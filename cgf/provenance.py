@@ -49,7 +49,8 @@ FLAGS = (  # of a processor: what kernels of matrices and of numbers modulo a pr
     "sve",
     "sve2",
 )
-REGISTER = "results/opened.jsonl"  # each evaluation writes a line there, which is no change of the code
+# files that commands add lines to as they go on, which is no change of the code: openings of test figures, trials
+KEPT_ALONG = ("results/opened.jsonl", "results/search/")
 
 
 def run_info(
@@ -95,8 +96,8 @@ def _without_home(value: JsonValue) -> JsonValue:
 def _git(folder: Path) -> dict:
     """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
 
-    New files below results/ do not count, nor does the register of openings: one command makes several of them, and
-    the first is no change of the code.
+    New files below results/ do not count, nor do the register of openings and the records of searches: one command
+    makes several of them, and the first is no change of the code.
     """
 
     def git(*args: str) -> str:
@@ -105,8 +106,8 @@ def _git(folder: Path) -> dict:
 
     try:
         status = [line.split(maxsplit=1) for line in git("status", "--porcelain").splitlines()]
-        changed = [f for mark, f in status if f != REGISTER and not (mark == "??" and f.startswith("results/"))]
-        return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": bool(changed)}
+        ours = [(mark == "??" and f.startswith("results/")) or f.startswith(KEPT_ALONG) for mark, f in status]
+        return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": not all(ours)}
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}
 

@@ -29,20 +29,26 @@ def test_a_processor_is_told_by_its_numbers_and_flags():
     assert processor("")["cpu_model"] is None and processor("")["cpu"]
 
 
-def test_the_register_of_openings_is_no_change_of_the_code(tmp_path):
+def test_what_commands_add_to_as_they_go_on_is_no_change_of_the_code(tmp_path):
     def git(*arguments):
         command = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e", *arguments]
         subprocess.run(command, check=True, capture_output=True)
 
     git("init", "-q")
-    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "search").mkdir(parents=True)
     register, code = tmp_path / "results" / "opened.jsonl", tmp_path / "code.py"
-    register.write_text("{}\n")
+    trials, row = tmp_path / "results" / "search" / "a-b-c.jsonl", tmp_path / "results" / "row.json"
+    for file in (register, trials, row):
+        file.write_text("{}\n")
     code.write_text("")
     git("add", ".")
     git("commit", "-q", "-m", "s")
     register.write_text("{}\n{}\n")
+    trials.write_text("{}\n{}\n")
     (tmp_path / "results" / "new.json").write_text("{}")
     assert _git(tmp_path)["dirty"] is False
+    row.write_text("[]")
+    assert _git(tmp_path)["dirty"] is True
+    git("checkout", "--", "results/row.json")
     code.write_text("x = 1\n")
     assert _git(tmp_path)["dirty"] is True
