@@ -63,7 +63,8 @@ def exponentials_of(host: Host) -> list[Exponential]:
 def exponential_of(softmax: Softmax) -> Exponential:
     """What stands for exp in CGF-softmax of two cumulants. UserError for any other softmax, or with exp itself."""
     applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
-    own = (Softmax.scores, Softmax.attention, Softmax.public_scale, ExponentialSoftmax.formula, CGF.exponent)
+    made = (ExponentialSoftmax.formula, ExponentialSoftmax.from_exponentials)
+    own = (Softmax.scores, Softmax.attention, Softmax.public_scale, CGF.exponent, *made)
     known = as_defined(softmax, *own) and any(as_defined(softmax, one) for one in applied)
     if not isinstance(softmax, CGF) or not known or softmax.order != 2:
         raise UserError(

@@ -26,6 +26,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import age, as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
+from cgf.softmax.unit_cgf import UnitSums
 from cgf.softmax.value import Value
 from cgf.types import Ciphertext
 
@@ -78,13 +79,16 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
         )
     exponent = exponent_of(softmax)
     build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
-    return build(softmax, rows, padded, style)
+    circuit = build(softmax, rows, padded, style)
+    return circuit if build is as_it_stands or not puts_rows_right(softmax) else with_unit_sums(circuit, rows)
 
 
 def takes_means(softmax: Softmax, style: str) -> float:
     """How many times the entries of the shortest row the longest may have where rows hold their mean in the place of
     absent entries, which takes no level (``folded``, ``by_sample``); 1: rows of one count alone, 0: none."""
     if style != "folded" or not isinstance(softmax, CGF) or softmax.order != 2 or softmax.exponential is None:
+        return 0.0
+    if puts_rows_right(softmax):  # what stands in for absent entries would be in the sum
         return 0.0
     exponent = exponent_of(softmax)
     if exponent is None or BUILDERS.get(exponent) is not second_order:
@@ -96,11 +100,22 @@ def takes_means(softmax: Softmax, style: str) -> float:
 def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
     """The exponent that the weights are the exponential of, as a function; None where they are more than that.
 
-    What CGF and LoopCGF do beyond applying the exponential is for training alone: an evaluation never cuts.
+    What CGF and LoopCGF do beyond applying the exponential is for training alone: an evaluation never cuts. Rows that
+    are put right after it (``puts_rows_right``) are a circuit's own last step.
     """
     applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
-    alone = as_defined(softmax, ExponentialSoftmax.formula) and any(as_defined(softmax, one) for one in applied)
+    made = (ExponentialSoftmax.from_exponentials, UnitSums.from_exponentials)
+    alone = (
+        as_defined(softmax, ExponentialSoftmax.formula)
+        and any(as_defined(softmax, one) for one in applied)
+        and any(as_defined(softmax, one) for one in made)
+    )
     return getattr(softmax.exponent, "__func__", None) if alone else None
+
+
+def puts_rows_right(softmax: Softmax) -> bool:
+    """Whether its rows are made to sum to one as ``UnitSums`` does."""
+    return as_defined(softmax, UnitSums.from_exponentials)
 
 
 def stand_in(softmax: ExponentialSoftmax) -> Exponential:
@@ -145,6 +160,22 @@ def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: s
 # an exponent -> what makes its circuit; any other runs as its formula stands
 Builder = Callable[[ExponentialSoftmax, Rows, bool, str], Circuit]
 BUILDERS: dict[Exponent, Builder] = {CGF.exponent: second_order, GaussianKernel.exponent: plain}
+
+
+def with_unit_sums(circuit: Circuit, rows: Rows) -> Circuit:
+    """A circuit of p = (r + o) c, and then p + (1 - s) / n with s the row sum of p: (n r - rowsum(r) + 1 / c) c / n.
+
+    o is the same along a row, so that it leaves n r - rowsum(r). Levels: none on full rows of one count; one where
+    entries do not count, which a mask keeps out of the sum, or where counts differ, since n is no integer then.
+    """
+    n = rows.uniform
+
+    def run(x: Packed) -> Packed:
+        r = circuit.run(x)
+        return (r.times_count(1.0) if n is None else r * n) - r.row_sum()
+
+    c = circuit.output_scale
+    return replace(circuit, run=run, output_scale=c / (rows.counts[:, None] if n is None else n), output_offset=1.0 / c)
 
 
 def algorithm_1(e: Exponential, n: int) -> Circuit:

@@ -190,6 +190,13 @@ class Packed(NotOnCiphertexts):
         vector = -self.layout.spread(factor * np.log(self.rows.counts))
         return self.add_vector([vector] * len(self.cts))
 
+    def plus_count(self, power: float) -> Packed:
+        """self + n^power, n the row's count; no level."""
+        if self.rows.uniform is not None:
+            number: float = float(self.rows.uniform) ** power
+            return self + number
+        return self.add_vector([self.layout.spread(self.rows.counts**power)] * len(self.cts))
+
     def times_count(self, power: float) -> Packed:
         """self * n^power, n the row's count; one level."""
         if self.rows.uniform is not None:

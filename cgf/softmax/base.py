@@ -185,10 +185,11 @@ class Softmax(AttentionByWeights):
 class ExponentialSoftmax(Softmax):
     """A softmax that is one exponential of a normalised exponent y; the exponential can be swapped.
 
-    ``observers`` receive y (..., Q, K), zero where not valid, and the weights at every call of ``weights``.
+    ``observers`` receive y (..., Q, K), zero where not valid, and exp(y), or what stands in for it, at every call of
+    ``weights``. These are the weights, unless a subclass makes more of them in ``from_exponentials``.
     """
 
-    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential", "from_exponentials")
 
     def exponent(self, x: V) -> V:
         """y of the scaled scores x, with weights = exp(y)."""
@@ -205,26 +206,31 @@ class ExponentialSoftmax(Softmax):
 
     def formula(self, x: V) -> V:
         """exp(y), or what stands in for it; entries that do not count enter it at y = 0."""
-        return self.apply_exponential(self.exponent(x).at_invalid(0.0))
+        return self.from_exponentials(self.apply_exponential(self.exponent(x).at_invalid(0.0)))
 
     def apply_exponential(self, y: V) -> V:
         """exp(y), by ``exponential`` where one is set."""
         return y.exp() if self.exponential is None else self.exponential(y)
+
+    def from_exponentials(self, p: V) -> V:
+        """The weights of p = exp(y), or of what stands in for it: p itself, unless a subclass puts its rows right."""
+        return p
 
     def needs_double(self) -> bool:
         """Squarings multiply a relative rounding error by 2^k: a stand-in for exp is read in float64."""
         return self.exponential is not None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """As ``Softmax.weights``, from ``exponent`` and ``apply_exponential``; then every observer is called."""
+        """As ``Softmax.weights``, from the methods of ``weights_follow``; every observer is called on the way."""
         import torch
 
         from cgf.softmax.tensor import TensorRows
 
         dtype = torch.float64 if self.needs_double() else None
         y = self.exponent(TensorRows.of(scores, valid, dtype)).at_invalid(0.0)
-        weights = self.apply_exponential(y).at_invalid(0.0).data
-        weights = weights.to(torch.promote_types(scores.dtype, torch.float32))
+        p, dtype = self.apply_exponential(y).at_invalid(0.0), torch.promote_types(scores.dtype, torch.float32)
+        exponentials = p.data.to(dtype)
         for observer in self.observers:
-            observer(self, y.data, weights, valid)
-        return weights
+            observer(self, y.data, exponentials, valid)
+        weights = self.from_exponentials(p)
+        return exponentials if weights is p else weights.at_invalid(0.0).data.to(dtype)

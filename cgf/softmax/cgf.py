@@ -52,7 +52,7 @@ class CGF(ExponentialSoftmax):
     name: ClassVar[str] = "cgf"
     adaptive: ClassVar[bool] = True
     source: ClassVar[str] = "CGF-softmax paper, Eq. (3) and (4)"
-    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential", "from_exponentials")
     order: int = 2
     ceiling: float | None = None
 
@@ -77,23 +77,26 @@ class CGF(ExponentialSoftmax):
         return super().apply_exponential(y)
 
     def fuses(self) -> bool:
-        """Whether this is the definition, with exp itself, whose weights and gradient ``cgf.softmax.fused`` has as one
+        """Whether p is as defined, with exp itself, whose values and gradient ``cgf.softmax.fused`` has as one
         operation."""
         unchanged = as_defined(self, CGF.exponent, CGF.apply_exponential)
         return unchanged and self.order == 2 and self.exponential is None
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """As ``ExponentialSoftmax.weights``; in one operation where ``fuses`` and nothing is being compiled."""
+        """As ``ExponentialSoftmax.weights``; exp(y) in one operation where ``fuses`` and nothing is being compiled."""
         import torch
 
         if torch.compiler.is_compiling() or not self.fuses():
             return super().weights(scores, valid)
         from cgf.softmax.fused import cgf_weights
+        from cgf.softmax.tensor import TensorRows
 
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         valid = None if valid is None else valid.to(scores.device)
-        y, weights = cgf_weights(scores, valid, bool(self.observers), self.ceiling if self.training else None)
+        y, exponentials = cgf_weights(scores, valid, bool(self.observers), self.ceiling if self.training else None)
         for observer in self.observers:
             assert y is not None
-            observer(self, y, weights, valid)
-        return weights
+            observer(self, y, exponentials, valid)
+        p = TensorRows.of(exponentials, valid)
+        weights = self.from_exponentials(p)
+        return exponentials if weights is p else weights.at_invalid(0.0).data

@@ -38,7 +38,7 @@ class ChainCGF(LoopCGF):
     name: ClassVar[str] = "cgf_chain"
     label: ClassVar[str] = "chain of {k} in the loop"
     source: ClassVar[str] = "this repository"
-    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential")
+    weights_follow: ClassVar[tuple[str, ...]] = ("exponent", "apply_exponential", "from_exponentials")
     k: int = 3
     trainable: str = "layer"
     _heads: int | None = field(default=None, init=False, repr=False)

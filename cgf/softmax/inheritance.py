@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-CIRCUIT = ("formula", "exponent", "apply_exponential")  # what an encrypted run computes
+CIRCUIT = ("formula", "exponent", "apply_exponential", "from_exponentials")  # what an encrypted run computes
 DEFINING = (*CIRCUIT, "definition")  # what a softmax is made of
 
 

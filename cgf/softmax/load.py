@@ -23,6 +23,7 @@ from cgf.softmax.published.statistical import Arion, Tricycle
 from cgf.softmax.published.the_x import TheX
 from cgf.softmax.published.two_relu import TwoReLU
 from cgf.softmax.taylor import TaylorCGF
+from cgf.softmax.unit_cgf import UnitCGF, UnitChainCGF
 from cgf.types import Json, JsonValue
 
 # every softmax that a file may name; a new one is added here
@@ -49,6 +50,8 @@ DEFINITIONS: tuple[type[Softmax], ...] = (
     TaylorCGF,
     TheX,
     TwoReLU,
+    UnitCGF,
+    UnitChainCGF,
 )
 VARIANTS = {cls.name: cls for cls in DEFINITIONS}
 # what ``_target_`` of a softmax.json may read: a name in this table, never a path that is imported from

@@ -95,6 +95,10 @@ class TensorRows:
         """ln n_i in the precision of the data."""
         return self._with(self.data - factor * self._as_data(self.counts).log())
 
+    def plus_count(self, power: float) -> TensorRows:
+        """n_i^power by row."""
+        return self._with(self.data + self.counts**power)
+
     def times_count(self, power: float) -> TensorRows:
         """n_i^power by row."""
         return self._with(self.data * self.counts**power)

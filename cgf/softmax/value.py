@@ -62,6 +62,9 @@ class Value(Arithmetic, Protocol):
     def minus_log_count(self, factor: float = 1.0) -> Self:
         """self - factor * ln n_i; no level."""
 
+    def plus_count(self, power: float) -> Self:
+        """self + n_i^power; no level."""
+
     def times_count(self, power: float) -> Self:
         """self * n_i^power."""
 

@@ -103,6 +103,11 @@ def polynomial(softmax, row):
     return np.polyval(e.coefficients[::-1], e.a * exponent(softmax, row) + e.b) ** (2**softmax.k)
 
 
+def shared(weights):
+    """What the row misses of a sum of one, in equal parts to its entries."""
+    return weights + (1 - weights.sum()) / len(weights)
+
+
 # the definition of each softmax on one full row of float64, in numpy: a new one adds its row here
 REFERENCES = {
     "exact": exact,
@@ -120,6 +125,8 @@ REFERENCES = {
     "gaussian": lambda softmax, row: np.exp(row),
     "cgf_chain": chain,
     "cgf_poly": polynomial,
+    "cgf_unit": lambda softmax, row: shared(np.exp(exponent(softmax, row))),
+    "cgf_chain_unit": lambda softmax, row: shared(chain(softmax, row)),
 }
 
 
