@@ -26,7 +26,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import age, as_defined
 from cgf.softmax.loop import LoopCGF
 from cgf.softmax.published.gaussian import GaussianKernel
-from cgf.softmax.unit_cgf import UnitSums
+from cgf.softmax.unit_sums import UnitSums
 from cgf.softmax.value import Value
 from cgf.types import Ciphertext
 
