@@ -167,8 +167,8 @@ def _judged(arguments: list[str]) -> Json:
 
 
 def _done(log: list[Json], script: str, arguments: list[str]) -> bool:
-    """Whether a step is in the log, what it trained is still there and what it read was not trained or, where it
-    reads a plan or makes one, planned anew since."""
+    """Whether a step is in the log, what it trained or wrote is still there and what it read was not trained or, where
+    it reads a plan or makes one, planned anew since."""
     done, given = False, _options(arguments)
     read = {given.get("ckpt"), given.get("distill.teacher")} - {None}
     for row in log:
@@ -178,7 +178,14 @@ def _done(log: list[Json], script: str, arguments: list[str]) -> bool:
             done = False
         elif row["script"] == PLAN and (script == PLAN or given.get("approx") == "plan"):
             done = done and _options(row["arguments"])["ckpt"] != given["ckpt"]
-    return done and (script != "train.py" or Path(_trains(arguments), "best.json").is_file())
+    made = (
+        Path(_trains(arguments), "best.json")
+        if script == "train.py"
+        else Path(given["out"])
+        if "out" in given
+        else None
+    )
+    return done and (made is None or made.is_file())
 
 
 def _trains(arguments: list[str]) -> str:

@@ -202,6 +202,17 @@ def test_what_is_trained_anew_is_evaluated_anew(tmp_path):
     ]
 
 
+def test_an_evaluation_whose_result_is_gone_is_made_again(tmp_path):
+    machine = Machine()
+    one = seed(tmp_path, machine)
+    one.carry_out()
+    results = sorted({options["out"] for script, options, _ in machine.calls if script == "eval_plain.py"})
+    gone = next(path for path in results if path.endswith("exact.json"))
+    Path(gone).unlink()
+    seed(tmp_path, machine).carry_out()
+    assert machine.names() == [*ORDER, "eval exact"] and Path(gone).is_file()
+
+
 def test_what_is_planned_anew_is_evaluated_with_its_plan_anew(tmp_path):
     def run(*options):
         own = {k: v for k, v in CONFIG["runs"]["cgf"].items() if k != "chain"}
