@@ -30,5 +30,5 @@ class UnitChainCGF(UnitSums, ChainCGF):
     """
 
     name: ClassVar[str] = "cgf_chain_unit"
-    label: ClassVar[str] = "chain of {k} in the loop, unit row sums"
+    label: ClassVar[str] = "chain of {k}, unit row sums"
     source: ClassVar[str] = "this repository"
