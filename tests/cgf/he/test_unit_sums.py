@@ -98,5 +98,7 @@ def test_whole_attention(n):
 
 
 def test_a_whole_network_does_not_take_it_for_its_chain():
-    with pytest.raises(UserError, match="knows CGF-softmax of two cumulants alone, and layer 0 has 'chain of 3 in the"):
+    with pytest.raises(
+        UserError, match="knows CGF-softmax of two cumulants alone, and layer 0 has 'chain of 3, unit row sums'"
+    ):
         exponential_of(UnitChainCGF())
