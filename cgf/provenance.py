@@ -96,8 +96,9 @@ def _without_home(value: JsonValue) -> JsonValue:
 def _git(folder: Path) -> dict:
     """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
 
-    New files below results/ do not count, nor do the register of openings and the records of searches: one command
-    makes several of them, and the first is no change of the code.
+    New files below results/ do not count, nor do lines that the register of openings and the records of searches grew
+    by: one command makes several of them, and the first is no change of the code. A changed or missing line
+    counts.
     """
 
     def git(*args: str) -> str:
@@ -106,7 +107,9 @@ def _git(folder: Path) -> dict:
 
     try:
         status = [line.split(maxsplit=1) for line in git("status", "--porcelain").splitlines()]
-        ours = [(mark == "??" and f.startswith("results/")) or f.startswith(KEPT_ALONG) for mark, f in status]
+        lines = [line.split("\t") for line in git("diff", "--numstat", "HEAD", "--", *KEPT_ALONG).splitlines()]
+        grown = {f for _, gone, f in lines if gone == "0"}
+        ours = [(mark == "??" and f.startswith("results/")) or f in grown for mark, f in status]
         return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": not all(ours)}
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}

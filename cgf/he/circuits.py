@@ -80,7 +80,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     exponent = exponent_of(softmax)
     build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
     circuit = build(softmax, rows, padded, style)
-    return circuit if build is as_it_stands or not puts_rows_right(softmax) else with_unit_sums(circuit, rows)
+    own = circuit.name == "formula"  # which puts its rows right itself
+    return circuit if own or not puts_rows_right(softmax) else with_unit_sums(circuit, rows)
 
 
 def takes_means(softmax: Softmax, style: str) -> float:

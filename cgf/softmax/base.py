@@ -228,9 +228,9 @@ class ExponentialSoftmax(Softmax):
 
         dtype = torch.float64 if self.needs_double() else None
         y = self.exponent(TensorRows.of(scores, valid, dtype)).at_invalid(0.0)
-        p, dtype = self.apply_exponential(y).at_invalid(0.0), torch.promote_types(scores.dtype, torch.float32)
-        exponentials = p.data.to(dtype)
+        p, returned = self.apply_exponential(y).at_invalid(0.0), torch.promote_types(scores.dtype, torch.float32)
+        exponentials = p.data.to(returned)
         for observer in self.observers:
             observer(self, y.data, exponentials, valid)
         weights = self.from_exponentials(p)
-        return exponentials if weights is p else weights.at_invalid(0.0).data.to(dtype)
+        return exponentials if weights is p else weights.at_invalid(0.0).data.to(returned)

@@ -178,14 +178,9 @@ def _done(log: list[Json], script: str, arguments: list[str]) -> bool:
             done = False
         elif row["script"] == PLAN and (script == PLAN or given.get("approx") == "plan"):
             done = done and _options(row["arguments"])["ckpt"] != given["ckpt"]
-    made = (
-        Path(_trains(arguments), "best.json")
-        if script == "train.py"
-        else Path(given["out"])
-        if "out" in given
-        else None
-    )
-    return done and (made is None or made.is_file())
+    if script == "train.py":
+        return done and Path(_trains(arguments), "best.json").is_file()
+    return done and ("out" not in given or Path(given["out"]).is_file())
 
 
 def _trains(arguments: list[str]) -> str:

@@ -47,6 +47,10 @@ def test_what_commands_add_to_as_they_go_on_is_no_change_of_the_code(tmp_path):
     trials.write_text("{}\n{}\n")
     (tmp_path / "results" / "new.json").write_text("{}")
     assert _git(tmp_path)["dirty"] is False
+    trials.write_text("[]\n{1}\n")  # which rows would take other settings from
+    assert _git(tmp_path)["dirty"] is True
+    trials.write_text("{}\n{}\n")
+    assert _git(tmp_path)["dirty"] is False
     row.write_text("[]")
     assert _git(tmp_path)["dirty"] is True
     git("checkout", "--", "results/row.json")

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch", reason="the readings in the clear are tenso
 from test_attention import CHAIN, encrypted, in_the_clear, layer  # noqa: E402
 
 from cgf.errors import UserError  # noqa: E402
+from cgf.he.circuits import circuit_for  # noqa: E402
 from cgf.he.dryrun import dry_run  # noqa: E402
 from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
@@ -87,6 +88,12 @@ def test_every_circuit_of_full_rows_takes_it(style):
     layered = Encrypted(softmax, Session(DesiloOwner, style=style))
     np.testing.assert_allclose(layered.weights(scores()), softmax.reading(scores()), rtol=0, atol=1e-5)
     assert not layered.record.count("wrong") and layered.record.levels == layered.record.levels_counted
+
+
+def test_a_formula_that_runs_as_it_stands_puts_its_rows_right_once():
+    softmax = UnitCGF(order=3)
+    softmax.exponential = CHAIN
+    assert circuit_for(softmax, Rows((2, 3, N, N), 0, None, np.full(96, float(N))), False).run == softmax.formula
 
 
 @pytest.mark.parametrize("n", [N, 13])
