@@ -80,8 +80,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
     exponent = exponent_of(softmax)
     build = as_it_stands if exponent is None else BUILDERS.get(exponent, as_it_stands)
     circuit = build(softmax, rows, padded, style)
-    own = circuit.name == "formula"  # which puts its rows right itself
-    return circuit if own or not puts_rows_right(softmax) else with_unit_sums(circuit, rows)
+    # the softmax's own formula puts its rows right itself
+    return with_unit_sums(circuit, rows) if puts_rows_right(softmax) and circuit.name != "formula" else circuit
 
 
 def takes_means(softmax: Softmax, style: str) -> float:
