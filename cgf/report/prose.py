@@ -1,9 +1,9 @@
 """Measured figures that a document's sentences type by hand, in place of a reference to a file under results/.
 
 A figure is a number with digits behind a point, in powers of ten or with its thousands set off, and a whole number
-before a unit of measurement: '12 levels', '4 to 7 %'. What was measured is written by reference (cgf.report.values);
-what remains is defined, published or a version, and stands in a list with the reason. Whole numbers before any other
-word ('24 configurations') and numbers in words are no figures.
+before a unit of measurement or before what results count: '12 levels', '4 to 7 %', '13 seeds', '359 test images'.
+What was measured is written by reference (cgf.report.values); what remains is defined, published or a version, and
+stands in a list with the reason. Whole numbers before any other word ('2 blocks') and numbers in words are no figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 TARGET = re.compile(r"\]\([^)\n]*\)")
 _PRECISE = r"\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+|\d{1,3}(?:,\d{3})+"
 _UNIT = r"%|points?|k?s|ms|µs|(?:core-)?seconds?|minutes?|hours?|[KMGT]i?B|levels?|times"
-_MEASURED = rf"\d+(?:(?:, | to | and | or )\d+)*\s+(?:{_UNIT})"
+_COUNTED = r"(?:(?:test|training|validation) )?(?:seeds?|images?|sentences?|texts?|samples?|configurations?|draws?)"
+_MEASURED = rf"\d+(?:(?:, | to | and | or )\d+)*\s+(?:{_UNIT}|{_COUNTED})"
 FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED})(?![\w]|[.,]\d)")
 
 

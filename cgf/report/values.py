@@ -1,9 +1,11 @@
 """Single figures within a sentence of a document, each read from the files under results/.
 
-A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Four names are known:
+A document holds ``<!-- value: NAME ARGUMENTS -->figure<!-- end -->`` within a line. Six names are known:
 
     points HOST TASK RUN [OTHER]   by how many points the mean accuracy of a run of training over its seeds lies below
                                    that of OTHER on these seeds; without OTHER below exact softmax, as the rows have it
+    seeds HOST TASK RUN            how many seeds a run of training has
+    levels HOST TASK RUN           '5' or '5 to 6': the levels that its seeds take, the fewest and the most
     file PATH KEY FORMAT [FACTOR]  what a JSON file under results/ says at a dotted key, in a format of Python's
     range PATH KEY FORMAT          '0.9 to 1.1': the smallest and the largest number there, where parts of the key are *
     text PATH KEY                  the words that a JSON file under results/ has at a dotted key
@@ -36,6 +38,10 @@ def value(asked: list[str], folder: Path) -> str:
             return points(folder, (host, task, run), None)
         case ["points", host, task, run, other]:
             return points(folder, (host, task, run), other)
+        case ["seeds", host, task, run]:
+            return f"{len(_seeds(folder, (host, task, run)))}"
+        case ["levels", host, task, run]:
+            return levels(folder, (host, task, run))
         case ["file", path, key, form]:
             return of_file(folder / path, key, form, 1.0)
         case ["file", path, key, form, factor]:
@@ -46,8 +52,8 @@ def value(asked: list[str], folder: Path) -> str:
             return text_of_file(folder / path, key)
         case _:
             raise UserError(
-                "a value is points HOST TASK RUN [OTHER], file PATH KEY FORMAT [FACTOR], range PATH KEY FORMAT or "
-                f"text PATH KEY, and the document asks for '{' '.join(asked)}'"
+                "a value is points HOST TASK RUN [OTHER], seeds or levels HOST TASK RUN, file PATH KEY FORMAT "
+                f"[FACTOR], range PATH KEY FORMAT or text PATH KEY, and the document asks for '{' '.join(asked)}'"
             )
 
 
@@ -62,6 +68,16 @@ def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
             f"{'-'.join(row)} is compared on its seeds {sorted(own)}, and {other} has {sorted(beside)} alone"
         )
     return f"{100 * fmean(beside[seed]['accuracy'] - own[seed]['accuracy'] for seed in own):.1f}"
+
+
+def levels(folder: Path, row: tuple[str, str, str]) -> str:
+    """'5 to 6': the fewest and the most levels that a run's seeds take; UserError for a seed that counts none."""
+    every = _seeds(folder, row)
+    counts = [own["total_levels"] for own in every.values()]
+    if None in counts:
+        raise UserError(f"{'-'.join(row)} has seeds without levels, and a document asks for them")
+    low, high = int(min(counts)), int(max(counts))
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _seeds(folder: Path, row: tuple[str, str, str]) -> dict[int, dict[str, float]]:

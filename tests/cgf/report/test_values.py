@@ -10,9 +10,13 @@ from cgf.results import write_json
 @pytest.fixture
 def folder(tmp_path):
     for run, seed, accuracy in (("cgf", 42, 0.9), ("cgf", 43, 0.86), ("bpmax", 42, 0.91), ("bpmax", 43, 0.88)):
-        row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93}
+        levels = {"cgf": seed - 37, "bpmax": 4}[run]
+        row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93, "total_levels": levels}
         write_json(tmp_path / "train" / f"vit-digits-{run}-{seed}.json", row)
-    write_json(tmp_path / "train" / "vit-digits-cgf-hidden-42.json", {"seed": 42, "accuracy": 0.0, "accuracy_exact": 1})
+    write_json(
+        tmp_path / "train" / "vit-digits-cgf-hidden-42.json",
+        {"seed": 42, "accuracy": 0.0, "accuracy_exact": 1, "total_levels": None},
+    )
     write_json(
         tmp_path / "bench" / "demo.json",
         {
@@ -37,6 +41,9 @@ def test_a_stale_figure_is_made_anew_and_all_around_it_stays(folder):
     [
         ("points vit digits cgf bpmax", "1.5"),
         ("points vit digits bpmax cgf", "-1.5"),
+        ("seeds vit digits cgf", "2"),
+        ("levels vit digits cgf", "5 to 6"),
+        ("levels vit digits bpmax", "4"),
         ("file bench/demo.json seconds.total ,.0f", "1,234"),
         ("file bench/demo.json seconds.total .1f 0.0166666666666667", "20.6"),
         ("text bench/demo.json note", "x"),
@@ -54,6 +61,8 @@ def test_values(folder, asked, shown):
     ("asked", "said"),
     [
         ("points vit digits taylor", "rows of training of vit-digits-taylor"),
+        ("levels vit digits cgf-hidden", "vit-digits-cgf-hidden has seeds without levels"),
+        ("seeds vit digits taylor", "rows of training of vit-digits-taylor"),
         ("points vit digits", "the document asks for 'points vit digits'"),
         ("mean vit digits cgf", "a value is points"),
         ("file bench/demo.json seconds.most .0f", "has no seconds.most"),
