@@ -18,7 +18,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 TARGET = re.compile(r"\]\([^)\n]*\)")
 _PRECISE = r"\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+|\d{1,3}(?:,\d{3})+"
 _UNIT = r"%|points?|k?s|ms|µs|(?:core-)?seconds?|minutes?|hours?|[KMGT]i?B|levels?|times"
-_COUNTED = r"(?:(?:test|training|validation) )?(?:seeds?|images?|sentences?|texts?|samples?|configurations?|draws?)"
+_COUNTED = r"(?:(?:test|training|validation)\s+)?(?:seeds?|images?|sentences?|texts?|samples?|configurations?|draws?)"
 _MEASURED = rf"\d+(?:(?:, | to | and | or )\d+)*\s+(?:{_UNIT}|{_COUNTED})"
 FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED})(?![\w]|[.,]\d)")
 
