@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def whole_of(texts: Sequence[str]) -> list[int]:
@@ -23,6 +23,11 @@ def whole_of(texts: Sequence[str]) -> list[int]:
                 for j in places.get(part, ()):
                     whole[j] = i if whole[j] is None else whole[j]
     return [i if own is None else own for i, own in enumerate(whole)]
+
+
+def parts_of(texts: Iterable[str]) -> set[str]:
+    """Every run of words of the texts, the texts among them, with one blank between words."""
+    return {part for text in texts for part in _parts(text.split())}
 
 
 def _parts(words: Sequence[str]) -> list[str]:

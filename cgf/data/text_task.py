@@ -14,7 +14,7 @@ from typing import ClassVar
 from cgf.data.files import Record
 from cgf.data.hub import hub_records, load_hub
 from cgf.data.pairs import parted
-from cgf.data.sentences import whole_of
+from cgf.data.sentences import parts_of, whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import token_types, tokenized
@@ -41,6 +41,9 @@ class TextTask(Task):
     test_fraction: the share of train that becomes test, before val is chosen, where the source has no test of its own.
     val_sentences: val takes whole sentences with all their phrases, so that no text of train is a part of one of val's
         or the other way round (but for short phrases that several sentences share; `whole_of`).
+    test_sentences: that many whole sentences of train go to test, beside the source's own, once val is chosen; every
+        text that is a part of one of them leaves train. val stays as it is: of val_sentences it shares short phrases
+        with them alone. 0: none.
     min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
     hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
     hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
@@ -52,6 +55,7 @@ class TextTask(Task):
     val_fraction: float = 0.1
     test_fraction: float = 0.2
     val_sentences: bool = False
+    test_sentences: int = 0
     min_words: int = 0
     hub: str | None = None
     hub_config: str | None = None
@@ -68,8 +72,10 @@ class TextTask(Task):
             check_apart(self.name, "task.hub_splits", self.hub_splits)
         if self.max_length < 1:
             raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
-        if isinstance(self.min_words, bool) or not isinstance(self.min_words, int) or self.min_words < 0:
-            raise UserError(f"task.min_words needs to be a count of words, and it is {self.min_words!r}")
+        for name, what in (("min_words", "words"), ("test_sentences", "sentences")):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise UserError(f"task.{name} needs to be a count of {what}, and it is {count!r}")
 
     @abstractmethod
     def read_local(self, root: Path) -> Source:
@@ -160,6 +166,8 @@ class TextTask(Task):
             self._part(splits, "test", set(choose(texts, labels, count, f"test {self.seed}")))
         if "val" not in splits:
             self._part(splits, "val", self._chosen_for_val(*splits["train"]))
+        if self.test_sentences:
+            self._hold_out(splits)
         for split in ("train", "val"):
             texts, labels = splits[split]
             keep = [i for i, text in enumerate(texts) if len(text.split()) >= self.min_words]
@@ -177,6 +185,27 @@ class TextTask(Task):
         for split, inside in (("train", False), (name, True)):
             keep = [i for i in range(len(texts)) if (i in chosen) == inside]
             splits[split] = [texts[i] for i in keep], [labels[i] for i in keep]
+
+    def _hold_out(self, splits: dict[str, tuple[list[str], list[int]]]) -> None:
+        """Moves whole sentences of train, by class, to test; what is a part of one leaves train.
+
+        UserError where train has no more of them than are asked for.
+        """
+        texts, labels = splits["train"]
+        sentences = [i for i, whole in enumerate(whole_of(texts)) if i == whole]
+        if self.test_sentences >= len(sentences):
+            raise UserError(
+                f"task.test_sentences={self.test_sentences} needs more sentences than that in train of task "
+                f"{self.name}, and there are {len(sentences)}"
+            )
+        of_class = [labels[i] for i in sentences]
+        picked = choose([texts[i] for i in sentences], of_class, self.test_sentences, f"test sentences {self.seed}")
+        held = [sentences[i] for i in picked]
+        parts = parts_of(texts[i] for i in held)
+        keep = [i for i, text in enumerate(texts) if " ".join(text.split()) not in parts]
+        splits["train"] = [texts[i] for i in keep], [labels[i] for i in keep]
+        test, of_test = splits["test"]
+        splits["test"] = [*test, *(texts[i] for i in held)], [*of_test, *(labels[i] for i in held)]
 
     def _chosen_for_val(self, texts: list[str], labels: list[int]) -> set[int]:
         keys, count = texts, len(texts)

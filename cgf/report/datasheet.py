@@ -14,8 +14,16 @@ NOTES = {
     "c": "Tiny ImageNet is a new split of its validation images, shown at 70 pixels",
     "d": "ViT-S/14 is the first ten of twelve blocks of a DINOv2 that its packager tuned for saliency",
     "e": "SST-2's test set is the 872 sentences of its dev set",
+    "f": "minilm_sentences is tested on 4,000 sentences of the training part too, whose phrases are not trained on",
 }
-LETTERS = {"smollm2": "a", "cifar10": "b", "tiny_imagenet": "c", "vit_s14": "d", "sst2": "e"}  # of cells, by content
+LETTERS = {  # of cells, by content
+    "smollm2": "a",
+    "cifar10": "b",
+    "tiny_imagenet": "c",
+    "vit_s14": "d",
+    "sst2": "e",
+    "minilm_sentences": "f",
+}
 COLUMNS = ("host", "model", "task")  # titles of the columns that are looked at
 TITLES = ["host", "task", "test samples", "validation samples"]
 

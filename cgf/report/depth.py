@@ -17,7 +17,7 @@ from cgf.types import Json
 FAMILIES = {
     "llama": ("stories260k", "smollm2"),
     "vit": ("digits", "digits_folds", "vit_s14"),
-    "bert": ("minilm",),
+    "bert": ("minilm", "minilm_sentences"),
 }  # hosts of each figure
 FOLDER = "approximated"  # of results, where scripts/bench/approximated.py writes
 TRAINED, APPROXIMATED = "trained", "approximated"

@@ -1,7 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgf.data.sentences import whole_of
+from cgf.data.sentences import parts_of, whole_of
+from cgf.errors import UserError
 
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=5).map(" ".join), max_size=12)
 
@@ -40,3 +42,23 @@ def test_phrases_of_a_sentence_stay_on_one_side(make, data_root):
     assert not train & set(val) and 5_100 < len(train) < 5_400 and 500 < len(set(val)) < 650
     train, val = sides(make("sst2", data_root, val_sentences=False)._splits)
     assert sum(sentence in train for sentence in val) > len(val) / 2
+
+
+def test_held_out_sentences_leave_no_part_in_train_and_val_as_it_is(make, data_root):
+    plain = make("sst2", data_root)._splits
+    held = make("sst2", data_root, test_sentences=1000)._splits
+    assert held["val"] == plain["val"] and held["test"][0][:872] == plain["test"][0]
+    new = held["test"][0][872:]
+    assert len(new) == len(set(new)) == 1000 and 510 < sum(held["test"][1][872:]) < 535, "the classes' shares of train"
+    parts = parts_of(new)
+    assert not parts & {" ".join(text.split()) for text in held["train"][0]}
+    left = [pair for pair in zip(*plain["train"], strict=True) if " ".join(pair[0].split()) not in parts]
+    assert list(zip(*held["train"], strict=True)) == left and len(left) < len(plain["train"][0]) - 1000
+    long = {" ".join(text.split()) for text in held["val"][0] if len(text.split()) >= 10}
+    assert not parts & long, "a part of a sentence that val has is short"
+    with pytest.raises(
+        UserError, match=r"test_sentences=9000 needs more sentences than that in train of task sst2, and "
+    ):
+        _ = make("sst2", data_root, test_sentences=9000)._splits
+    with pytest.raises(UserError, match=r"task\.test_sentences needs to be a count of sentences, and it is True"):
+        make("sst2", data_root, test_sentences=True)
