@@ -11,7 +11,10 @@ from cgf.report.figure import colours, new_figure, png
 from cgf.types import Json, JsonValue
 
 FILE = "figures/epochs"  # below results, .png and .json
-RUNS = ("exact", "cgf", "cgf_5_epochs", "bpmax", "bpmax_calibrated", "bpmax_20_epochs")
+RUNS = (
+    *("exact", "cgf", "cgf_5_epochs", "bpmax", "bpmax_calibrated", "bpmax_20_epochs"),
+    *("exact_40_epochs", "cgf_40_epochs", "bpmax_40_epochs", "bpmax_calibrated_40_epochs"),
+)
 FIELD = "validation_by_epoch"  # of a row of training; rows of before lack it
 NOTE = (
     "accuracy on validation by epoch: mean over the seeds that were validated at that epoch, least and most of them; "

@@ -439,6 +439,10 @@ def test_levels_of_a_plan(tmp_path):
     assert row_content.total_levels(tmp_path, "full", True) == 5
 
 
+# epochs and patience: the paper's lengths, and four times ours, all else alike
+LENGTHS = {"cgf_5_epochs": (5, None), "bpmax_20_epochs": (20, 5), "exact_40_epochs": (40, None)}
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs" / "host").glob("*.yaml")))
 def test_students_of_a_host_are_trained_alike(name):
     """Every run's overrides make a configuration; students differ in softmax and penalty alone, and BPMax has the
@@ -459,10 +463,10 @@ def test_students_of_a_host_are_trained_alike(name):
         other = run.against or "exact"
         if "untrained" in run.name:
             assert told[run.name] == {**told["exact"], "train": told["exact"]["train"] | {"epochs": 0}}
-        elif run.name in ("cgf_5_epochs", "bpmax_20_epochs"):  # the paper's lengths, all else alike
+        elif run.name in LENGTHS:
             length = {key: told[run.name]["train"][key] for key in ("epochs", "patience")}
             assert told[run.name] == {**told[other], "train": told[other]["train"] | length}
-            assert length == ({"epochs": 5, "patience": None} if "cgf" in run.name else {"epochs": 20, "patience": 5})
+            assert tuple(length.values()) == LENGTHS[run.name]
         elif study.run(other).schedule != run.schedule:
             assert run.name in ("teacher", "exact_lora")  # what others are compared with
         elif run.name in {r.against for r in study.runs}:  # parts trained, hidden states: its own
