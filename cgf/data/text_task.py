@@ -41,9 +41,9 @@ class TextTask(Task):
     test_fraction: the share of train that becomes test, before val is chosen, where the source has no test of its own.
     val_sentences: val takes whole sentences with all their phrases, so that no text of train is a part of one of val's
         or the other way round (but for short phrases that several sentences share; `whole_of`).
-    test_sentences: that many whole sentences of train go to test, beside the source's own, once val is chosen; every
-        text that is a part of one of them leaves train. val stays as it is: of val_sentences it shares short phrases
-        with them alone. 0: none.
+    test_sentences: that many whole sentences of train go to test, beside the source's own, once val is chosen. Every
+        text that is a part of one of them leaves train. val stays as it is: where it is of whole sentences, only
+        short phrases of it can be parts of one. 0: none.
     min_words: train and val leave texts of fewer words out (SST-2 trains on phrases and tests on sentences).
     hub, hub_config, hub_revision: the dataset on the hub, used where no data root is set.
     hub_text, hub_label: its columns. hub_splits: our split -> the hub's name for it.
