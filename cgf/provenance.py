@@ -50,7 +50,7 @@ FLAGS = (  # of a processor: what kernels of matrices and of numbers modulo a pr
     "sve2",
 )
 # files that commands add lines to as they go on, which is no change of the code: openings of test figures, trials
-KEPT_ALONG = ("results/opened.jsonl", "results/search/")
+KEPT_ALONG = (":/results/opened.jsonl", ":/results/search/")  # from the top, wherever git is asked
 
 
 def run_info(

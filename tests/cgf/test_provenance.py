@@ -35,6 +35,8 @@ def test_what_commands_add_to_as_they_go_on_is_no_change_of_the_code(tmp_path):
         subprocess.run(command, check=True, capture_output=True)
 
     git("init", "-q")
+    asked = tmp_path / "cgf"  # the folder of the code, as in every command
+    asked.mkdir()
     (tmp_path / "results" / "search").mkdir(parents=True)
     register, code = tmp_path / "results" / "opened.jsonl", tmp_path / "code.py"
     trials, row = tmp_path / "results" / "search" / "a-b-c.jsonl", tmp_path / "results" / "row.json"
@@ -46,13 +48,13 @@ def test_what_commands_add_to_as_they_go_on_is_no_change_of_the_code(tmp_path):
     register.write_text("{}\n{}\n")
     trials.write_text("{}\n{}\n")
     (tmp_path / "results" / "new.json").write_text("{}")
-    assert _git(tmp_path)["dirty"] is False
+    assert _git(asked)["dirty"] is False
     trials.write_text("[]\n{1}\n")  # which rows would take other settings from
-    assert _git(tmp_path)["dirty"] is True
+    assert _git(asked)["dirty"] is True
     trials.write_text("{}\n{}\n")
-    assert _git(tmp_path)["dirty"] is False
+    assert _git(asked)["dirty"] is False
     row.write_text("[]")
-    assert _git(tmp_path)["dirty"] is True
+    assert _git(asked)["dirty"] is True
     git("checkout", "--", "results/row.json")
     code.write_text("x = 1\n")
-    assert _git(tmp_path)["dirty"] is True
+    assert _git(asked)["dirty"] is True
