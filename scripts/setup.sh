@@ -11,6 +11,7 @@ python3.11 -c '' 2>/dev/null && base=python3.11 || base=python3
     exit 2
 }
 PY=.venv/bin/python
+unset PYTHONDONTWRITEBYTECODE # byte code is kept: each of the many processes would compile the libraries anew, half of its start
 red=0
 judged() { # an evaluation: code 1 is a red result, which says why in its file and stops nothing
     local code=0

@@ -523,3 +523,11 @@ def test_reasons_of_imports_are_told_apart():
         None,
     ]
     assert sources.loaded("cgf.models.torchy") == ({"cgf.models.torchy"}, {"torch"})
+
+
+@pytest.mark.parametrize("module", ["cgf.data.text", "cgf.evaluate.open_checkpoint", "cgf.distill.trainer"])
+def test_commands_on_texts_do_not_wait_for_what_images_need(module):
+    """torchvision and timm load for two seconds and more, in every command."""
+    modules, packages = of_tree().loaded(module)
+    assert module in modules and "torch" in packages
+    assert not packages & {"timm", "torchvision"}

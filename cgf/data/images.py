@@ -1,7 +1,8 @@
 """Images in, model inputs out: augmentation, resizing, normalisation.
 
 An image is a PIL image or a float tensor (C, H, W) in [0, 1] until it is normalised; torchvision's functions
-take both, and PIL's own resizing is what pretrained models were evaluated with.
+take both, and PIL's own resizing is what pretrained models were evaluated with. It takes two seconds to load, which
+commands on texts do not wait for.
 """
 
 import hashlib
@@ -12,8 +13,6 @@ from contextlib import contextmanager
 import torch
 from PIL import Image
 from torch.nn.functional import affine_grid, grid_sample
-from torchvision.transforms import InterpolationMode, v2
-from torchvision.transforms.v2 import functional as F
 
 from cgf.data.task import ImageInput
 from cgf.errors import UserError
@@ -39,17 +38,26 @@ def set_channels(image: Picture, channels: int) -> Picture:
         return image.convert("L" if channels == 1 else "RGB")
     if image.shape[0] == channels:
         return image
-    return image.expand(3, -1, -1) if channels == 3 else F.rgb_to_grayscale(image)
+    if channels == 3:
+        return image.expand(3, -1, -1)
+    from torchvision.transforms.v2 import functional as F
+
+    return F.rgb_to_grayscale(image)
 
 
 def resized_crop(image: Picture, want: ImageInput) -> Picture:
     """A random part of 8 to 100 % of the area, at the model's size, and a flip; ImageNet's usual choice."""
+    from torchvision.transforms import InterpolationMode, v2
+
     size, mode = list(want.size[1:]), InterpolationMode(want.interpolation)
     return v2.RandomHorizontalFlip()(v2.RandomResizedCrop(size, interpolation=mode, antialias=True)(image))
 
 
 def pad_crop(image: Picture, want: ImageInput) -> Picture:
     """A random crop after padding by an eighth of the side (4 of CIFAR's 32 pixels), and a flip."""
+    from torchvision.transforms import v2
+    from torchvision.transforms.v2 import functional as F
+
     height, width = F.get_size(image)
     crop = v2.RandomCrop([height, width], padding=max(1, min(height, width) // 8))
     return v2.RandomHorizontalFlip()(crop(image))
@@ -89,6 +97,9 @@ def fit(image: Picture, want: ImageInput, crop: bool) -> torch.Tensor:
     the size.
     An image that already has the size is left as it is where crop is False or crop_pct is 1.
     """
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.v2 import functional as F
+
     height, width = want.size[1:]
     mode = InterpolationMode(want.interpolation)
     if not crop or (want.crop_pct >= 1 and height != width):
