@@ -38,13 +38,15 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
-    run that this one is compared with. epochs counts what was trained, best_epoch is the one kept, and
+    run that this one is compared with, accuracy_teacher that of the run 'teacher' or the one that it learns from in its
+    place, which teacher names. epochs counts what was trained, best_epoch is the one kept, and
     validation_by_epoch has every validation on the way. train_s has the seconds of this training alone, trials_s those
     of all that the choice was made from. tried is what the choice was made from, trials how many trainings led to the
     row, those outside of the study included. dirty: of the training or of any evaluation.
     """
     result, exact, planned = evaluations(seed, run, run.against or EXACT)
-    teacher, folder, has_plan = read_json(seed.result(TEACHER)), seed.chosen(run.name), planned is not None
+    taught_by = run.teacher or TEACHER
+    teacher, folder, has_plan = read_json(seed.result(taught_by)), seed.chosen(run.name), planned is not None
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained, tried = read_json(newest / "run.json"), trials(seed, run, before or {})
     return {
@@ -60,6 +62,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "model": result["model"],
         "accuracy": result["accuracy"],
         "accuracy_exact": exact["accuracy"],
+        "teacher": taught_by,
         "accuracy_teacher": teacher["accuracy"],
         "paired": paired(result, exact),
         "validation": best["val_accuracy"],
@@ -72,7 +75,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "rows": result["rows"],
         "approx": (planned or result)["approx"],
         "command": _command(seed, run, task, bool(tried)),
-        **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, TEACHER)),
+        **_made_by(trained, [r["run"] for r in (result, planned) if r is not None], _commit(seed, taught_by)),
         **_counted(run, seed.study.chooser(run), tried),
         "evaluation": _measured(result),
         **_planned(planned, exact),

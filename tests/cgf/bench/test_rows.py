@@ -44,6 +44,8 @@ PREDICTIONS = {
     "calibrated": LABELS,
     "exact_narrow": [0, 1, 2, 3, 1, 0],
     "calibrated_narrow": LABELS,
+    "teacher_large": [0, 1, 2, 3, 1, 0],
+    "taught": LABELS,
 }
 
 HARDWARE = {"cpu": "AMD EPYC", "cpu_model": "cpu family 26, model 2", "cpu_flags": ["avx2"], "cores": 2}
@@ -408,6 +410,24 @@ def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
     assert (row["accuracy"], row["accuracy_exact"]) == (1.0, 4 / 6)
 
 
+def test_a_run_with_a_teacher_of_its_own_names_it_and_waits_for_it(tmp_path):
+    more = {
+        "teacher_large": {"schedule": "long", "options": ["width=2"]},
+        "taught": {"schedule": "long", "after": "teacher", "teacher": "teacher_large", "options": []},
+    }
+    study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], **more}})
+    assert training_rows.needed(study, ["taught"], True) == ["teacher", "exact", *more]
+    one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
+    one.carry_out(["teacher", "exact", *more])
+    one.result("teacher_large").rename(tmp_path / "elsewhere.json")
+    assert write_results(one, ["exact", "taught"], tmp_path) == [tmp_path / "toy-t-exact-42.json"]
+    (tmp_path / "elsewhere.json").rename(one.result("teacher_large"))
+    write_results(one, ["taught"], tmp_path)
+    exact, taught = (read_json(tmp_path / f"toy-t-{name}-42.json") for name in ("exact", "taught"))
+    assert (exact["teacher"], exact["accuracy_teacher"]) == ("teacher", 1.0)
+    assert (taught["teacher"], taught["accuracy_teacher"]) == ("teacher_large", 4 / 6)
+
+
 def test_other_samples_are_not_paired():
     with pytest.raises(UserError, match="same samples"):
         paired({"labels": [0], "predictions": [0]}, {"labels": [1], "predictions": [1]})
@@ -458,6 +478,9 @@ def test_students_of_a_host_are_trained_alike(name):
             if run.name.startswith("bpmax") and here["train"]["epochs"] >= first["train"]["epochs"]:
                 own_freedom = {key: first["train"][key] for key in ("epochs", "lr")}
                 here = {**here, "train": here["train"] | own_freedom}
+            if run.schedule == "lora":  # each of the pipeline has the same rates to choose from
+                assert run.choices == study.run("exact_lora").choices
+                here = {**here, "train": here["train"] | {"lr": first["train"]["lr"]}}
             assert here == first
     for run in study.runs:
         other = run.against or "exact"
@@ -468,7 +491,7 @@ def test_students_of_a_host_are_trained_alike(name):
             assert told[run.name] == {**told[other], "train": told[other]["train"] | length}
             assert tuple(length.values()) == LENGTHS[run.name]
         elif study.run(other).schedule != run.schedule:
-            assert run.name in ("teacher", "exact_lora")  # what others are compared with
+            assert run.name in ("teacher", "teacher_large", "exact_lora")  # what others are compared with
         elif run.name in {r.against for r in study.runs}:  # parts trained, hidden states: its own
             own, kd = told[run.name], told[other]["distill"]
             if hidden := own["distill"]["hidden"]:
@@ -478,10 +501,11 @@ def test_students_of_a_host_are_trained_alike(name):
             assert told[run.name] == told[other]
     assert [run.name for run in study.runs if run.after is None] in (
         ["teacher"],
+        ["teacher", "teacher_large"],
         ["teacher", "exact_lora", "lora", "lora_tempered"],
     )
-    trials = max(len(study.run(name).choices) for name in ("bpmax", "bpmax_calibrated"))
-    assert trials == max(len(run.choices) for run in study.runs) > 1
+    trials = max(study.run(name).searched + len(study.run(name).choices) for name in ("bpmax", "bpmax_calibrated"))
+    assert trials == max(run.searched + len(run.choices) for run in study.runs) > 1
 
 
 def trainings(config):
