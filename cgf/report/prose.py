@@ -1,9 +1,10 @@
 """Measured figures that a document's sentences type by hand, in place of a reference to a file under results/.
 
-A figure is a number with digits behind a point, in powers of ten or with its thousands set off, and a whole number
-before a unit of measurement or before what results count: '12 levels', '4 to 7 %', '13 seeds', '359 test images'.
+A figure is a number with digits behind a point, in powers of ten or with its thousands set off, a whole number
+before a unit of measurement or before what results count: '12 levels', '4 to 7 %', '13 seeds', '359 test images', and
+any other whole number of two digits or more, with the word behind it: '40 epochs'.
 What was measured is written by reference (cgf.report.values); what remains is defined, published or a version, and
-stands in a list with the reason. Whole numbers before any other word ('2 blocks') and numbers in words are no figures.
+stands in a list with the reason. Other numbers of one digit ('2 blocks'), numbers in words and dates are no figures.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ _PRECISE = r"\d+\.\d+(?:e[+-]?\d+)?|\d+e-\d+|\d{1,3}(?:,\d{3})+"
 _UNIT = r"%|points?|k?s|ms|µs|(?:core-)?seconds?|minutes?|hours?|[KMGT]i?B|levels?|times"
 _COUNTED = r"(?:(?:test|training|validation)\s+)?(?:seeds?|images?|sentences?|texts?|samples?|configurations?|draws?)"
 _MEASURED = rf"\d+(?:(?:, | to | and | or )\d+)*\s+(?:{_UNIT}|{_COUNTED})"
-FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED})(?![\w]|[.,]\d)")
+_WHOLE = r"\d{2,}(?:\s+[^\W\d_]+)?"
+DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED}|{_WHOLE})(?![\w]|[.,]\d)")
 
 
 def typed(text: str) -> list[str]:
     """The figures of a document's prose, in order; tables, code, links and what comes from results are left out."""
-    prose = TARGET.sub("]", CODE.sub(" ", MARKED.sub("…", text)))
+    prose = DATE.sub(" ", TARGET.sub("]", CODE.sub(" ", MARKED.sub("…", text))))
     lines = [line for line in prose.splitlines() if not line.startswith("|")]
     return [" ".join(figure.split()) for figure in FIGURE.findall("\n".join(lines))]
 

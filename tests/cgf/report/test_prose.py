@@ -10,7 +10,8 @@ It takes 1.5 s and is off by 2e-7, as [this](page-1.2.md) says; LLaMA-3.2-1B and
 By reference <!-- value: file a.json b .1f -->0.7<!-- end -->, in code `lr=1.0e-3`, and the end of a line is -0.25.
 A set of 16,384 slots takes 13 to 17 levels, 4, 5 and 7 % of
 memory, 3 squarings, five seeds, w (1 - s) / n, 2^17 times, 224-pixel images and 60
-s, 13 seeds, 24 draws, 180 validation images, images of 64 pixels;
+s, 13 seeds, 24 draws, 180 validation images, images of 64 pixels, 40
+epochs, on 2026-11-28, seed 42;
 12 <!-- value: file a.json b .0f -->31<!-- end --> minutes.
 | a table typed by hand | 3.14 |
 <!-- table: cost -->
@@ -20,19 +21,18 @@ s, 13 seeds, 24 draws, 180 validation images, images of 64 pixels;
 train.lr=2.5
 ```
 """
-PRECISE, MEASURED = (
-    ["1.5", "2e-7", "-0.25"],
-    ["16,384", "13 to 17 levels", "4, 5 and 7 %", "60 s", "13 seeds", "24 draws"],
-)
-MEASURED += ["180 validation images"]
+FIGURES = [  # in the order of the text; whole numbers with the word behind, where one is
+    *("1.5", "2e-7", "-0.25", "16,384", "13 to 17 levels", "4, 5 and 7 %", "224", "60 s", "13 seeds", "24 draws"),
+    *("180 validation images", "64 pixels", "40 epochs", "42", "12"),
+]
 
 
 def test_figures_of_sentences_alone_are_found():
-    assert typed(TEXT) == [*PRECISE, *MEASURED]
+    assert typed(TEXT) == FIGURES
 
 
 def test_each_is_listed_with_a_reason_and_nothing_else_is():
-    listed = {"a.md": dict.fromkeys([*PRECISE, *MEASURED], "x")}
+    listed = {"a.md": dict.fromkeys(FIGURES, "x")}
     check("a.md", TEXT, listed)
     with pytest.raises(UserError, match=r"^b\.md types the figure -0\.25 by hand: write it as"):
         check("b.md", TEXT, listed)
