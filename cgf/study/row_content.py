@@ -39,10 +39,11 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
     run that this one is compared with, accuracy_teacher that of the run 'teacher' or the one that it learns from in its
-    place, which teacher names. epochs counts what was trained, best_epoch is the one kept, and
-    validation_by_epoch has every validation on the way. train_s has the seconds of this training alone, trials_s those
-    of all that the choice was made from. tried is what the choice was made from, trials how many trainings led to the
-    row, those outside of the study included. dirty: of the training or of any evaluation.
+    place. teacher names it, and is None for a run that starts from the model's own weights, which has none. epochs
+    counts what was trained, best_epoch is the one kept, and validation_by_epoch has every validation on the way.
+    train_s has the seconds of this training alone, trials_s those of all that the choice was made from. tried is what
+    the choice was made from, trials how many trainings led to the row, those outside of the study included. dirty: of
+    the training or of any evaluation.
     """
     result, exact, planned = evaluations(seed, run, run.against or EXACT)
     taught_by = run.teacher or TEACHER
@@ -62,7 +63,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "model": result["model"],
         "accuracy": result["accuracy"],
         "accuracy_exact": exact["accuracy"],
-        "teacher": taught_by,
+        "teacher": None if run.after is None else taught_by,
         "accuracy_teacher": teacher["accuracy"],
         "paired": paired(result, exact),
         "validation": best["val_accuracy"],

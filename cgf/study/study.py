@@ -79,8 +79,8 @@ class Study:
     def of(cls, config: Mapping[str, JsonValue]) -> Study:
         """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
 
-        UserError where a run refers to one that is not there, or to itself by way of others, and for a name of the
-        study, its task or a run that is no part of a path.
+        UserError where a run refers to one that is not there, or to itself by way of others, where one has a teacher
+        and starts from no run, and for a name of the study, its task or a run that is no part of a path.
         """
         node, runs = config["study"], list[Run]()
         path_part("study.name", node["name"])
@@ -105,6 +105,11 @@ class Study:
                     f"{', '.join(node['schedules'])}"
                 )
             whole(f"runs.{name}.searched", run.searched, 0)
+            if run.teacher is not None and run.after is None:
+                raise UserError(
+                    f"run {name} learns from run {run.teacher} and needs after=RUN, the run whose weights it starts "
+                    "from: a run that starts from the model's own weights has no teacher"
+                )
             runs.append(run)
         schedules = {k: tuple(v) for k, v in node["schedules"].items()}
         common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]

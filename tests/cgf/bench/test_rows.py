@@ -426,6 +426,11 @@ def test_a_run_with_a_teacher_of_its_own_names_it_and_waits_for_it(tmp_path):
     exact, taught = (read_json(tmp_path / f"toy-t-{name}-42.json") for name in ("exact", "taught"))
     assert (exact["teacher"], exact["accuracy_teacher"]) == ("teacher", 1.0)
     assert (taught["teacher"], taught["accuracy_teacher"]) == ("teacher_large", 4 / 6)
+    write_results(one, ["teacher_large"], tmp_path)
+    assert read_json(tmp_path / "toy-t-teacher_large-42.json")["teacher"] is None
+    more["taught"] = {**more["taught"], "after": None}
+    with pytest.raises(UserError, match=r"run taught learns from run teacher_large and needs after=RUN, the run whose"):
+        Study.of({**CONFIG, "runs": {**CONFIG["runs"], **more}})
 
 
 def test_other_samples_are_not_paired():
