@@ -3,7 +3,7 @@
 # Each host: teacher, an exact student of the same schedule, the CGF and the BPMax student, plan, evaluations in
 # the clear on the whole test split, and under CKKS on SAMPLES test samples (null: all of them).
 # digits needs nothing; stories and minilm need the data folder (CGF_DATA_ROOT), minilm requirements-models.txt.
-# STUDENTS: which softmaxes to train (all three). On 2 cores: digits 8 minutes, stories 30, minilm 70, with the
+# STUDENTS: which softmaxes to train (all three). On 2 cores: digits 4 minutes, stories 20, minilm 70, with the
 # whole CLINC150 test split under CKKS another 20 for minilm and hours for stories. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
