@@ -57,7 +57,9 @@ def _panel(ax: Axes, here: list[Json], colour: dict[str, ColorType]) -> dict[str
             continue
         level = sum(g["levels"]) / len(g["levels"])
         beside, drawn[level] = drawn.get(level, 0), drawn.get(level, 0) + 1
-        ends = [[middle - 100 * g["least"]], [100 * g["most"] - middle]] if len(g["seeds"]) > 1 else None
+        # where all seeds are alike their mean may be off by a rounding, and a bar has no negative length
+        below, above = (max(0.0, d) for d in (middle - 100 * g["least"], 100 * g["most"] - middle))
+        ends = [[below], [above]] if len(g["seeds"]) > 1 else None
         handles[g["run"]] = ax.errorbar(
             level + APART * beside,
             middle,

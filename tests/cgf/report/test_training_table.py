@@ -12,6 +12,7 @@ from cgf.former import current_row
 from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
+from cgf.report.figure import new_figure
 from cgf.report.blocks import filled
 from cgf.report.comparison import accuracy_interval
 from cgf.results import append_lines, read_json, write_json
@@ -197,6 +198,21 @@ def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkey
     assert places == [3.0, 3.0 + training_plot.APART, 5.5]  # bpmax and taylor; cgf of 5 and 6 levels
     shown = [text.get_text() for text in figures[0].legends[0].texts]
     assert shown == ["exact", "bpmax", "cgf", "taylor"]
+
+
+def test_seeds_that_are_all_alike_are_drawn_though_their_mean_is_off_by_a_rounding():
+    alike = 0.9860724233983287
+    group = {
+        "run": "cgf",
+        "accuracy": alike - 2e-16,
+        "least": alike,
+        "most": alike,
+        "levels": [5],
+        "seeds": [42, 43, 44],
+    }
+    assert group["accuracy"] < group["least"]
+    (ax,) = new_figure(2.0)[1]
+    assert set(training_plot._panel(ax, [group], {"cgf": "C0"})) == {"cgf"}
 
 
 def test_rows_of_today_and_of_before_make_one_table(folder):
