@@ -12,9 +12,9 @@ from cgf.former import current_row
 from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
-from cgf.report.figure import new_figure
 from cgf.report.blocks import filled
 from cgf.report.comparison import accuracy_interval
+from cgf.report.figure import new_figure
 from cgf.results import append_lines, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
