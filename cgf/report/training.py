@@ -134,7 +134,8 @@ def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
 
 
 def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list[list[Result]]:
-    """The results of each run that one stands against: the yardsticks of its host and task that are trained as it is.
+    """The results of each run that one stands against: the yardsticks of its host and task that are trained as it is,
+    by the same teacher.
 
     None for a yardstick itself, nor where no yardstick was tuned so, or left untrained.
     """
@@ -144,8 +145,15 @@ def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list
     return [
         results
         for results in by.values()
-        if results[0]["yardstick"] and all(results[0][key] == result[key] for key in alike)
+        if results[0]["yardstick"]
+        and all(results[0][key] == result[key] for key in alike)
+        and _teacher(results[0]) == _teacher(result)
     ]
+
+
+def _teacher(result: Result) -> str:
+    """The run that a row learnt from; rows of before, and those that had none, count as the study's own."""
+    return result.get("teacher") or "teacher"
 
 
 def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:

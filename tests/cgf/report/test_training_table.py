@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.former import current_row
+from cgf.former import ROW_SCHEMA, current_row
 from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
@@ -163,6 +163,17 @@ def test_rows_stand_against_the_better_form_of_bpmax(folder):
     assert cells(folder, "bpmax_calibrated")["points against BPMax"] == "–"
     write(folder, "bpmax", 43, 0.88)  # now that form shares more seeds, and the mean is over both
     assert cells(folder, "cgf")["points against BPMax"].startswith("+2.50 [")
+
+
+def test_rows_of_another_teacher_stand_against_bpmax_of_that_teacher():
+    def row(run, yardstick=False, **teacher):
+        alike = {"host": "toy", "task": "t", "tuning": "full", "trained": True}
+        return {**alike, "run": run, "yardstick": yardstick, **teacher}
+
+    own, large = row("bpmax", True), row("bpmax_large_teacher", True, teacher="teacher_large")
+    by = {("toy", "t", r["run"]): [r] for r in (own, large)}
+    assert training.rivals(row("cgf"), by) == training.rivals(row("cgf", teacher="teacher"), by) == [[own]]
+    assert training.rivals(row("cgf_large_teacher", teacher="teacher_large"), by) == [[large]]
 
 
 def test_adapters_beside_distillation(folder):
