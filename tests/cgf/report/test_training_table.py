@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.former import ROW_SCHEMA, current_row
+from cgf.former import current_row
 from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
