@@ -32,8 +32,8 @@ def main(cfg: DictConfig) -> None:
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
         node = config["study"]
-        host = node.get("searched_as", node["name"])
-        config = with_searches(config, Path(cfg.searches).expanduser(), host, node["task"])
+        host, task = node.get("searched_as", node["name"]), node.get("searched_on", node["task"])
+        config = with_searches(config, Path(cfg.searches).expanduser(), host, task, task != node["task"])
     given = [argument for argument in given_below("runs", "study") if not argument.startswith("study.task=")]
     study = replace(Study.of(config), given=(f"host={chosen('host')}", *given))
     seeds = checked_seeds(config["seeds"])

@@ -183,10 +183,12 @@ def _plain(value: JsonValue) -> JsonValue:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str) -> Json:
-    """A configuration of rows whose runs take the settings that a finished search found, and count its trials.
+def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str, beside: bool = False) -> Json:
+    """A configuration of rows whose runs have the settings that a finished search found, and count its trials.
 
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.
+    beside: the search was of another task, so that the settings found are one more choice of the run, and each choice
+    is whole: its own settings, or those found. UserError where a run and its search differ in softmax.
     """
     runs = dict(config["runs"])
     for name, facts in runs.items():
@@ -196,9 +198,23 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
             best, trials = search
             kept = {key: value for key, value in facts.items() if key not in ("choices", "like")}
             # what a study's schedule says stands before its choices, so that the settings found hold against it
-            which = [option for option in best["options"] if option.startswith("softmax=")]
-            settings = [option for option in best["options"] if option not in which]
+            which, settings = _parted(best["options"])
+            choices = [settings]
+            if beside:
+                own, always = _parted(facts["options"])
+                if own != which or facts.get("like") is not None:
+                    raise UserError(
+                        f"run {name} needs choices of its own and {', '.join(which)}, as the search in {path} has it, "
+                        f"and it has {', '.join(own)}{'' if facts.get('like') is None else ' and takes a choice over'}"
+                    )
+                choices = [*([*always, *choice] for choice in facts.get("choices") or [[]]), settings]
             searched = facts.get("searched", 0) + trials  # the row's own training is one more, which its run counts
             where = {"searched": searched, "searches": str(folder)}
-            runs[name] = {**kept, "options": which, "choices": [settings], **where}
+            runs[name] = {**kept, "options": which, "choices": choices, **where}
     return {**config, "runs": runs}
+
+
+def _parted(options: list[str]) -> tuple[list[str], list[str]]:
+    """Overrides of train.py that choose the softmax, and the others."""
+    which = [option for option in options if option.startswith("softmax=")]
+    return which, [option for option in options if option not in which]

@@ -225,6 +225,29 @@ def test_rows_take_the_settings_that_were_found_and_count_the_trials(tmp_path):
     assert Study.of(with_searches(config, tmp_path, "toy", "t")).run("cgf").searched == 0
 
 
+def test_settings_found_on_another_task_are_one_more_choice(tmp_path):
+    own = ["softmax=cgf", "penalty.weight=0.5"]
+    runs = {"cgf": {"schedule": "student", "options": own, "choices": [["penalty.bound=8"], ["penalty.bound=4"]]}}
+    search(tmp_path, trained(quality)).carry_out()
+
+    def found(facts):
+        return with_searches({"study": STUDY, "runs": {"cgf": {**runs["cgf"], **facts}}}, tmp_path, "toy", "t", True)
+
+    cgf = Study.of(found({"searched": 4})).run("cgf")
+    assert cgf.options == ("softmax=cgf",) and cgf.searched == 4 + 11
+    *mine, theirs = cgf.choices
+    assert mine == [("penalty.weight=0.5", "penalty.bound=8"), ("penalty.weight=0.5", "penalty.bound=4")]
+    best = finished(tmp_path / "toy-t-cgf.jsonl")[0]["options"]
+    assert list(theirs) == [option for option in best if option != "softmax=cgf"]
+    assert len(Study.of(found({"choices": None})).run("cgf").choices) == 2
+    for facts, told in (
+        ({"options": ["softmax=bpmax"]}, "has softmax=bpmax"),
+        ({"like": "exact"}, "takes a choice over"),
+    ):
+        with pytest.raises(UserError, match=told):
+            found(facts)
+
+
 def test_a_teacher_is_trained_once(tmp_path):
     study, execute = Study.of({"study": STUDY, "runs": {}}), trained(lambda given: 0.9)
     folders = [teacher_of(study, tmp_path, 42, execute) for _ in range(2)]
