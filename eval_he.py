@@ -52,7 +52,7 @@ def main(cfg: DictConfig) -> None:
     check_replaceable(path, lambda there: there["kind"] == first["kind"] and there.get("digest") == digest)
     lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by())
     run = (NetworkRun if scope == "network" else LayerRun)(cfg.he, make_owner, library, indices, lines)
-    metrics = run.metrics(opened)
+    metrics = run.metrics(opened, path)
     result = {
         **first,
         "agreement_asked": share,

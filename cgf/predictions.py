@@ -1,12 +1,12 @@
-"""Predictions of a row on the test set, kept beside it: small, compressed, and known again by their hash."""
+"""Predictions on a test set, kept beside their result: small, compressed, and known again by their hash."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cgf.errors import UserError
 from cgf.results import write_bytes
-from cgf.types import JsonValue
+from cgf.types import Json, JsonValue
 
 FOLDER = "predictions"  # beside the rows
 Classes = NDArray[np.unsignedinteger]
@@ -40,6 +40,45 @@ class Predictions:
         return {"this": self.this, "against": self.against}[name] == self.labels
 
 
+@dataclass(frozen=True)
+class EncryptedPredictions:
+    """Class numbers of an evaluation under CKKS, a sample each, in the order of their indices; each (N,) and unsigned.
+
+    index      of the sample in its split
+    labels     the truth
+    encrypted  of the evaluation under CKKS; no class where the sample was ruined
+    plain      of the same model in the clear, with the same polynomials
+    exact      of the same model in the clear, as it was trained
+    ruined     1 where weights came back as no finite numbers, else 0: a wrong answer
+    """
+
+    index: Classes
+    labels: Classes
+    encrypted: Classes
+    plain: Classes
+    exact: Classes
+    ruined: Classes
+
+    @classmethod
+    def of(cls, samples: Iterable[Json]) -> EncryptedPredictions:
+        """The predictions of finished samples, each with ``index``, ``label``, ``prediction``, ``plain``, ``exact``;
+        prediction None where a sample was ruined."""
+        rows = sorted(samples, key=lambda row: row["index"])
+        ruined = [row["prediction"] is None for row in rows]
+        return cls(
+            packed("indices", [row["index"] for row in rows]),
+            packed("labels", [row["label"] for row in rows]),
+            packed("predictions", [0 if lost else row["prediction"] for row, lost in zip(rows, ruined, strict=True)]),
+            packed("predictions in the clear", [row["plain"] for row in rows]),
+            packed("predictions as trained", [row["exact"] for row in rows]),
+            packed("ruined samples", [int(lost) for lost in ruined]),
+        )
+
+    def right(self) -> NDArray[np.bool_]:
+        """Whether each sample is right under CKKS, (N,)."""
+        return (self.encrypted == self.labels) & (self.ruined == 0)
+
+
 def packed(name: str, classes: Sequence[int]) -> Classes:
     """Class numbers in the fewest bytes that hold them; UserError for a negative one, or none at all."""
     values = np.asarray(classes)
@@ -54,7 +93,7 @@ def name_of(row: str) -> str:
     return f"{FOLDER}/{row}.npz"
 
 
-def write(folder: Path, row: str, predictions: Predictions) -> dict[str, str]:
+def write(folder: Path, row: str, predictions: Predictions | EncryptedPredictions) -> dict[str, str]:
     """Writes the predictions of a row below the folder of rows; returns what the row says of them: path and sha256."""
     arrays = {key: value for key, value in vars(predictions).items() if value is not None}
     buffer = io.BytesIO()
@@ -64,10 +103,23 @@ def write(folder: Path, row: str, predictions: Predictions) -> dict[str, str]:
 
 
 def read(folder: Path, row: str, told: JsonValue) -> Predictions:
-    """The predictions that a row tells of.
+    """The predictions that a row of training tells of.
 
     UserError where they are missing, changed since the row was written, of another row, or not one class a sample.
     """
+    return Predictions(**_arrays(folder, row, told, {"labels", "this", "against"}, {"planned"}))
+
+
+def read_encrypted(folder: Path, row: str, told: JsonValue) -> EncryptedPredictions:
+    """The predictions that a result under CKKS tells of; row: the result's file without its suffix.
+
+    UserError where they are missing, changed since the result was written, of another one, or not one class a sample.
+    """
+    return EncryptedPredictions(**_arrays(folder, row, told, {f.name for f in fields(EncryptedPredictions)}, set()))
+
+
+def _arrays(folder: Path, row: str, told: JsonValue, needed: set[str], more: set[str]) -> dict[str, Classes]:
+    """The arrays of a file by name: those needed, and of ``more`` those that are there."""
     if not isinstance(told, dict) or told.get("path") != name_of(row):
         raise UserError(f"row {row} must name its predictions as {name_of(row)} with a sha256, and says {told!r}")
     path = folder / name_of(row)
@@ -81,14 +133,9 @@ def read(folder: Path, row: str, told: JsonValue) -> Predictions:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} cannot be read: {error}") from None
-    return _checked(path, arrays)
-
-
-def _checked(path: Path, arrays: dict[str, np.ndarray]) -> Predictions:
-    names = {"labels", "this", "against"}
-    if not names <= set(arrays) <= names | {"planned"}:
-        raise UserError(f"{path} must hold {', '.join(sorted(names))}, and holds {', '.join(sorted(arrays))}")
+    if not needed <= set(arrays) <= needed | more:
+        raise UserError(f"{path} must hold {', '.join(sorted(needed))}, and holds {', '.join(sorted(arrays))}")
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) != 1 or any(a.ndim != 1 or a.dtype.kind != "u" or not a.size for a in arrays.values()):
         raise UserError(f"{path} must hold one class number a sample in each of its arrays")
-    return Predictions(**arrays)
+    return arrays

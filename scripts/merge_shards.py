@@ -16,7 +16,7 @@ from omegaconf import DictConfig, ListConfig
 
 from cgf.config import entry, resolved
 from cgf.errors import UserError
-from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.he_lines import SampleLog, together
 from cgf.report.network import tell_network
 from cgf.results import check_replaceable, run_info, write_json
 from cgf.target import result_file
@@ -41,6 +41,7 @@ def main(cfg: DictConfig) -> None:
     parts = [r["run"] for r in results]
     result["run"] = {**run_info(resolved(cfg), parts[0]["seed"], parts[0]["data"], parts[0]["model"]), "shards": parts}
     check_replaceable(out, lambda there: there.get("digest") == result["digest"] and "shard" not in there)
+    result["predictions"] = together(lines).keep(out)
     write_json(out, result)
     (tell_network if result["kind"] == "eval_network" else tell)(result, out, "polynomial")
 

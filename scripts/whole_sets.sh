@@ -21,13 +21,14 @@ train() { # run, options...
 encrypted() { # checkpoint, name of the result, options...
     rm -f "$out/he/$2.json" # made anew of its lines; of an evaluation that breaks down none is left to copy
     judged "$PY" eval_he.py "ckpt=$1" he=desilo he.samples=null "he.workers=$workers" "out=$out/he/$2.json" "${@:3}"
-    mkdir -p results/he
+    mkdir -p results/he/predictions
     cp "$out/he/$2.json" "$out/he/$2.png" results/he/
+    cp "$out/he/predictions/$2.npz" results/he/predictions/
 }
 
 beside() { # name of the result, checkpoint: exact softmax of as many epochs, in the table beside
     rm -f "$out/he/exact/$1.json"
-    judged "$PY" eval_plain.py "ckpt=$2" "out=$out/he/exact/$1.json"
+    judged "$PY" eval_plain.py "ckpt=$2" predictions=true "out=$out/he/exact/$1.json"
     mkdir -p results/he/exact
     cp "$out/he/exact/$1.json" results/he/exact/
 }

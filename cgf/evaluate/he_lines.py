@@ -12,6 +12,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.lock import locked
+from cgf.predictions import EncryptedPredictions, write
 from cgf.results import MOST_LINES, append_lines, read_lines, run_info
 from cgf.target import content_of
 from cgf.types import Json
@@ -47,6 +48,10 @@ class FinishedSamples:
     def predictions(self) -> list[tuple[int, int | None]]:
         """(label, prediction) of every sample."""
         return [(record["label"], record["prediction"]) for record in self.samples.values()]
+
+    def keep(self, path: Path) -> dict[str, str]:
+        """Writes the predictions beside a result file; returns what the result says of them: path and sha256."""
+        return write(path.parent, path.stem, EncryptedPredictions.of(self.samples.values()))
 
     def share(self, key: str, other: str) -> float:
         """Of all samples, those where two of label, prediction, plain and exact agree."""
@@ -150,6 +155,15 @@ def made_by() -> Json:
     info = run_info()
     libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
     return {**info["git"], **libraries}
+
+
+def together(parts: Iterable[FinishedSamples]) -> FinishedSamples:
+    """The samples and batches of several as those of one."""
+    whole = FinishedSamples()
+    for part in parts:
+        whole.samples.update(part.samples)
+        whole.batches.extend(part.batches)
+    return whole
 
 
 def collect(records: Iterable[Json]) -> FinishedSamples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from cgf.evaluate.by_class import by_class
 from cgf.evaluate.he_batches import parse_shard
@@ -40,10 +41,14 @@ class EncryptedRun(ABC):
     def summary(self, finished: FinishedSamples) -> Json:
         """Metrics of the finished samples."""
 
-    def metrics(self, opened: OpenCheckpoint) -> Json:
-        """Metrics of the samples once they are finished, by class too."""
+    def metrics(self, opened: OpenCheckpoint, path: Path) -> Json:
+        """Metrics of the samples once they are finished, by class too; predictions go beside the result ``path``."""
         finished = self.run(opened)
-        return {**self.summary(finished), "by_class": by_class(opened.task.class_names, finished.predictions())}
+        return {
+            **self.summary(finished),
+            "by_class": by_class(opened.task.class_names, finished.predictions()),
+            "predictions": finished.keep(path),
+        }
 
 
 class LayerRun(EncryptedRun):

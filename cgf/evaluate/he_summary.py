@@ -8,7 +8,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.evaluate.by_class import by_class
 from cgf.evaluate.he_batches import parse_shard
-from cgf.evaluate.he_lines import FinishedSamples
+from cgf.evaluate.he_lines import FinishedSamples, together
 from cgf.evaluate.he_scope import SAYS, scope_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.he.layer_record import LayerRecord
@@ -171,17 +171,14 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
     parts, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
     if parts != [(i, count) for i in range(1, count + 1)]:
         raise UserError(f"a merge needs each of the {count} shards once, and got {', '.join(sorted(names))}")
-    whole = FinishedSamples()
-    for part in lines:
-        whole.samples.update(part.samples)
-        whole.batches.extend(part.batches)
+    whole = together(lines)
     needed, have = results[0]["samples_of_all_shards"], sum(len(part.samples) for part in lines)
     if not needed == have == len(whole.samples):
         raise UserError(
             f"the shards need to hold {needed} samples, each once, and hold {have}, "
             f"{len(whole.samples)} of them different"
         )
-    own = ("shard", "samples_of_all_shards", "lines_sha256")
+    own = ("shard", "samples_of_all_shards", "lines_sha256", "predictions")
     first = {key: value for key, value in results[0].items() if key not in own}
     if "by_class" in first:  # the shards of earlier versions have none
         first["by_class"] = by_class(list(first["by_class"]), whole.predictions())

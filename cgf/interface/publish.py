@@ -23,6 +23,7 @@ FILES = (
     "plan.json",
     "host/*",
     "eval/*.json",
+    "eval/predictions/*.npz",
 )
 
 

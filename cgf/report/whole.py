@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from cgf.checks import path_part
 from cgf.errors import UserError
+from cgf.predictions import read_encrypted
 from cgf.published import RUNTIMES
+from cgf.report.comparison import KEPT, told
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
 from cgf.results import read_json
+from cgf.stats.intervals import wilson
+from cgf.stats.labels import Comparison, compare
 from cgf.types import Json, JsonValue
+
+SAME = 1e-9  # two shares of the same samples differ by less
 
 TITLES = [
     "host",
@@ -22,6 +30,7 @@ TITLES = [
     "in the clear",
     "as trained",
     "exact",
+    "against exact",
     "agreement",
     "levels",
     "max error",
@@ -36,14 +45,41 @@ TITLES = [
 
 def results(folder: Path) -> list[Json]:
     """The result files, each with its name; UserError where there are none."""
-    files = [{**read_json(path), "file": path.stem} for path in sorted((folder / "he").glob("*.json"))]
+    files = [_read(path) for path in sorted((folder / "he").glob("*.json"))]
     if not files:
         raise UserError(f"{folder / 'he'} holds no evaluations: python eval_he.py ckpt=RUN he.samples=null out=...")
     return files
 
 
+def _read(path: Path) -> Json:
+    """A result with its name and, where it has them, its predictions; UserError where they are not its own."""
+    result = {**read_json(path), "file": path.stem}
+    kept = read_encrypted(path.parent, path.stem, result["predictions"]) if "predictions" in result else None
+    if kept is not None and abs(kept.right().mean() - result["accuracy"]) > SAME:
+        raise UserError(f"{path} says accuracy {result['accuracy']}, and its predictions have {kept.right().mean()}")
+    return {**result, KEPT: kept}
+
+
+def against_exact(folder: Path, result: Json) -> Comparison | None:
+    """A result under CKKS against exact softmax, of one seed; None where no result of exact softmax is there.
+
+    Samples are paired where both kept their predictions. UserError where those are of other samples.
+    """
+    exact, kept = exact_result(folder, result), result[KEPT]
+    if exact is None:
+        return None
+    right = None
+    if kept is not None and "predictions" in exact:
+        if exact["labels"] != kept.labels.tolist():
+            raise UserError(f"{result['file']} and its exact softmax need the same samples in one order, and differ")
+        right = [(kept.right(), np.array(exact["predictions"]) == kept.labels)]
+    return compare([(result["accuracy"], exact["accuracy"])], result["samples"], right)
+
+
 def lines(folder: Path) -> list[list[str]]:
     """A line a result, in the order of TITLES; then the published ones, which have a time alone."""
+    files = results(folder)
+    against = told([against_exact(folder, r) for r in files])
     table = [
         [
             r["model"],
@@ -51,10 +87,11 @@ def lines(folder: Path) -> list[list[str]]:
             _softmax(r),
             exponential(r),
             f"{r['samples']:,}",
-            _per_cent(r["accuracy"]) + (" (red)" if reasons(r) else ""),
+            _per_cent(r["accuracy"]) + _interval(r) + (" (red)" if reasons(r) else ""),
             _per_cent(r["accuracy_plain"]),
             _per_cent(r["accuracy_exact"]),
             _exact(folder, r),
+            compared,
             f"{r['agreement']:.4f}",
             str(r["levels"]),
             f"{r['max_error']:.1e}",
@@ -65,7 +102,7 @@ def lines(folder: Path) -> list[list[str]]:
             str(r["workers"]),
             f"{r['peak_mib']:,.0f}",
         ]
-        for r in results(folder)
+        for r, compared in zip(files, against, strict=True)
     ]
     for published in RUNTIMES:
         line = [f"*{published.title} (published, {published.machine})*", *["–"] * (len(TITLES) - 1)]
@@ -80,14 +117,28 @@ def _softmax(result: Json) -> str:
     return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
-def exact_accuracy(folder: Path, result: Json) -> float | None:
-    """Accuracy of exact softmax, distilled from the same teacher in as many epochs: results/he/exact, by the name of
-    the result, or by host and task for all the others; None where there is no such file."""
+def _interval(result: Json) -> str:
+    """95 % interval of an accuracy over test samples (Wilson), in per cent."""
+    low, high = wilson(round(result["accuracy"] * result["samples"]), result["samples"])
+    return f" [{100 * low:.2f}, {100 * high:.2f}]"
+
+
+def exact_result(folder: Path, result: Json) -> Json | None:
+    """The evaluation of exact softmax, distilled from the same teacher in as many epochs; None where there is no file.
+
+    It lies in results/he/exact, by the name of the result, or by host and task for all the others.
+    """
     model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
     for name in (result["file"], f"{model}-{task}"):
         if (path := folder / "he" / "exact" / f"{name}.json").is_file():
-            return float(read_json(path)["accuracy"])
+            return read_json(path)
     return None
+
+
+def exact_accuracy(folder: Path, result: Json) -> float | None:
+    """Accuracy of exact softmax (``exact_result``); None where there is none."""
+    exact = exact_result(folder, result)
+    return None if exact is None else float(exact["accuracy"])
 
 
 def _exact(folder: Path, result: Json) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.predictions import Predictions, packed, read, write
+from cgf.predictions import EncryptedPredictions, Predictions, packed, read, read_encrypted, write
 
 
 def made(samples=4500, classes=150, planned=False):
@@ -48,3 +48,23 @@ def test_what_is_not_the_rows_is_refused(tmp_path):
     for wrong in ([-1], [], [0.5]):
         with pytest.raises(UserError, match="class numbers of at least 0"):
             packed("labels", wrong)
+
+
+def test_predictions_under_ckks_are_in_the_order_of_their_samples_and_a_ruined_one_is_wrong(tmp_path):
+    samples = [
+        {"index": 300, "label": 2, "prediction": 2, "plain": 2, "exact": 0},
+        {"index": 5, "label": 0, "prediction": None, "plain": 0, "exact": 0},
+        {"index": 7, "label": 1, "prediction": 0, "plain": 1, "exact": 1},
+    ]
+    told = write(tmp_path, "a", EncryptedPredictions.of(samples))
+    back = read_encrypted(tmp_path, "a", told)
+    assert back.index.tolist() == [5, 7, 300] and back.labels.tolist() == [0, 1, 2]
+    assert back.ruined.tolist() == [1, 0, 0]  # its class would be the right one
+    assert back.right().tolist() == [False, False, True]
+    assert back.plain.tolist() == [0, 1, 2] and back.exact.tolist() == [0, 1, 0]
+    with pytest.raises(UserError, match="must hold against, labels, this, and holds encrypted, exact, index"):
+        read(tmp_path, "a", told)  # no row of training
+    with pytest.raises(UserError, match="must hold encrypted, exact"):
+        read_encrypted(tmp_path, "b", write(tmp_path, "b", made()))
+    with pytest.raises(UserError, match="indices must be class numbers"):
+        EncryptedPredictions.of([])

@@ -10,6 +10,7 @@ from test_evaluate_he import clear_logits
 from cgf.he.engines.engine import ring_for
 from cgf.he.engines.sim import SimOwner
 from cgf.plan import op_times
+from cgf.predictions import read_encrypted
 from cgf.report.tables import engine_name
 from cgf.results import read_lines
 
@@ -74,6 +75,13 @@ def test_shards_workers_and_a_second_run_give_the_same_predictions(checkpoint):
     merged = json.loads((checkpoint / "eval" / "m.json").read_text())
     for key in ("scope", "accuracy", "agreement", "levels", "macs", "entries"):
         assert merged[key] == whole[key], key
+    together, one = (
+        read_encrypted(checkpoint / "eval", name, told["predictions"])
+        for name, told in (("m", merged), ("attention", whole))
+    )
+    assert one.index.tolist() == sorted(logits) and one.right().mean() == whole["accuracy"]
+    for name, classes in vars(one).items():
+        assert np.array_equal(vars(together)[name], classes), name
     for i, row in logits.items():
         np.testing.assert_allclose(shared[i], row, rtol=0, atol=1e-5)
 

@@ -41,7 +41,14 @@ def hub(monkeypatch):
 def folder(checkpoint):
     """A checkpoint with its plan, a result with its lines and trace, and a state to resume."""
     own = checkpoint
-    for name in ("eval/he.json", "eval/he.jsonl", "eval/he.png", "state/x.safetensors", "notes.txt"):
+    for name in (
+        "eval/he.json",
+        "eval/he.jsonl",
+        "eval/predictions/he.npz",
+        "eval/he.png",
+        "state/x.safetensors",
+        "notes.txt",
+    ):
         (own / name).parent.mkdir(exist_ok=True)
         (own / name).write_text("{}")
     return own
@@ -51,7 +58,15 @@ def test_card_weights_descriptions_plan_and_results_are_pushed_and_nothing_else(
     pushed = cgf.push_to_hub(folder, "me/small")
     whoami, create, upload = hub
     assert whoami[0] == "whoami" and create[1:] == (("me/small",), {"private": True, "exist_ok": True})
-    files = {"README.md", "run.json", "model.safetensors", "softmax.json", "plan.json", "eval/he.json"}
+    files = {
+        "README.md",
+        "run.json",
+        "model.safetensors",
+        "softmax.json",
+        "plan.json",
+        "eval/he.json",
+        "eval/predictions/he.npz",
+    }
     assert set(pushed.files) == files
     assert upload[2]["repo_id"] == "me/small" and upload[2]["folder_path"] == folder
     assert upload[2]["allow_patterns"] == list(pushed.files) and pushed.address == "https://hub/me/small"

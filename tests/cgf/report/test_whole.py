@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cgf.errors import UserError
+from cgf.predictions import EncryptedPredictions, write
 from cgf.published import RUNTIMES
 from cgf.report.blocks import whole_sets
 from cgf.report.figure import is_current
@@ -53,10 +54,11 @@ def test_a_line_a_result_and_the_published_times(folder):
         "softmax": "cgf_chain",
         "exponential": "chain, k=3",
         "samples": "4,500",
-        "under CKKS": "95.51 %",
+        "under CKKS": "95.51 % [94.87, 96.08]",
         "in the clear": "95.53 %",
         "as trained": "95.60 %",
         "exact": "95.82 %",
+        "against exact": "-0.31, undecided: 1 seed",
         "agreement": "0.9998",
         "levels": "5",
         "max error": "2.0e-06",
@@ -78,6 +80,41 @@ def test_a_line_a_result_and_the_published_times(folder):
     assert bpmax[TITLES.index("exponential")] == "–" and len(published) == len(RUNTIMES)
     assert published[0][TITLES.index("µs an entry")] == "49.6"  # 3.25 s for 65,536 entries
     assert whole_sets(folder).count("\n") == 1 + 2 + len(RUNTIMES)
+
+
+def kept(folder, name, samples, exact):
+    """A result with predictions, beside an exact one with its own."""
+    told = write(folder / "he", name, EncryptedPredictions.of(samples))
+    right = sum(row["prediction"] == row["label"] for row in samples)
+    facts = {"samples": len(samples), "accuracy": right / len(samples), "predictions": told}
+    (folder / "he" / f"{name}.json").write_text(json.dumps({**RESULT, **facts}))
+    labels = [row["label"] for row in samples]
+    correct = sum(a == b for a, b in zip(labels, exact, strict=True))
+    theirs = {"accuracy": correct / len(labels), "labels": labels, "predictions": exact}
+    (folder / "he" / "exact" / f"{name}.json").write_text(json.dumps(theirs))
+
+
+def test_kept_predictions_are_paired_with_those_of_exact_softmax(folder):
+    samples = [{"index": i, "label": i % 3, "prediction": i % 3, "plain": i % 3, "exact": i % 3} for i in range(200)]
+    samples[7]["prediction"] = None  # ruined
+    samples[8]["prediction"] = 0
+    exact = [i % 3 for i in range(200)]
+    exact[9] = 1
+    kept(folder, "minilm", samples, exact)
+    line = dict(zip(TITLES, lines(folder)[1], strict=True))
+    assert line["under CKKS"].startswith("99.00 % [") and line["exact"] == "99.50 %"
+    # two samples that exact softmax alone has right, one the other way round: McNemar's exact test says 1
+    assert line["against exact"].startswith("-0.50 [-2.") and line["against exact"].endswith("undecided: 1 seed; p 1")
+    path = folder / "he" / "minilm.json"
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps({**result, "accuracy": 0.98}))
+    with pytest.raises(UserError, match=r"its predictions have 0\.99"):
+        lines(folder)
+    path.write_text(json.dumps(result))
+    other = folder / "he" / "exact" / "minilm.json"
+    other.write_text(json.dumps({**json.loads(other.read_text()), "labels": [0] * 200}))
+    with pytest.raises(UserError, match="the same samples in one order"):
+        lines(folder)
 
 
 def test_layers_with_polynomials_of_their_own_say_so():
