@@ -61,12 +61,11 @@ def against_exact(results: list[Result]) -> Comparison:
 
 
 def against_run(results: list[Result], others: list[Result]) -> Comparison | None:
-    """Results of one run against those of another, over the seeds that both have; None where there is none.
+    """Results of one run against those of another, over the seeds of one teacher (``paired_by_teacher``).
 
-    UserError where two results of a seed have predictions on other test samples.
+    None where there is none. UserError where two results of a seed have predictions on other test samples.
     """
-    by_seed = {r["seed"]: r for r in others}
-    pairs = [(r, by_seed[r["seed"]]) for r in results if r["seed"] in by_seed]
+    pairs = paired_by_teacher(results, others)
     if not pairs:
         return None
     right = [_right(a, b) for a, b in pairs]
@@ -76,6 +75,16 @@ def against_run(results: list[Result], others: list[Result]) -> Comparison | Non
         samples_of(pairs[0][0]),
         known if len(known) == len(pairs) else None,
     )
+
+
+def paired_by_teacher(results: list[Result], others: list[Result]) -> list[tuple[Result, Result]]:
+    """Results of two runs of one seed that learned from one teacher, which is known by its accuracy on the test set.
+
+    A teacher that was trained anew on another machine is another one: its students differ by more than their softmax.
+    """
+    by_seed = {r["seed"]: r for r in others}
+    pairs = [(r, by_seed[r["seed"]]) for r in results if r["seed"] in by_seed]
+    return [(a, b) for a, b in pairs if a.get("accuracy_teacher") == b.get("accuracy_teacher")]
 
 
 def _right(result: Result, other: Result) -> tuple[Right, Right] | None:

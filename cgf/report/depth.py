@@ -81,6 +81,7 @@ def _point(results: list[Result]) -> Point:
         "low": low,
         "high": high,
         "validation": 100 * sum(result["validation"] for result in results) / len(results),
+        "validations": {str(result["seed"]): result["validation"] for result in results},
         **_against(None if first["run"] == REFERENCE else against_exact(results)),
     }
 
@@ -136,6 +137,7 @@ def _of_polynomials(result: Json) -> Point:
         "low": 100 * low,
         "high": 100 * high,
         "validation": None,
+        "validations": {},
         **_against(compare([(result["accuracy"], exact)], samples, None, alone)),
     }
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 from cgf.errors import UserError
 from cgf.report.columns import grid
 from cgf.report.depth import TRAINED, Point, supported
-from cgf.report.training import REFERENCE
+from cgf.report.training import DIGITS, REFERENCE
 from cgf.results import read_json
+from cgf.stats.labels import LEAST_SEEDS
 from cgf.types import Json
 
 FILE = "frontier.json"
 LEVELS = (2, 3, 4, 5)
 NOTE = (
-    "the run of at most so many levels that is best on validation, means over its seeds: the test set chooses nothing; "
-    "levels are those of the seed that needs most; accuracy, ends of its 95 % interval and points against exact "
-    "softmax are of the test set; supported: whether both intervals lie above -0.5 points"
+    "the run of at most so many levels that is best on validation, by its mean over the seeds that all runs of three "
+    "seeds or more share: the test set chooses nothing; of equals the one of fewer levels; a run of one or two seeds "
+    "only where there is no other; levels are those of the seed that needs most; accuracy, ends of its 95 % interval "
+    "and points against exact softmax are of the test set and of all its seeds; supported: whether both intervals lie "
+    "above -0.5 points"
 )
 TITLES = ["host", "task", "levels", "softmax", "its levels", "seeds", "accuracy [95 %]", "points against exact [95 %]"]
 Entry = Json
@@ -30,8 +34,20 @@ def entries(points: list[Point]) -> list[Entry]:
         for levels in LEVELS:
             able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels]
             if able:
-                table.append(_entry(levels, max(able, key=lambda p: (p["validation"], -p["levels"], p["softmax"]))))
+                table.append(_entry(levels, best(able)))
     return table
+
+
+def best(able: list[Point]) -> Point:
+    """The point that is best on validation, as NOTE says; of equals that of fewer levels, then the first by name."""
+    candidates = [p for p in able if len(p["seeds"]) >= LEAST_SEEDS] or able
+    shared = set.intersection(*(set(p["validations"]) for p in candidates))
+
+    def validation(point: Point) -> float:
+        values = [value for seed, value in point["validations"].items() if seed in shared or not shared]
+        return round(fmean(values), DIGITS)
+
+    return min(candidates, key=lambda p: (-validation(p), p["levels"], p["softmax"]))
 
 
 def _entry(levels: int, point: Point) -> Entry:

@@ -8,7 +8,16 @@ from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import FIRST, Register
 from cgf.report.columns import grid
-from cgf.report.comparison import KEPT, Result, accuracy_interval, against_exact, against_run, kept, told
+from cgf.report.comparison import (
+    KEPT,
+    Result,
+    accuracy_interval,
+    against_exact,
+    against_run,
+    kept,
+    paired_by_teacher,
+    told,
+)
 from cgf.results import read_json
 from cgf.types import Json
 
@@ -54,6 +63,7 @@ TITLES = [
     "trials",
     "opened",
 ]
+DIGITS = 9  # to which two means over seeds are equal, whatever order they were summed in
 REFERENCE = "exact"  # the run that rows are compared with, unless their study says another
 NOT_RUN = "not run here: needs weights and data"
 PAPER = (
@@ -157,14 +167,18 @@ def _teacher(result: Result) -> str:
 
 
 def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:
-    """Results of the yardstick that shares most seeds, of those the most accurate one; None where none shares any."""
-    seeds = {r["seed"] for r in results}
+    """Results of the yardstick that shares most seeds and teachers, of those the best on validation there.
 
-    def shared(other: list[Result]) -> int:
-        return len(seeds & {r["seed"] for r in other})
+    Of equals the first by name, which is the paper's own form. None where none shares any.
+    """
 
-    best = max(others, key=lambda other: (shared(other), _mean([r["accuracy"] for r in other])), default=None)
-    return best if best is not None and shared(best) else None
+    def rank(other: list[Result]) -> tuple[int, float]:
+        shared = [r["validation"] for _, r in paired_by_teacher(results, other)]
+        return len(shared), round(_mean(shared), DIGITS) if shared else 0.0
+
+    by_name = sorted(others, key=lambda other: other[0]["run"])
+    best = max(by_name, key=rank, default=None)
+    return best if best is not None and rank(best)[0] else None
 
 
 def lines(results: list[Result]) -> list[list[str]]:

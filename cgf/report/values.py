@@ -67,6 +67,8 @@ def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
         raise UserError(
             f"{'-'.join(row)} is compared on its seeds {sorted(own)}, and {other} has {sorted(beside)} alone"
         )
+    if apart := [seed for seed in own if own[seed].get("accuracy_teacher") != beside[seed].get("accuracy_teacher")]:
+        raise UserError(f"{'-'.join(row)} and {other} need one teacher a seed, and have two on seed {apart[0]}")
     return f"{100 * fmean(beside[seed]['accuracy'] - own[seed]['accuracy'] for seed in own):.1f}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binomtest
 from scipy.stats import t as student
 from statsmodels.stats.contingency_tables import mcnemar
@@ -18,8 +19,8 @@ from cgf.errors import UserError
 
 LEVEL = 0.95  # of every interval
 MARGIN = 0.5  # points below which a difference may lie that is called 'within 0.5'
-DRAWS = 10_000  # of the bootstrap
-RNG_SEED = 35  # of the bootstrap's draws, the same for every comparison
+TAIL = (1 - LEVEL) / 2  # probability on each side of an interval
+LEAST = 1e-12  # smallest probability that the bootstrap's transforms in float64 tell from 0
 
 
 @dataclass(frozen=True)
@@ -51,33 +52,53 @@ def wilson(hits: int, samples: int) -> tuple[float, float]:
 
 
 def over_samples(differences: NDArray[np.int8]) -> Evidence:
-    """Paired bootstrap over test samples of the difference averaged over seeds, percentile interval.
+    """Paired bootstrap over test samples of the difference averaged over seeds: percentile interval, all draws counted.
 
     differences (S, N): of seed s and sample n 1 where the first alone is right, -1 where the second alone is, else 0.
-    A sample is drawn with its answers of every seed. Draws of N samples with replacement are multinomial counts of the
-    sums over seeds, of which there are 2 S + 1 at most, so that the counts are drawn and not the samples. Where all
-    samples differ alike, draws would give no width: see ``_none_differs``. UserError where there is no sample or no
-    seed, or another number.
+    A sample is drawn with its answers of every seed, so that a draw is N sums over seeds, with replacement. The
+    distribution of their total is the N-fold convolution of the sums' own, a whole number from -N S to N S, so that it
+    is computed and not drawn: ``total_of_draws``. An end of the interval lies beyond 0 where the p-value is at most
+    0.05. Where all samples differ alike, draws would give no width: see ``_none_differs``. UserError where there is no
+    sample or no seed, or another number.
     """
     if differences.ndim != 2 or not differences.size or not np.isin(differences, (-1, 0, 1)).all():
         raise UserError(f"differences must be -1, 0 or 1 by seed and sample, and are of shape {differences.shape}")
     seeds, samples = differences.shape
     sums = differences.sum(0, dtype=np.int64)
-    values, counts = np.unique(sums, return_counts=True)
-    if len(values) == 1:
-        return _none_differs(100 * int(values[0]) / seeds, samples)
-    rng = np.random.default_rng(RNG_SEED)
-    draws = rng.multinomial(samples, counts / samples, DRAWS) @ values  # integers: ties with 0 are exact
-    ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) * (100 / (seeds * samples))
-    zero = 1 + min(int((draws <= 0).sum()), int((draws >= 0).sum()))
-    margin = 1 + int((100 * draws <= -MARGIN * seeds * samples).sum())
+    if (sums == sums[0]).all():
+        return _none_differs(100 * int(sums[0]) / seeds, samples)
+    totals, shares = total_of_draws(sums)
+    below, above = np.cumsum(shares), np.cumsum(shares[::-1])[::-1]  # of a total at most, at least this one
+    points = 100 / (seeds * samples)
+    at_most_zero, at_least_zero = shares[totals <= 0].sum(), shares[totals >= 0].sum()
+    margin = shares[100 * totals <= -MARGIN * seeds * samples].sum()
     return Evidence(
-        float(ends[0]),
-        float(ends[1]),
-        min(1.0, 2 * zero / (DRAWS + 1)),
-        min(1.0, 2 * margin / (DRAWS + 1)),
+        points * float(totals[below > TAIL][0]),
+        points * float(totals[above > TAIL][-1]),
+        _two_sided(min(at_most_zero, at_least_zero)),
+        _two_sided(margin),
         power_within(100 * float(sums.std()) / seeds, samples),
     )
+
+
+def _two_sided(share: float) -> float:
+    return float(min(1.0, 2 * max(share, LEAST)))
+
+
+def total_of_draws(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The distribution of the sum of N draws with replacement from N whole numbers: the sums, and their probabilities.
+
+    1. The distribution of one draw, from the smallest value on.
+    2. Its discrete Fourier transform, to the power of N: that of N draws. The transform is long enough that no sum
+       wraps around.
+    3. Back, where rounding leaves errors of about 1e-16 a sum.
+    """
+    least, count = int(values.min()), len(values)
+    one = np.bincount(values - least) / count
+    size = count * (len(one) - 1) + 1
+    length = next_fast_len(size, real=True)
+    shares = np.clip(irfft(rfft(one, length) ** count, length)[:size], 0.0, None)
+    return np.arange(size) + count * least, shares / shares.sum()
 
 
 def _none_differs(mean: float, samples: int) -> Evidence:
@@ -86,7 +107,7 @@ def _none_differs(mean: float, samples: int) -> Evidence:
     A kind of sample of share q is missed by all with probability (1 - q)^samples, which is 0.025 at the largest share
     that is not ruled out (Clopper and Pearson). Such samples could be wrong where these are right.
     """
-    unseen = 100 * (1 - ((1 - LEVEL) / 2) ** (1 / samples))
+    unseen = 100 * (1 - TAIL ** (1 / samples))
     reach = unseen * (1 + abs(mean) / 100)
     return Evidence(
         mean - reach,
@@ -145,8 +166,7 @@ def power_within(deviation: float, count: int) -> float:
         )
     if deviation == 0:
         return 1.0
-    one_sided = (1 - LEVEL) / 2
-    return float(TTestPower().power(MARGIN / deviation, count, one_sided, alternative="larger"))
+    return float(TTestPower().power(MARGIN / deviation, count, TAIL, alternative="larger"))
 
 
 def mcnemar_p(first_alone: int, second_alone: int) -> float:

@@ -45,8 +45,9 @@ class Comparison:
     def labels(self) -> list[str]:
         """``above``, ``below`` and ``within 0.5`` as far as both intervals support them, else one ``undecided``.
 
-        Always that under three seeds, and where one of the two intervals is not to be had. Where the test set could
-        not support ``within 0.5`` in four of five cases though the truth were 0, it says so with the power.
+        Always that under three seeds, and where one of the two intervals is not to be had. Where the interval over
+        samples does not support ``within 0.5``, and could not in four of five cases though the truth were 0, it says
+        so with the power.
         """
         if self.seeds < LEAST_SEEDS:
             return [f"{UNDECIDED}: {self.seeds} seed{'s' if self.seeds != 1 else ''}"]
@@ -56,7 +57,7 @@ class Comparison:
         held = [(ABOVE, low > 0), (BELOW, high < 0), (WITHIN, low > -MARGIN)]
         if labels := [label for label, holds in held if holds]:
             return labels
-        small = self.samples.power < LEAST_POWER
+        small = self.samples.low <= -MARGIN and self.samples.power < LEAST_POWER
         return [f"{TOO_SMALL} (power {100 * self.samples.power:.0f} %)" if small else UNDECIDED]
 
     def p(self, label: str) -> float | None:

@@ -93,6 +93,25 @@ def test_the_frontier_is_chosen_on_validation_among_what_the_levels_allow(folder
     assert [entries[levels]["softmax"] for levels in (2, 3, 5)] == ["bpmax", "taylor", "taylor"]
 
 
+def point(softmax, levels, **validations):
+    return {"softmax": softmax, "levels": levels, "seeds": sorted(validations), "validations": validations}
+
+
+def test_runs_are_judged_by_the_seeds_that_they_share():
+    few = point("taylor", 2, a=0.9, b=0.8, c=0.7)
+    many = point("bpmax", 3, a=0.9, b=0.81, c=0.7, d=0.1)  # better on the seeds of both, worse on all of its own
+    lucky = point("relu", 2, a=0.99)  # a seed alone is left out where others have three
+    assert frontier.best([few, many, lucky]) is many
+    assert frontier.best([lucky, point("quad", 2, a=0.98, b=1.0)]) is lucky
+    assert frontier.best([point("quad", 2, b=0.98), lucky]) is lucky  # none is shared: each by its own
+
+
+def test_of_equals_the_one_of_fewer_levels_is_taken_whatever_the_rounding():
+    one, other = point("a", 5, x=0.1, y=0.2, z=0.3), point("b", 2, x=0.3, y=0.2, z=0.1)
+    assert frontier.best([one, other]) is frontier.best([other, one]) is other
+    assert frontier.best([other, point("c", 2, x=0.3, y=0.2, z=0.1)]) is other  # then the first by name
+
+
 def test_the_table_comes_from_the_file(folder):
     with pytest.raises(UserError, match=r"needs .*frontier\.json"):
         frontier.table(folder)

@@ -15,6 +15,7 @@ from cgf.report import training, training_plot
 from cgf.report.blocks import filled
 from cgf.report.comparison import accuracy_interval
 from cgf.report.figure import new_figure
+from cgf.report.values import value
 from cgf.results import append_lines, read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,7 +103,7 @@ def test_attention_alone_stands_against_attention_alone(folder):
 
 def test_tempered_rows_stand_against_the_best_bpmax_and_untrained_ones_against_none(folder):
     write(folder, "cgf_tempered", 42, 0.88)
-    write(folder, "bpmax_tempered", 42, 0.87)
+    write(folder, "bpmax_tempered", 42, 0.87, validation=0.95)
     write(folder, "cgf_untrained_tempered", 42, 0.8)
     assert cells(folder, "cgf_tempered")["points against BPMax"].startswith("+1.00,")
     assert cells(folder, "cgf_untrained_tempered")["points against BPMax"] == "–"
@@ -157,12 +158,26 @@ def test_the_plot_is_drawn_once_and_a_stale_one_is_noticed(folder):
     assert stale.returncode == 2 and "accuracy.png is stale" in stale.stderr and stale.stderr.count("\n") == 1
 
 
-def test_rows_stand_against_the_better_form_of_bpmax(folder):
+def test_rows_stand_against_the_form_of_bpmax_that_is_best_on_validation(folder):
     write(folder, "bpmax_calibrated", 42, 0.88)
+    assert cells(folder, "cgf")["points against BPMax"].startswith("+6.00,")  # of equals the paper's form
+    write(folder, "bpmax_calibrated", 42, 0.88, validation=0.95)
     assert cells(folder, "cgf")["points against BPMax"].startswith("+3.00,")
     assert cells(folder, "bpmax_calibrated")["points against BPMax"] == "–"
     write(folder, "bpmax", 43, 0.88)  # now that form shares more seeds, and the mean is over both
     assert cells(folder, "cgf")["points against BPMax"].startswith("+2.50 [")
+
+
+def test_students_of_two_teachers_are_not_compared(folder):
+    write(folder, "cgf", 42, 0.91, accuracy_planned=0.905, total_levels=6, accuracy_teacher=0.92)
+    write(folder, "bpmax", 42, 0.85, accuracy_teacher=0.93)
+    assert cells(folder, "cgf")["points against BPMax"] == "–"
+    with pytest.raises(UserError, match="toy-t-cgf and bpmax need one teacher a seed, and have two on seed 42"):
+        write(folder, "bpmax", 43, 0.85)
+        value(["points", "toy", "t", "cgf", "bpmax"], folder)
+    write(folder, "bpmax", 42, 0.85, accuracy_teacher=0.92)
+    assert cells(folder, "cgf")["points against BPMax"].startswith("+4.00 [")
+    assert value(["points", "toy", "t", "cgf", "bpmax"], folder) == "-4.0"
 
 
 def test_rows_of_another_teacher_stand_against_bpmax_of_that_teacher():

@@ -1,6 +1,8 @@
 """Intervals and tests of a comparison, beside scipy and statsmodels called directly, and on simulated data sets."""
 
+import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,7 +10,17 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from cgf.errors import UserError
-from cgf.stats.intervals import alone, holm, mcnemar_p, over_samples, over_seeds, power_within, wilson
+from cgf.stats.intervals import (
+    LEAST,
+    alone,
+    holm,
+    mcnemar_p,
+    over_samples,
+    over_seeds,
+    power_within,
+    total_of_draws,
+    wilson,
+)
 from cgf.stats.labels import NO_PREDICTIONS, Comparison, compare, corrected
 
 
@@ -44,11 +56,31 @@ def test_the_bootstrap_is_that_of_samples_drawn_one_by_one():
     width = mine.high - mine.low
     assert mine.low == pytest.approx(theirs.confidence_interval.low, abs=0.04 * width)
     assert mine.high == pytest.approx(theirs.confidence_interval.high, abs=0.04 * width)
-    assert over_samples(differences) == mine  # the seed is recorded
+    assert over_samples(differences) == mine  # nothing is drawn
     normal = 2 * stats.norm.sf(abs(by_sample.mean()) / (by_sample.std() / math.sqrt(900)))
     assert mine.p_zero == pytest.approx(normal, abs=0.02) and mine.p_zero < mine.p_margin * 1e9
     with pytest.raises(UserError, match=r"differences must be -1, 0 or 1"):
         over_samples(differences * 2)
+
+
+def test_every_draw_is_counted():
+    """All 5^5 draws of five sums, one by one; ends beyond zero where p says so, and the same from the other side."""
+    sums = np.array([2, 0, -1, 1, 0])
+    totals, shares = total_of_draws(sums)
+    drawn = Counter(sum(draw) for draw in itertools.product(sums.tolist(), repeat=5))
+    assert totals.tolist() == list(range(-5, 11)) and shares.sum() == pytest.approx(1.0)
+    assert shares == pytest.approx([drawn[int(total)] / 5**5 for total in totals], abs=1e-15)
+    rng = np.random.default_rng(4)
+    for share in (0.03, 0.05, 0.06, 0.08):
+        differences = (rng.random((2, 400)) < 0.06).astype(np.int8) - (rng.random((2, 400)) < share).astype(np.int8)
+        mine, other = over_samples(differences), over_samples(-differences)
+        assert (mine.low, mine.high) == pytest.approx((-other.high, -other.low))
+        assert mine.p_zero == pytest.approx(other.p_zero)
+        assert (mine.low > 0 or mine.high < 0) == (mine.p_zero <= 0.05)
+        assert (mine.low > -0.5) == (mine.p_margin <= 0.05)
+    far = np.ones((1, 4000), np.int8)
+    far[0, 0] = 0
+    assert over_samples(far).p_zero == 2 * LEAST  # what is smaller is not told from rounding
 
 
 def test_the_counts_of_one_seed_are_enough():
@@ -126,6 +158,8 @@ def test_a_test_set_that_is_too_small_is_told_with_the_power():
     for power, label in ((0.79, "undecided: test too small (power 79 %)"), (0.8, "undecided")):  # four of five
         assert Comparison(0.0, 3, evidence(-0.9, 0.9, power=power), evidence(-0.2, 0.2)).labels == [label]
     assert Comparison(-1.0, 3, evidence(-1.9, -0.1, power=0.42), evidence(-1.2, -0.2)).labels == ["below"]
+    seeds = Comparison(0.0, 3, evidence(-0.4, 0.4, power=0.42), evidence(-0.9, 0.9))  # the seeds are what is too few
+    assert seeds.labels == ["undecided"]
 
 
 def test_one_seed_alone_has_mcnemars_p_and_a_table_is_corrected_over_what_was_tested():
