@@ -7,6 +7,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.report.columns import grid
 from cgf.report.comparison import told
+from cgf.report.parameters import met
 from cgf.report.whole import exact_accuracy
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
@@ -32,6 +33,7 @@ TITLES = [
     "same answers as in the clear [95 %]",
     "points against exact softmax in the clear",
     "levels",
+    "128 bits",
     "core-seconds a sample",
 ]
 
@@ -56,7 +58,7 @@ def headline(folder: Path) -> str:
         exact = exact_accuracy(folder, result) if _encrypted(result) == "softmax" else None
         one_seed = None if exact is None else compare([(result["accuracy"], exact)], result["samples"])
         compared.append(one_seed)
-    return grid(TITLES, [_line(result, words) for result, words in zip(results, told(compared), strict=True)])
+    return grid(TITLES, [_line(folder, result, words) for result, words in zip(results, told(compared), strict=True)])
 
 
 def _read(path: Path) -> Json:
@@ -77,7 +79,7 @@ def _cost(result: Json) -> str:
     return f"{(result['client_s'] + result['server_s']) / result['samples']:.2f}"
 
 
-def _line(result: Json, against_exact: str) -> list[str]:
+def _line(folder: Path, result: Json, against_exact: str) -> list[str]:
     samples = result["samples"]
     return [
         _encrypted(result),
@@ -89,5 +91,6 @@ def _line(result: Json, against_exact: str) -> list[str]:
         interval(result["agreement"], samples),
         against_exact,
         str(result["levels"]),
+        met(folder, result),
         _cost(result),
     ]

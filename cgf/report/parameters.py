@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from cgf.results import read_json
 from cgf.types import Json
 
+FILE = "bench/parameters.json"  # below results
+MEASURED = "desilo"  # the engine whose sizes it has
+UNKNOWN, NONE = "unknown", "–"
 TITLES = ["max_level", "N", "log Q", "log P", "log QP", "digits", "secret", "128-bit bound", "met"]
 
 
@@ -28,3 +34,26 @@ def lines(result: Json) -> list[list[str]]:
 def secret(shares: dict[str, float] | None) -> str:
     """'ternary, 66.7 % not zero'."""
     return "unknown" if shares is None else f"ternary, {100 * (1 - shares.get('0', 0.0)):.1f} % not zero"
+
+
+def met(folder: Path, result: Json) -> str:
+    """Whether the engine sizes that a result under CKKS ran in meet the bound for 128 bits: 'met', or 'not met'.
+
+    In each ring that the result names, the size is that of its levels, or of all that the ring has where the result
+    takes more in a larger one. A dash where the engine was not measured, 'unknown' where no measured size tells.
+    """
+    path = folder / FILE
+    if result.get("engine") != MEASURED or not path.is_file():
+        return NONE
+    rings = result["ring_slots"] if isinstance(result["ring_slots"], list) else [result["ring_slots"]]
+    told = {_of_ring([row for row in read_json(path)["engines"] if row["slots"] == slots], result) for slots in rings}
+    return next((word for word in ("not met", UNKNOWN) if word in told), "met")
+
+
+def _of_ring(engines: list[Json], result: Json) -> str:
+    """Of the sizes of one ring, whose modulus grows with the level: met below one that is, not met above one that is
+    not."""
+    levels = min(result["levels"], max((row["max_level"] for row in engines), default=0))
+    if any(row["met"] and row["max_level"] >= levels for row in engines):
+        return "met"
+    return "not met" if any(not row["met"] and row["max_level"] <= levels for row in engines) else UNKNOWN

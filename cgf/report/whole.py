@@ -10,6 +10,7 @@ from cgf.checks import path_part
 from cgf.errors import UserError
 from cgf.predictions import read_encrypted
 from cgf.published import RUNTIMES
+from cgf.report import parameters
 from cgf.report.comparison import KEPT, told
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
@@ -33,6 +34,7 @@ TITLES = [
     "against exact",
     "agreement",
     "levels",
+    "128 bits",
     "max error",
     "beyond guard",
     "minutes",
@@ -94,6 +96,7 @@ def lines(folder: Path) -> list[list[str]]:
             compared,
             f"{r['agreement']:.4f}",
             str(r["levels"]),
+            parameters.met(folder, r),
             f"{r['max_error']:.1e}",
             _or_dash(r["beyond_guard"]),
             f"{r['seconds']['total'] / 60:.1f}",

@@ -7,6 +7,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.published import ATTENTIONS
 from cgf.report.columns import NONE, Column, grid, markdown
+from cgf.report.parameters import met
 from cgf.report.red import reasons
 from cgf.report.whole import exponential
 from cgf.results import read_json
@@ -23,6 +24,7 @@ COLUMNS = [
     Column("in the clear", lambda r: _per_cent(r["accuracy_plain"])),
     Column("agreement", lambda r: f"{r['agreement']:.4f}"),
     Column("levels", lambda r: str(r["levels"])),
+    Column("128 bits", lambda r: r["met"]),
     Column("largest error", lambda r: f"{r['max_error']:.1e}"),
     Column("minutes", lambda r: f"{r['seconds']['total'] / 60:.1f}"),
     Column("workers", lambda r: str(r["workers"])),
@@ -40,7 +42,8 @@ def sets(folder: Path) -> str:
     files = sorted((folder / "he" / "attention").glob("*.json"))
     if not files:
         raise UserError(f"{folder / 'he' / 'attention'} holds no evaluations: bash scripts/attention_sets.sh clinc150")
-    return markdown(COLUMNS, [read_json(path) for path in files])
+    results = [read_json(path) for path in files]
+    return markdown(COLUMNS, [{**result, "met": met(folder, result)} for result in results])
 
 
 def published() -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.report.columns import Column, markdown
+from cgf.report.parameters import met
 from cgf.report.red import reasons
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
@@ -31,6 +32,7 @@ COLUMNS = [
     Column("error of the largest logit", lambda r: f"{r['max_error'] / r['largest_logit']:.1e}"),
     Column("levels", lambda r: f"{r['levels']} ({r['levels_counted']} counted)"),
     Column("slots", lambda r: f"{r['ring_slots']:,}"),
+    Column("128 bits", lambda r: r["met"]),
     Column("sets", lambda r: str(r["sets"])),
     Column("core-s", lambda r: f"{r['core_s']:,.0f}"),
     Column("wall s", lambda r: f"{r['wall_s']:,.0f}"),
@@ -48,7 +50,8 @@ def sets(folder: Path) -> str:
     files = sorted((folder / "he" / "network").glob("*.json"))
     if not files:
         raise UserError(f"{folder / 'he' / 'network'} holds no evaluations: bash scripts/network_sets.sh digits_1")
-    return markdown(COLUMNS, [{**read_json(path), "file": path.stem} for path in files])
+    results = [{**read_json(path), "file": path.stem} for path in files]
+    return markdown(COLUMNS, [{**result, "met": met(folder, result)} for result in results])
 
 
 COST_COLUMNS = [

@@ -3,7 +3,7 @@
 # test_openfhe.sh) and desilofhe 1.17.0 with use_bootstrap=True, the engine of the paper's time. 10 minutes, 8 GiB.
 # Usage: scripts/bench/noise_engines.sh [FOLDER], results/bench by default; scripts/bench/noise.py then shows what is there.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=${1:-results/bench}
 mkdir -p "$out"
 

@@ -5,7 +5,8 @@ import pytest
 
 from cgf.bench.parameters import engine_row, prime_bits, secret_shares
 from cgf.errors import UserError
-from cgf.report.parameters import TITLES, lines
+from cgf.report.parameters import FILE, TITLES, lines, met
+from cgf.results import write_json
 
 N = 8192
 
@@ -49,3 +50,27 @@ def test_the_smallest_engine_meets_the_bound():
 def test_a_larger_modulus_than_the_bound_is_not_met():
     row = engine_row(4)  # that of the keys for evaluation alone is larger
     assert row["log_q"] <= row["bound_128"] < row["log_qp"] and not row["met"]
+
+
+@pytest.mark.parametrize(
+    "slots, levels, word",
+    [
+        (8192, 3, "met"),  # measured
+        (8192, 2, "met"),  # a smaller modulus than one that is
+        (8192, 4, "not met"),
+        (8192, 5, "not met"),  # a larger one than one that is not
+        (8192, 9, "not met"),  # more than the ring has, which another ring held
+        (16384, 9, "met"),
+        (16384, 12, "unknown"),  # between the two
+        ([8192, 16384], 9, "not met"),  # the smaller ring's
+        (32768, 9, "unknown"),  # no size of that ring was measured
+    ],
+)
+def test_a_result_meets_the_bound_where_the_sizes_that_it_ran_in_do(tmp_path, slots, levels, word):
+    sizes = [(8192, 3, True), (8192, 4, False), (8192, 7, False), (16384, 10, True), (16384, 14, False)]
+    engines = [{"slots": n, "max_level": level, "met": there} for n, level, there in sizes]
+    result = {"engine": "desilo", "ring_slots": slots, "levels": levels}
+    assert met(tmp_path, result) == "–"  # nothing is known of the sizes
+    write_json(tmp_path / FILE, {"engines": engines})
+    assert met(tmp_path, result) == word
+    assert met(tmp_path, {**result, "engine": "openfhe"}) == "–"

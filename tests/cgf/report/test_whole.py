@@ -61,6 +61,7 @@ def test_a_line_a_result_and_the_published_times(folder):
         "against exact": "-0.31, undecided: 1 seed",
         "agreement": "0.9998",
         "levels": "5",
+        "128 bits": "–",
         "max error": "2.0e-06",
         "beyond guard": "1,192",
         "minutes": "5.0",
