@@ -25,6 +25,7 @@ from cgf.study.study import Study, with_every_softmax
 @entry("rows")
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
+    from cgf.checks import path_part
     from cgf.study.opened import check_closed, opening, register_of
     from cgf.study.search import with_searches
     from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_results
@@ -32,7 +33,8 @@ def main(cfg: DictConfig) -> None:
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
         node = config["study"]
-        host, task = node.get("searched_as", node["name"]), node.get("searched_on", node["task"])
+        host = path_part("study.searched_as", node.get("searched_as", node["name"]))
+        task = path_part("study.searched_on", node.get("searched_on", node["task"]))
         config = with_searches(config, Path(cfg.searches).expanduser(), host, task, task != node["task"])
     given = [argument for argument in given_below("runs", "study") if not argument.startswith("study.task=")]
     study = replace(Study.of(config), given=(f"host={chosen('host')}", *given))

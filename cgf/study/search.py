@@ -188,13 +188,15 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
 
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.
     beside: the search was of another task, so that the settings found are one more choice of the run, and each choice
-    is whole: its own settings, or those found. UserError where a run and its search differ in softmax.
+    is whole: its own settings, or those found. UserError where a run and its search differ in softmax, and where the
+    folder has no finished search of any of the runs.
     """
-    runs = dict(config["runs"])
+    runs, found = dict(config["runs"]), False
     for name, facts in runs.items():
         path = folder / f"{host}-{task}-{name}.jsonl"
         search = finished(path) if path.is_file() else None
         if search is not None:
+            found = True
             best, trials = search
             kept = {key: value for key, value in facts.items() if key not in ("choices", "like")}
             # what a study's schedule says stands before its choices, so that the settings found hold against it
@@ -211,6 +213,11 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
             searched = facts.get("searched", 0) + trials  # the row's own training is one more, which its run counts
             where = {"searched": searched, "searches": str(folder)}
             runs[name] = {**kept, "options": which, "choices": choices, **where}
+    if not found:
+        raise UserError(
+            f"searches={folder} needs a finished search of {host} on {task} ({host}-{task}-RUN.jsonl, by "
+            "scripts/search.py) of one of the runs, and has none"
+        )
     return {**config, "runs": runs}
 
 

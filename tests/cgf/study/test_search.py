@@ -222,7 +222,9 @@ def test_rows_take_the_settings_that_were_found_and_count_the_trials(tmp_path):
     running.path.unlink()
     append_lines(running.path, lines[:-1])
     assert finished(running.path) is None  # it goes on
-    assert Study.of(with_searches(config, tmp_path, "toy", "t")).run("cgf").searched == 0
+    for folder, task in ((tmp_path, "t"), (tmp_path, "other"), (tmp_path / "none", "t")):
+        with pytest.raises(UserError, match=f"needs a finished search of toy on {task} .* and has none"):
+            with_searches(config, folder, "toy", task)
 
 
 def test_settings_found_on_another_task_are_one_more_choice(tmp_path):
