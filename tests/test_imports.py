@@ -114,6 +114,7 @@ ALLOWED = {
         "cgf.softmax",
         "cgf.checkpoint",
         "cgf.lock",
+        "cgf.predictions",
         "cgf.target",
         "cgf.results",
     },
