@@ -39,8 +39,8 @@ def secret(shares: dict[str, float] | None) -> str:
 def met(folder: Path, result: Json) -> str:
     """Whether the engine sizes that a result under CKKS ran in meet the bound for 128 bits: 'met', or 'not met'.
 
-    In each ring that the result names, the size is that of its levels, or of all that the ring has where the result
-    takes more in a larger one. A dash where the engine was not measured, 'unknown' where no measured size tells.
+    In each ring that the result names, the size is that of its levels, or of he.max_level where that was set higher, or
+    of all that the ring has where the result takes more in a larger one. A dash where the engine was not measured, 'unknown' where no measured size tells.
     """
     path = folder / FILE
     if result.get("engine") != MEASURED or not path.is_file():
@@ -53,7 +53,8 @@ def met(folder: Path, result: Json) -> str:
 def _of_ring(engines: list[Json], result: Json) -> str:
     """Of the sizes of one ring, whose modulus grows with the level: met below one that is, not met above one that is
     not."""
-    levels = min(result["levels"], max((row["max_level"] for row in engines), default=0))
+    asked = result.get("run", {}).get("config", {}).get("he", {}).get("max_level") or 0
+    levels = min(max(result["levels"], asked), max((row["max_level"] for row in engines), default=0))
     if any(row["met"] and row["max_level"] >= levels for row in engines):
         return "met"
     return "not met" if any(not row["met"] and row["max_level"] <= levels for row in engines) else UNKNOWN
