@@ -40,7 +40,8 @@ def met(folder: Path, result: Json) -> str:
     """Whether the engine sizes that a result under CKKS ran in meet the bound for 128 bits: 'met', or 'not met'.
 
     In each ring that the result names, the size is that of its levels, or of he.max_level where that was set higher, or
-    of all that the ring has where the result takes more in a larger one. A dash where the engine was not measured, 'unknown' where no measured size tells.
+    of all that the ring has where the result takes more in a larger one. A dash where the engine was not measured,
+    'unknown' where no measured size tells.
     """
     path = folder / FILE
     if result.get("engine") != MEASURED or not path.is_file():
