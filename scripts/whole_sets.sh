@@ -3,12 +3,12 @@
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
-# epochs; stories is the LLaMA of the data folder with causal masks; digits a ViT. rivals: the paper's Algorithm 1 and the
+# epochs; digits a ViT. rivals: the paper's Algorithm 1 and the
 # limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences; untrained: CGF-softmax put into
-# the exact teacher with scaled queries (temper.samples) and no training, on those too. smollm2: SmolLM2-135M (causal
-# masks), seed 42 of the rows of training (scripts/rows.py), a plan a layer; searched: CGF-softmax and both forms of BPMax
-# of those rows on Banking77. vit: vit_tiny (197 tokens)
-# from scratch, 100 images of CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
+# the exact teacher with scaled queries (temper.samples) and no training, on those too. Seed 42 of the rows of training
+# (scripts/rows.py) is what smollm2 has, SmolLM2-135M with causal masks and a plan a layer; and searched and stories,
+# CGF-softmax and both forms of BPMax of MiniLM on Banking77 and of the LLaMA of the data folder, with causal masks.
+# vit: vit_tiny (197 tokens) from scratch, 100 images of CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
 # 2 cores, half an hour to two hours of training and 1 to 30 minutes of encryption each. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
@@ -104,15 +104,14 @@ untrained() { # a model fine-tuned with exact softmax, its queries scaled, and n
     encrypted "$own/cgf_untrained_tempered" minilm-clinc150-cgf_untrained
 }
 
-searched() { # Banking77 as its rows of training have it (host=minilm_banking77, seed 42)
+by_rows() { # host, name of its rows: as they have it with seed 42
     local rows="$out/rows" own
-    "$PY" scripts/rows.py host=minilm_banking77 searches=results/search 'softmaxes=[exact,cgf,bpmax,bpmax_calibrated]' \
+    "$PY" scripts/rows.py "host=$1" searches=results/search 'softmaxes=[exact,cgf,bpmax,bpmax_calibrated]' \
         "outputs=$rows" "out=$rows/results"
-    own="$rows/minilm-banking77/seed-42"
-    for name in cgf bpmax bpmax_calibrated; do beside "minilm-banking77-$name" "$own/exact"; done
-    encrypted "$own/cgf" minilm-banking77-cgf
-    encrypted "$own/bpmax" minilm-banking77-bpmax approx=exact
-    encrypted "$own/bpmax_calibrated" minilm-banking77-bpmax_calibrated approx=exact
+    own="$rows/$2/seed-42"
+    for name in cgf bpmax bpmax_calibrated; do beside "$2-$name" "$own/exact"; done
+    encrypted "$own/cgf" "$2-cgf"
+    for name in bpmax bpmax_calibrated; do encrypted "$own/$name" "$2-$name" approx=exact; done
 }
 
 smollm2() { # as the rows of training have it; a plan a layer, with room for the rare rows that go far below
@@ -134,16 +133,17 @@ vit() { # 197 tokens, 3 heads, 12 layers
 
 for task in "$@"; do
     case $task in
-        clinc150 | banking77 | searched | sst2 | rivals | untrained | smollm2 | vit) "$task" ;;
-        stories | digits)
-            "$PY" train.py "experiment=${task}_teacher" "outputs=$out"
-            student=("experiment=${task}_student" "outputs=$out" "ckpt=$out/$task-teacher")
-            "$PY" train.py "${student[@]}" "run=$task-cgf"
-            "$PY" train.py "${student[@]}" "run=$task-exact" softmax=exact penalty.weight=0.0
-            "$PY" scripts/plan.py "ckpt=$out/$task-cgf"
-            [ "$task" = stories ] && name=stories260k-clinc150-cgf || name=vit_digits-digits-cgf
-            beside "$name" "$out/$task-exact"
-            encrypted "$out/$task-cgf" "$name"
+        clinc150 | banking77 | sst2 | rivals | untrained | smollm2 | vit) "$task" ;;
+        searched) by_rows minilm_banking77 minilm-banking77 ;;
+        stories) by_rows stories260k stories260k-clinc150 ;;
+        digits)
+            "$PY" train.py experiment=digits_teacher "outputs=$out"
+            student=(experiment=digits_student "outputs=$out" "ckpt=$out/digits-teacher")
+            "$PY" train.py "${student[@]}" run=digits-cgf
+            "$PY" train.py "${student[@]}" run=digits-exact softmax=exact penalty.weight=0.0
+            "$PY" scripts/plan.py "ckpt=$out/digits-cgf"
+            beside vit_digits-digits-cgf "$out/digits-exact"
+            encrypted "$out/digits-cgf" vit_digits-digits-cgf
             ;;
         *) echo "error: a set is clinc150, rivals, untrained, banking77, searched, sst2, stories, digits, smollm2 or vit, and '$task' was given" >&2; exit 2 ;;
     esac
