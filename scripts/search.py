@@ -39,7 +39,7 @@ def main(cfg: DictConfig) -> None:
         cfg.schedule,
         grid,
         budget,
-        teacher_of(study, outputs, cfg.seed, execute),
+        partial(teacher_of, study, outputs, cfg.seed, execute),
         outputs / f"search-{grid.name}",
         Path(cfg.out).expanduser() / f"{name}.jsonl",
         {"host": study.name, "task": task, "git": run_info()["git"]},

@@ -30,16 +30,20 @@ Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why i
 class Search:
     """The search of one grid on a host and task: lines of ``path``, trainings below ``folder``.
 
-    study, schedule  what the trials have in common; teacher: the run folder that they start and learn from
+    study, schedule  what the trials have in common
+    teacher          gives the run folder that they start and learn from, and makes it where it is not there
     facts            what the first line says beside the search itself, such as host, task and provenance
     workers          trials of a round that are trained at once; what is found does not depend on it
+
+    UserError for a schedule that the study lacks, for one that does not set what a factor multiplies or how long null
+    is, and where a round has fewer epochs than the one before.
     """
 
     study: Study
     schedule: str
     grid: Grid
     budget: Budget
-    teacher: Path
+    teacher: Callable[[], Path]
     folder: Path
     path: Path
     facts: Json
@@ -49,6 +53,20 @@ class Search:
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1)
+        if self.schedule not in self.study.schedules:
+            there = ", ".join(sorted(self.study.schedules))
+            raise UserError(f"schedule={self.schedule} is none of study {self.study.name}, which has {there}")
+        self.grid.at(0, self._common())
+        lengths = [self._length() if epochs is None else epochs for _, epochs in self.budget.rounds]
+        if lengths != sorted(lengths):
+            raise UserError(f"each round needs no fewer epochs than the one before, and rounds have {lengths}")
+
+    def _length(self) -> int:
+        """Epochs of the schedule, which null stands for."""
+        given = dict(argument.split("=", 1) for argument in self._common())
+        if "train.epochs" not in given:
+            raise UserError(f"null in rounds needs a schedule that sets train.epochs, and {self.schedule} does not")
+        return int(given["train.epochs"])
 
     def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
@@ -56,7 +74,9 @@ class Search:
         A trial's weights are removed once its line is written. UserError where the file is of another search.
         """
         with locked(self.folder / ".lock", f"another process is at work in {self.folder}: wait for it or stop it"):
-            return self._rounds(self._begun())
+            drawn = self._begun()
+            self.teacher()  # made before trials that are trained at once ask for it
+            return self._rounds(drawn)
 
     def _begun(self) -> list[int]:
         head = {
@@ -108,14 +128,14 @@ class Search:
         for line in there[1:]:
             if (line["round"], line["configuration"]) == (number, index):
                 return line
-        options = self.grid.at(index, self._common())
+        options, teacher = self.grid.at(index, self._common()), self.teacher()
         name = f"{self.grid.name}-{number}-{index}"
         arguments = [
             *self._common(),
             *options,
             *([] if epochs is None else [f"train.epochs={epochs}"]),
-            f"ckpt={self.teacher}",
-            f"distill.teacher={self.teacher}",
+            f"ckpt={teacher}",
+            f"distill.teacher={teacher}",
             f"seed={self.budget.seed}",
             f"outputs={self.folder}",
             f"run={name}",
