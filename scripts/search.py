@@ -31,7 +31,7 @@ def main(cfg: DictConfig) -> None:
     config, workers = resolved(cfg), whole("workers", cfg.workers, 1)  # refused before a teacher is trained
     study = Study.of({**config, "runs": {}})
     task, grid = config["study"]["task"], Grid.of(config["grid"], study.name)
-    budget = Budget(tuple((count, epochs) for count, epochs in config["rounds"]), cfg.seed)
+    budget = Budget.of(config["rounds"], cfg.seed)
     outputs, execute = Path(cfg.outputs).expanduser() / cfg.folder, partial(rooted, process, cfg.data.root)
     name = f"{study.name}-{task}-{grid.name}"
     search = Search(

@@ -79,11 +79,19 @@ class Budget:
     rounds  (configurations, epochs) of each, epochs None: the schedule's
     seed    of the draw and of every training
 
-    UserError where a later round has more configurations than the one before.
+    UserError where there is no round, and where a later one has more configurations than the one before.
     """
 
     rounds: tuple[tuple[int, int | None], ...]
     seed: int
+
+    @classmethod
+    def of(cls, rounds: Sequence[JsonValue], seed: int) -> Budget:
+        """The budget of a configuration's ``rounds``; UserError where one of them is no pair."""
+        for pair in rounds:
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                raise UserError(f"each of rounds must be [configurations, epochs], and {pair} was given")
+        return cls(tuple((count, epochs) for count, epochs in rounds), seed)
 
     def __post_init__(self) -> None:
         for count, epochs in self.rounds:
@@ -91,7 +99,9 @@ class Budget:
             if epochs is not None:
                 whole("rounds", epochs, 1)
         counts = [count for count, _ in self.rounds]
-        if not counts or counts != sorted(counts, reverse=True):
+        if not counts:
+            raise UserError("rounds must have a pair [configurations, epochs] at least, and it is empty")
+        if counts != sorted(counts, reverse=True):
             raise UserError(f"each round needs no more configurations than the one before, and rounds are {counts}")
 
     def drawn(self, size: int) -> list[int]:

@@ -85,6 +85,15 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_trained(schedule,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "rounds, told", [([[3]], r"\[3\] was"), ([[3, None, 1]], "was"), (["ab"], "ab was"), ([], "empty")]
+)
+def test_rounds_are_pairs(rounds, told):
+    with pytest.raises(UserError, match=rf"\[configurations, epochs\].* {told}"):
+        Budget.of(rounds, 42)
+    assert Budget.of([[3, 1], [2, None]], 42) == Budget(((3, 1), (2, None)), 42)
+
+
 def quality(given):
     """Best at the largest rate and the small penalty; the batch tells equal ones apart."""
     return float(given["train.lr"]) * 100 - float(given["penalty.weight"]) / 10 + int(given["train.batch_size"]) / 1e4
