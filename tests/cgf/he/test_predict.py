@@ -173,8 +173,8 @@ def test_a_measured_table_has_what_a_prediction_asks():
 
 
 def test_the_predictions_that_were_checked_are_within_thirty_percent():
-    """What scripts/bench/op_times.py check=true measured beside its own table, and what the README says of it."""
+    """What scripts/bench/op_times.py check=true measured beside its own table; docs quote the file."""
     checked = read_json(Path(__file__).resolve().parents[3] / "results" / "bench" / "op_times.json")["check"]
     ratios = [row["predicted_s"]["total"] / row["measured_s"]["total"] for row in checked]
     assert len({(row["method"], row["mask"], row["levels"]) for row in checked}) >= 4
-    assert all(0.7 <= ratio <= 1.3 for ratio in ratios) and max(abs(1 - ratio) for ratio in ratios) < 0.075
+    assert all(0.7 <= ratio <= 1.3 for ratio in ratios)
