@@ -3,12 +3,12 @@
 # Trains a teacher and a student with a polynomial that few levels hold, then evaluates every test sample with every
 # softmax under CKKS; results/he/*.json, traces as PNG beside. clinc150, banking77 and sst2 are MiniLM
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
-# epochs; digits a ViT. rivals: the paper's Algorithm 1 and the
-# limit with the study's CGF student, BPMax and Taylor, each on the same 4,500 sentences; untrained: CGF-softmax put into
-# the exact teacher with scaled queries (temper.samples) and no training, on those too. Seed 42 of the rows of training
-# (scripts/rows.py) is what smollm2 has, SmolLM2-135M with causal masks and a plan a layer; and searched and stories,
-# CGF-softmax and both forms of BPMax of MiniLM on Banking77 and of the LLaMA of the data folder, with causal masks.
-# vit: vit_tiny (197 tokens) from scratch, 100 images of CIFAR-10. Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
+# epochs; digits a ViT. rivals: the paper's Algorithm 1 and the limit with the study's CGF student, BPMax and Taylor, each
+# on the same 4,500 sentences; untrained: CGF-softmax put into the exact teacher with scaled queries (temper.samples) and no
+# training, on those too. Three sets take seed 42 of the rows of training (scripts/rows.py). searched: CGF-softmax and both
+# forms of BPMax of MiniLM on Banking77; stories: the same of the LLaMA of the data folder, causal masks; smollm2:
+# SmolLM2-135M, causal masks, a plan a layer. vit: vit_tiny (197 tokens) from scratch, 100 images of CIFAR-10.
+# Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
 # 2 cores, half an hour to two hours of training and 1 to 30 minutes of encryption each. Stopped, it goes on.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt

@@ -35,8 +35,8 @@ class Search:
     facts            what the first line says beside the search itself, such as host, task and provenance
     workers          trials of a round that are trained at once; what is found does not depend on it
 
-    UserError for a schedule that the study lacks, for one that does not set what a factor multiplies or how long null
-    is, and where a round has fewer epochs than the one before.
+    UserError for a schedule that the study lacks, the teacher's included, for one that does not set what a factor
+    multiplies or how long null is, and where a round has fewer epochs than the one before.
     """
 
     study: Study
@@ -53,9 +53,10 @@ class Search:
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1)
-        if self.schedule not in self.study.schedules:
-            there = ", ".join(sorted(self.study.schedules))
-            raise UserError(f"schedule={self.schedule} is none of study {self.study.name}, which has {there}")
+        for name in (self.schedule, "teacher"):
+            if name not in self.study.schedules:
+                there = ", ".join(sorted(self.study.schedules))
+                raise UserError(f"schedule {name} is none of study {self.study.name}, which has {there}")
         self.grid.at(0, self._common())
         lengths = [self._length() if epochs is None else epochs for _, epochs in self.budget.rounds]
         if lengths != sorted(lengths):
@@ -63,10 +64,13 @@ class Search:
 
     def _length(self) -> int:
         """Epochs of the schedule, which null stands for."""
-        given = dict(argument.split("=", 1) for argument in self._common())
-        if "train.epochs" not in given:
-            raise UserError(f"null in rounds needs a schedule that sets train.epochs, and {self.schedule} does not")
-        return int(given["train.epochs"])
+        epochs = dict(argument.split("=", 1) for argument in self._common()).get("train.epochs", "")
+        if not epochs.isdecimal():
+            raise UserError(
+                "null in rounds needs a schedule that sets train.epochs to a whole number, and "
+                f"{self.schedule} does not"
+            )
+        return int(epochs)
 
     def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.

@@ -11,6 +11,10 @@ from digits_checkpoint import call
         ("workers=2.5", "workers"),
         ("rounds=[[2,1],[3,null]]", "no more configurations than the one before"),
         ("rounds=[[2,0]]", "rounds must be a whole number of at least 1, and 0 was given"),
+        ("rounds=[[3]]", "each of rounds must be [configurations, epochs], and [3] was given"),
+        ("rounds=[[3,4],[2,1]]", "no fewer epochs than the one before"),
+        ("schedule=nope", "schedule nope is none of study digits, which has"),
+        ("~study.schedules.teacher", "schedule teacher is none of study digits, which has"),
         ("study.name=../elsewhere", "study.name"),
     ],
 )

@@ -69,19 +69,24 @@ def search(tmp_path, execute, seed=5, rounds=((6, 1), (3, 3), (2, None)), node=N
 @pytest.mark.parametrize(
     "schedule, rounds, told",
     [
-        ("nope", ((6, 1),), "schedule=nope is none of study toy, which has bare, student, teacher"),
+        ("nope", ((6, 1),), "schedule nope is none of study toy, which has bare, named, student, teacher"),
         ("teacher", ((6, 1),), r"factor train\.lr of grid cgf needs a schedule that sets train\.lr"),
-        ("bare", ((6, None),), r"null in rounds needs a schedule that sets train\.epochs, and bare does not"),
+        ("bare", ((6, None),), r"null in rounds needs a schedule that sets train\.epochs to a whole number, and bare"),
+        ("named", ((6, None),), r"needs a schedule that sets train\.epochs to a whole number, and named"),
         ("student", ((6, 3), (3, 1)), r"no fewer epochs than the one before, and rounds have \[3, 1\]"),
         ("student", ((6, None), (3, 9)), r"no fewer epochs than the one before, and rounds have \[10, 9\]"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_trained(schedule, rounds, told, tmp_path):
-    schedules = {**STUDY["schedules"], "bare": ["train.lr=1.0e-3"]}
+    bare = ["train.lr=1.0e-3"]
+    schedules = {**STUDY["schedules"], "bare": bare, "named": [*bare, "train.epochs=many"]}
     study = Study.of({"study": {**STUDY, "schedules": schedules}, "runs": {}})
     file, never = tmp_path / "a.jsonl", lambda *_: pytest.fail("it was to be refused")
     with pytest.raises(UserError, match=told):
         Search(study, schedule, Grid.of(NODE, "toy"), Budget(rounds, 5), never, tmp_path / "trials", file, {}, never)
+    without = Study.of({"study": {**STUDY, "schedules": {"student": schedules["student"]}}, "runs": {}})
+    with pytest.raises(UserError, match="schedule teacher is none of study toy, which has student"):
+        Search(without, "student", Grid.of(NODE, "toy"), Budget(((6, 1),), 5), never, tmp_path, file, {}, never)
     assert list(tmp_path.iterdir()) == []
 
 
