@@ -90,13 +90,17 @@ def cycle_collector() -> Iterator[Callable[[], object]]:
     """Yields what frees objects that only refer to each other, of those made in a with block alone: in milliseconds.
 
     CPython looks for them by itself when they have become a quarter of all objects, which libraries make a million of.
+    Where the caller has frozen objects (``gc.freeze``), these and what was made since stay frozen: Python can only thaw
+    all of them.
     """
+    callers = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
         yield gc.collect
     finally:
-        gc.unfreeze()
+        if not callers:
+            gc.unfreeze()
 
 
 @contextmanager

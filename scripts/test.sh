@@ -8,8 +8,11 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 # two halves side by side, by memory: ciphertexts in the one, checks of text in the other
 ciphertexts() {
     bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
-    # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5
-    "$PY" -m pytest -m alone --durations=3 "$@" || [ $? = 5 ]
+    # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5.
+    # Without arguments no other file is loaded.
+    local files=("$@")
+    [ $# -gt 0 ] || mapfile -t files < <(grep --recursive --files-with-matches --include='*.py' 'mark\.alone' tests)
+    "$PY" -m pytest -m alone --durations=3 "${files[@]}" || [ $? = 5 ]
 }
 told=$(mktemp)
 set -m # a process group of its own, which ends as a whole

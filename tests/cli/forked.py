@@ -6,6 +6,7 @@ a session and streams of its own, killed and awaited as any other. What is read 
 needs a process that is started.
 """
 
+import gc
 import os
 import runpy
 import shutil
@@ -72,6 +73,7 @@ def stop_if_idle():
 
 def _enter(line, cwd, environment, out, err):
     """In the fork: what a shell would have made of it, then the script."""
+    gc.freeze()  # the libraries' pages are shared with the server until somebody writes to them, as a collector does
     os.setsid()
     set_start_method(None, force=True)  # processes that it starts itself are started as by any other,
     tracker = resource_tracker._resource_tracker  # and tracked by one of its own, not by that of whoever forked it

@@ -16,6 +16,7 @@ from cgf.distill.range_control import RangeControl
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
+from cgf.memory import cycle_collector
 from cgf.results import read_json, read_lines
 
 
@@ -95,6 +96,7 @@ def test_what_an_epoch_leaves_in_circles_is_freed_at_its_end(tmp_path):
         write(folder, progress, state)
 
     made.save = save
+    gc.unfreeze()  # what tests/conftest.py has frozen
     gc.disable()  # of itself it would free them now and then
     try:
         made.fit()
@@ -104,6 +106,16 @@ def test_what_an_epoch_leaves_in_circles_is_freed_at_its_end(tmp_path):
         assert kept() is None
     finally:
         gc.enable()
+        gc.freeze()
+
+
+def test_what_a_caller_has_frozen_stays_frozen():
+    gc.freeze()
+    with cycle_collector() as collect:
+        circle = weakref.ref(Circle())
+        collect()
+        assert circle() is None
+    assert gc.get_freeze_count() > 0
 
 
 def log_softmax(z):
