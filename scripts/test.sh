@@ -5,9 +5,11 @@ set -euo pipefail
 source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
 
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
-# two halves side by side, by memory: ciphertexts in the one, checks of text in the other
-ciphertexts() {
-    bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
+"$PY" -m ruff format --check .
+"$PY" -m ruff check .
+# two halves side by side, which take about as long
+types_and_large() {
+    "$PY" -m mypy
     # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5.
     # Without arguments no other file is loaded.
     local files=("$@")
@@ -16,13 +18,11 @@ ciphertexts() {
 }
 told=$(mktemp)
 set -m # a process group of its own, which ends as a whole
-ciphertexts "$@" >"$told" 2>&1 &
+types_and_large "$@" >"$told" 2>&1 &
 beside=$!
 set +m
 trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
-"$PY" -m ruff format --check .
-"$PY" -m ruff check .
-"$PY" -m mypy
+bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
 "$PY" scripts/repo/tables.py --check
 for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
 NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"

@@ -73,7 +73,13 @@ def make_plan(
     if not isinstance(first, ExponentialSoftmax):
         raise UserError(f"softmax '{first.name}' has no exponential to plan")
     planner = Planner(
-        "auto", outside=outside, margin=margin, objective=objective, per_layer=per_layer, times=table_of(None, engine)
+        "auto",
+        outside=outside,
+        margin=margin,
+        objective=objective,
+        whole=False,
+        per_layer=per_layer,
+        times=table_of(None, engine),
     )
     host = measured(model)
     data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0))

@@ -56,7 +56,20 @@ def cheapest(request: Request, candidates: list[Spec], fitted: Callable[[Spec], 
     """Of a list of candidates, the feasible plan of least ``cost``; UserError where none is feasible.
 
     fitted  makes the fit of a candidate, by a cache say
-    Fits in order of levels, then multiplications, and nothing beyond the first that serve; a candidate whose degree
+    """
+    return min(first_that_serve(request, candidates, _spent, fitted), key=cost)
+
+
+def first_that_serve(
+    request: Request,
+    candidates: list[Spec],
+    spent: Callable[[Spec], tuple[int, ...]],
+    fitted: Callable[[Spec], Exponential] | None = None,
+) -> list[Plan]:
+    """The feasible plans of the candidates that spend the least of all that serve; UserError where none serves.
+
+    spent   what of a candidate counts, levels first;  fitted: makes the fit of a candidate, by a cache say
+    Fits the candidates that spend the least first, and nothing beyond those that serve; a candidate whose degree
     no polynomial of the tolerance has (``least_error``) is fitted only for the error's message.
     """
     # 1. nothing is fitted for a request that no exponential can serve
@@ -64,8 +77,8 @@ def cheapest(request: Request, candidates: list[Spec], fitted: Callable[[Spec], 
     make = fitted or Spec.make
     tried: list[Plan] = []
     in_vain: list[Spec] = []
-    # 2. groups of equal levels and multiplications, the cheapest first
-    for _, group in groupby(sorted(candidates, key=_spent), key=_spent):
+    # 2. groups that spend the same, the cheapest first
+    for _, group in groupby(sorted(candidates, key=spent), key=spent):
         for spec in group:
             # 3. a degree that is too low for the tolerance is not fitted, the others are: a fit takes seconds
             if least_error(request.domain, spec.whole_degree) > request.tolerance:
@@ -74,7 +87,7 @@ def cheapest(request: Request, candidates: list[Spec], fitted: Callable[[Spec], 
                 tried += plans_of(request, spec, make)
         # 4. the first group that serves ends the search: what follows costs more
         if good := [plan for plan in tried if feasible(plan)]:
-            return min(good, key=cost)
+            return good
     # 5. none serves: the sentence names the best of all, those of too low a degree among them
     raise UserError(why_not(request, tried + [plan_with(request, make(spec)) for spec in in_vain]))
 

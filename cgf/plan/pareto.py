@@ -10,7 +10,7 @@ from cgf.approx.exponential import Exponential
 from cgf.errors import UserError
 from cgf.he.dryrun import CircuitCost
 from cgf.plan.candidates import Spec
-from cgf.plan.choose import cheapest, feasible, plans_of, why_not
+from cgf.plan.choose import cheapest, feasible, first_that_serve, plans_of, why_not
 from cgf.plan.cost import PredictedCost, needs_of, predict
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes
@@ -20,6 +20,7 @@ from cgf.types import Json
 
 FLOOR = 1e-8  # errors below it count as equal: CKKS itself leaves 2e-8 after one square
 OBJECTIVES = ("levels", "seconds")
+NONE = FitCache(None)  # every fit is made anew
 
 
 @dataclass(frozen=True)
@@ -144,15 +145,29 @@ def costed_plans(
     request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
 ) -> list[CostedPlan]:
     """Every feasible plan of the candidates with its whole circuit, fewest levels first. UserError where none is."""
-    cache = cache or FitCache(None)
-    costed, tried = [], list[Plan]()
-    for plan in feasible_plans(request, candidates, cache, tried):
-        blocks = needs(request, plan.exponential)
-        predicted = None if times is None else predict(blocks, times)
-        costed.append(CostedPlan(plan, tuple(blocks), request.rows * request.columns, predicted))
+    tried = list[Plan]()
+    costed = [_costed(request, plan, times) for plan in feasible_plans(request, candidates, cache or NONE, tried)]
     if not costed:
         raise UserError(why_not(request, tried))
     return sorted(costed, key=_by_levels)
+
+
+def costed_of_least_levels(
+    request: Request, candidates: list[Spec], times: OpTimes | None, cache: FitCache | None = None
+) -> list[CostedPlan]:
+    """The feasible plans of least levels with their whole circuits. UserError where none is feasible.
+
+    ``pick`` by levels takes the same of them as of ``costed_plans``: what dominates a row of least levels has no more.
+    Most candidates are never fitted.
+    """
+    plans = first_that_serve(request, candidates, lambda spec: (spec.levels,), _by(cache or NONE))
+    return sorted((_costed(request, plan, times) for plan in plans), key=_by_levels)
+
+
+def _costed(request: Request, plan: Plan, times: OpTimes | None) -> CostedPlan:
+    blocks = needs(request, plan.exponential)
+    predicted = None if times is None else predict(blocks, times)
+    return CostedPlan(plan, tuple(blocks), request.rows * request.columns, predicted)
 
 
 def dominates(a: CostedPlan, b: CostedPlan) -> bool:

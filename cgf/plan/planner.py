@@ -14,7 +14,16 @@ from cgf.plan.calibration import Calibration, merged, union
 from cgf.plan.choose import candidates_for, choose
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes, table_of
-from cgf.plan.pareto import CostedPlan, check_objective, costed_plans, least_levels, needs, pareto_front, pick
+from cgf.plan.pareto import (
+    CostedPlan,
+    check_objective,
+    costed_of_least_levels,
+    costed_plans,
+    least_levels,
+    needs,
+    pareto_front,
+    pick,
+)
 from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
 from cgf.types import Json
@@ -24,7 +33,7 @@ Requests = Callable[[Interval, Interval], Request]  # of a range and a domain, o
 
 @dataclass(frozen=True)
 class ParetoSet:
-    """Every feasible row of a request, fewest levels first, and the one that the objective picks of the Pareto set."""
+    """Feasible rows of a request, fewest levels first, and the one that the objective picks of the Pareto set."""
 
     request: Request
     objective: str
@@ -53,6 +62,7 @@ class Planner:
     outside    share of a layer's entries that may lie below the domain that it shows
     margin     the guard must hold the shown range stretched by this, or by [below, above]
     objective  levels or seconds, by which one of the Pareto set is picked; pareto: whether that is made at all
+    whole      the set has every feasible row; else, by objective=levels, only rows of least levels: the same is picked
     per_layer  a plan for each layer, from its own range
     times      of operations, which predict seconds; None: there are none for the engine
     """
@@ -65,6 +75,7 @@ class Planner:
     margin: Margin = 1.0
     objective: str = "levels"
     pareto: bool = True
+    whole: bool = True
     per_layer: bool = False
     times: OpTimes | None = None
     cache: FitCache = field(default_factory=lambda: FitCache(None))
@@ -99,7 +110,8 @@ class Planner:
     def pareto_set(self, request: Request) -> ParetoSet:
         """UserError where no exponential serves the request."""
         listed = candidates_for(request, self.method, self.degree, self.k)
-        costed = costed_plans(request, listed, self.times, self.cache)
+        costing = costed_plans if self.whole or self.objective == "seconds" else costed_of_least_levels
+        costed = costing(request, listed, self.times, self.cache)
         return ParetoSet(request, self.objective, costed, pick(costed, self.objective))
 
     def request(self, layers: list[Calibration], requests: Requests) -> Request:

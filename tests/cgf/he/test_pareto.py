@@ -16,8 +16,8 @@ from cgf.plan.choose import choose, feasible
 from cgf.plan.cost import needs_of
 from cgf.plan.fit_cache import FitCache
 from cgf.plan.friendly import Budget, assess
-from cgf.plan.op_times import KINDS, OpTimes
-from cgf.plan.pareto import costed_plans, dominates, least_levels, pareto_front, pick
+from cgf.plan.op_times import KINDS, OpTimes, table_of
+from cgf.plan.pareto import costed_of_least_levels, costed_plans, dominates, least_levels, pareto_front, pick
 from cgf.plan.request import Request
 
 RANGE = (-8.0, 0.0)
@@ -114,6 +114,21 @@ def test_least_levels_is_the_least_of_the_rows(found, tmp_path):
     plan = least_levels(request, specs(RANGE), FitCache(tmp_path))
     assert plan.levels == min(row.levels for row in found)
     assert plan.ct_mults == min(row.plan.ct_mults for row in found if row.levels == plan.levels)
+    assert pick(costed_of_least_levels(request, specs(RANGE), made_up(), FitCache(tmp_path))).plan == pick(found).plan
+
+
+@pytest.mark.parametrize(
+    "low, high, tolerance, kind",
+    [(-2.0, 0.0, 1e-2, "full"), (-8.0, 1.0, 1e-3, "causal"), (-24.0, 2.0, 1e-2, "full"), (-16.0, 0.0, 1e-3, "full")],
+)
+def test_what_is_picked_by_levels_needs_the_rows_of_least_levels_alone(low, high, tolerance, kind):
+    """Of the methods whose fits take no search, with the times of desilofhe, which break ties."""
+    request = Request((low, high), (low, high), tolerance, 16, 16, kind)
+    listed = specs((low, high), ("chebyshev", "limit", "taylor"), tolerance=tolerance)
+    times = table_of(None, "desilo")
+    few, every = (costing(request, listed, times) for costing in (costed_of_least_levels, costed_plans))
+    assert pick(few).plan == pick(every).plan and len(few) < len(every)
+    assert {row.levels for row in few} == {min(row.levels for row in every)}
 
 
 def test_nothing_feasible_is_said():
