@@ -8,24 +8,24 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
 # two halves side by side, which take about as long
-types_and_large() {
-    "$PY" -m mypy
+large_and_documents() {
     # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5.
     # Without arguments no other file is loaded.
     local files=("$@")
     [ $# -gt 0 ] || mapfile -t files < <(grep --recursive --files-with-matches --include='*.py' 'mark\.alone' tests)
     "$PY" -m pytest -m alone --durations=3 "${files[@]}" || [ $? = 5 ]
+    "$PY" scripts/repo/tables.py --check
+    for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
+    NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
 }
 told=$(mktemp)
 set -m # a process group of its own, which ends as a whole
-types_and_large "$@" >"$told" 2>&1 &
+large_and_documents "$@" >"$told" 2>&1 &
 beside=$!
 set +m
 trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+"$PY" -m mypy
 bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
-"$PY" scripts/repo/tables.py --check
-for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
-NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
 wait "$beside" || { cat "$told"; exit 1; }
 cat "$told"
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
