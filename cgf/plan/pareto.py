@@ -157,8 +157,8 @@ def costed_of_least_levels(
 ) -> list[CostedPlan]:
     """The feasible plans of least levels with their whole circuits. UserError where none is feasible.
 
-    ``pick`` by levels takes the same of them as of ``costed_plans``: what dominates a row of least levels has no more.
-    Most candidates are never fitted.
+    ``pick`` by levels takes the same of them as of ``costed_plans``: what dominates a row of least levels has no
+    more levels than it. Most candidates are never fitted.
     """
     plans = first_that_serve(request, candidates, lambda spec: (spec.levels,), _by(cache or NONE))
     return sorted((_costed(request, plan, times) for plan in plans), key=_by_levels)
