@@ -25,7 +25,7 @@ from cgf.training_state import TrainingState
 from cgf.types import Json, JsonValue
 
 PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
-__all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "read", "resolve", "save"]
+__all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "ended", "read", "resolve", "save"]
 
 
 class Classification(Protocol):
@@ -149,6 +149,15 @@ def complete_checkpoints(run: Path) -> list[Path]:
     """Complete checkpoints of a run folder, oldest first."""
     complete = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
     return sorted(complete, key=lambda p: int(p.name[5:]))
+
+
+def ended(run: Path) -> bool:
+    """Whether the training of a run folder came to its end; false for one that was stopped, or is at work.
+
+    Such a run has a best checkpoint too: the best so far.
+    """
+    complete = complete_checkpoints(run)
+    return bool(complete) and bool(read_json(complete[-1] / RUN)["progress"]["finished"])
 
 
 def read(path: str | Path) -> Checkpoint:

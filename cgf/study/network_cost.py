@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cgf.checkpoint import ended
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.results import read_json
@@ -80,7 +81,7 @@ def carry_out(
     """Trains and evaluates every variant and seed, on every fold, that is not done; execute: runs a script."""
     for folder, part in case.parts(outputs):
         teacher = Path(case.teacher_path) if case.teacher_path else folder / "teacher"
-        if not case.teacher_path and not (teacher / "best.json").is_file():
+        if not case.teacher_path and not ended(teacher):
             execute("train.py", [*case.teacher, *part, f"outputs={folder}", "run=teacher"])
         for seed in seeds:
             for variant in variants:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cgf.checkpoint import read
+from cgf.checkpoint import ended, read
 from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
@@ -56,11 +56,7 @@ def check_closed(register: Register, seed: Seed, task: str, runs: list[str]) -> 
 
     It is asked for before anything is trained. What is trained already is told by its weights when it is evaluated.
     """
-    untrained = [
-        name
-        for name in runs
-        if not any((seed.folder / t / "best.json").is_file() for t in seed.study.run(name).tries())
-    ]
+    untrained = [name for name in runs if not any(ended(seed.folder / t) for t in seed.study.run(name).tries())]
     names = [registered(row_name(seed.study, task, name, seed.seed)) for name in untrained]
     register.check_closed(names, [of_fold(figure, seed.study.fold) for figure in (TRAINED, PLANNED)])
 

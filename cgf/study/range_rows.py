@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints
+from cgf.checkpoint import complete_checkpoints, ended
 from cgf.results import read_json
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
@@ -87,7 +87,7 @@ def trials(seed: Seed) -> list[Json]:
     tried = []
     for run in seed.study.runs:
         names = run.tries()
-        if len(names) > 1 and all((seed.folder / name / "best.json").is_file() for name in names):
+        if len(names) > 1 and all(ended(seed.folder / name) for name in names):
             taken = seed.choice(run)
             tried += [
                 {

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints, read
+from cgf.checkpoint import complete_checkpoints, ended, read
 from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
@@ -187,7 +187,7 @@ def trials(seed: Seed, run: Run, before: dict[str, list[Json]]) -> list[Json]:
     names, folder = origin.tries(), seed.decides or seed.folder
     if len(names) == 1:
         return []
-    if origin.name in before and not (folder / names[0] / "best.json").is_file():
+    if origin.name in before and not ended(folder / names[0]):
         return before[origin.name]
     taken, tried = seed.choice(origin), []
     for i, (name, options) in enumerate(zip(names, origin.choices, strict=True)):

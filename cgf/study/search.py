@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from cgf.checkpoint import complete_checkpoints
+from cgf.checkpoint import complete_checkpoints, ended
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.lock import locked
@@ -190,9 +190,10 @@ def rooted(execute: Execute, root: str | None, script: str, arguments: list[str]
 
 
 def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path:
-    """The run folder of the exact teacher of a study and seed, where rows have theirs; trained where it is missing."""
+    """The run folder of the exact teacher of a study and seed, where rows have theirs; trained, or
+    trained on where it was stopped, before it is given."""
     folder = outputs / f"seed-{seed}" / "teacher"
-    if not (folder / "best.json").is_file():
+    if not ended(folder):
         start = [f"seed={seed}", f"outputs={folder.parent}", "run=teacher"]
         refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start])
         if refusal is not None:

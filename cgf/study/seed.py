@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cgf.checkpoint import ended
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
@@ -179,7 +180,7 @@ def _done(log: list[Json], script: str, arguments: list[str]) -> bool:
         elif row["script"] == PLAN and (script == PLAN or given.get("approx") == "plan"):
             done = done and _options(row["arguments"])["ckpt"] != given["ckpt"]
     if script == "train.py":
-        return done and Path(_trains(arguments), "best.json").is_file()
+        return done and ended(Path(_trains(arguments)))
     return done and ("out" not in given or Path(given["out"]).is_file())
 
 
@@ -208,9 +209,9 @@ def choice(run: Run, folder: Path) -> int:
     if len(run.choices) == 1:
         return 0
     if not _tried(run, folder):
-        missing = next(name for name in run.tries() if not (folder / name / "best.json").is_file())
+        missing = next(name for name in run.tries() if not ended(folder / name))
         raise UserError(
-            f"the choice of {run.name} needs {folder / missing}, and it is not trained: the first of the "
+            f"the choice of {run.name} needs {folder / missing}, and it is not trained to its end: the first of the "
             "seeds has to be run before the others"
         )
     scores = [read_json(folder / name / "best.json")["val_accuracy"] for name in run.tries()]
@@ -218,4 +219,4 @@ def choice(run: Run, folder: Path) -> int:
 
 
 def _tried(run: Run, folder: Path) -> bool:
-    return all((folder / name / "best.json").is_file() for name in run.tries())
+    return all(ended(folder / name) for name in run.tries())

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from cgf import checkpoint
-from cgf.checkpoint import TrainingState, complete_checkpoints, read, resolve, save
+from cgf.checkpoint import TrainingState, complete_checkpoints, ended, read, resolve, save
 from cgf.distill.run_folder import RunFolder
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
@@ -115,6 +115,14 @@ def test_a_run_folder_stands_for_its_best_or_newest_checkpoint(tmp_path):
     assert resolve(tmp_path).name == "ckpt-9" and resolve(tmp_path / "ckpt-2").name == "ckpt-2"
     with pytest.raises(UserError, match="no complete checkpoint"):
         resolve(tmp_path / "ckpt-11")
+
+
+def test_a_run_has_ended_where_its_newest_checkpoint_says_so(tmp_path):
+    assert not ended(tmp_path / "none")
+    for step, finished in ((2, True), (4, False), (6, True)):
+        write(tmp_path / f"ckpt-{step}", progress={"finished": finished})
+        (tmp_path / "best.json").write_text(json.dumps({"checkpoint": "ckpt-2"}))
+        assert ended(tmp_path) == finished
 
 
 # -- the state of a training run ------------------------------------------------------------------------

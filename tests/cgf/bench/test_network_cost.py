@@ -25,7 +25,7 @@ def written(script, arguments, accuracies):
         folder = Path(given["outputs"]) / given["run"]
         (folder / "ckpt-1").mkdir(parents=True)
         (folder / "best.json").write_text(json.dumps({"checkpoint": "ckpt-1"}))
-        (folder / "ckpt-1" / "run.json").write_text(json.dumps({"progress": {"seconds": 7.0}}))
+        (folder / "ckpt-1" / "run.json").write_text(json.dumps({"progress": {"seconds": 7.0, "finished": True}}))
         return
     out = Path(given["out"])
     right = round(100 * accuracies.pop(0))

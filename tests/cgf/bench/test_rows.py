@@ -76,7 +76,7 @@ class Machine:
             "hardware": HARDWARE,
             **MODEL,
             "git": git,
-            "progress": {"epoch": 3, "seconds": 10.0},
+            "progress": {"epoch": 3, "seconds": 10.0, "finished": True},
         }
         save(folder / "ckpt-12", {"w": torch.zeros(1)}, [BPMax(p=p)], run)
         write_json(

@@ -236,6 +236,12 @@ def test_other_seeds_take_the_choice_over(tmp_path):
     with pytest.raises(UserError, match=r"choice of power needs .*power-0, and it is not trained"):
         seed(tmp_path / "43", machine, 43, tmp_path / "42").carry_out()
     seed(tmp_path / "42", Machine()).carry_out()
+    told = tmp_path / "42" / "power-1" / "ckpt-1" / "run.json"
+    whole = told.read_text()
+    told.write_text(whole.replace('"finished": true', '"finished": false'))  # a best checkpoint so far decides nothing
+    with pytest.raises(UserError, match=r"choice of power needs .*power-1, and it is not trained to its end"):
+        seed(tmp_path / "43", machine, 43, tmp_path / "42").carry_out()
+    told.write_text(whole)
     seed(tmp_path / "43", machine, 43, tmp_path / "42").carry_out()
     trained = [name for name in machine.names() if " " not in name]
     assert trained == ["teacher", "cgf", "exact", "power-1", "more"]

@@ -47,7 +47,7 @@ def trained(validation):
         best = {"val_accuracy": value, "val_samples": 100, "step": 1, "checkpoint": "ckpt-1"}
         (folder / "best.json").write_text(json.dumps(best))
         run = {
-            "progress": {"epoch": int(given["train.epochs"]), "seconds": 1.0},
+            "progress": {"epoch": int(given["train.epochs"]), "seconds": 1.0, "finished": True},
             "git": {"commit": "a", "dirty": False},
             "hardware": {"cpu_model": "c"},
         }
@@ -290,3 +290,13 @@ def test_a_teacher_is_trained_once(tmp_path):
     assert execute.calls[0][1]["softmax"] == "exact"
     with pytest.raises(UserError, match="the teacher was not trained: no"):
         teacher_of(study, tmp_path, 43, trained(lambda given: "no"))
+
+
+def test_a_teacher_that_was_stopped_is_trained_to_its_end(tmp_path):
+    """Its folder has a best checkpoint, the best so far, and no trial starts from that."""
+    study, execute = Study.of({"study": STUDY, "runs": {}}), trained(lambda given: 0.9)
+    half = teacher_of(study, tmp_path, 42, execute) / "ckpt-1" / "run.json"
+    half.write_text(half.read_text().replace('"finished": true', '"finished": false'))
+    half.parent.rename(half.parent.with_name("ckpt-0"))
+    assert teacher_of(study, tmp_path, 42, execute) == half.parent.parent and len(execute.calls) == 2
+    assert execute.calls[0] == execute.calls[1]
