@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import hydra
@@ -48,8 +49,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         if not override.is_hydra_override():
             plain.append(f"{override.get_key_element()}={choices[0]}" if swept and choices else text)
     unswept = [p for p in plain if not OverridesParser.create().parse_override(p).is_sweep_override()]
-    given, groups_only = compose(config_name, unswept), [p for p in unswept if p.split("=")[0] in groups]
-    defaults = compose(config_name, groups_only)
+    given = compose(config_name, unswept)
+    defaults = _defaults(config_name, tuple(p for p in unswept if p.split("=")[0] in groups))
     for text in unswept:
         key = text.split("=")[0].lstrip("+~")
         if key not in groups:
@@ -59,6 +60,12 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             if key in NAMES and "${" in text:  # a reference has the type of what it refers to
                 check_name(key, text.partition("=")[2], value)
             check_type(key, selected(defaults, key), value)
+
+
+@lru_cache(64)
+def _defaults(config_name: str, choices: tuple[str, ...]) -> DictConfig:
+    """What the settings are before any is given; composed once for the many commands of one process, and only read."""
+    return compose(config_name, list(choices))
 
 
 def _check_added(config_name: str, key: str, defaults: DictConfig) -> None:
