@@ -40,7 +40,8 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.checkpoint import read
     from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
-    from cgf.distill.run_folder import RunFolder
+    from cgf.distill.progress import mend_best
+    from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
     from cgf.distill.same_model import model_of
     from cgf.distill.start import seed_everything, start
     from cgf.distill.temper import tempered
@@ -57,10 +58,16 @@ def train(cfg: DictConfig, name: str) -> None:
         config["model"], changes = model_of(
             read(cfg.ckpt), config["model"], [*given(), *changed("train", cfg, ("model",))]
         )
-    run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite)
+    teacher = config["distill"]["teacher"]
+    origins = origins_of(cfg.ckpt, teacher)
+    run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite, origins=origins)
+    if run.newest is not None:
+        mend_best(run.path, run.newest)
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
+    for folder in stopped_origins(cfg.ckpt, teacher):
+        print(f"the training of {folder} was stopped before its end: its best checkpoint so far is taken")
     seed_everything(cfg.seed)
     make_host = partial(build, cfg.model, num_classes=task.num_classes, class_names=task.class_names)
     prepare = partial(tempered, task, cfg.temper.samples, cfg.seed) if cfg.temper.samples else None

@@ -17,6 +17,7 @@ from torch import Tensor
 from cgf.checkpoint_files import DescribedParts, check_parts, check_run, described_parts, described_softmax
 from cgf.errors import UserError, disk_is_full
 from cgf.named import short
+from cgf.provenance import without_home
 from cgf.results import plain_json, read_json, write_json, write_text
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
@@ -65,6 +66,11 @@ class Checkpoint:
         return digest
 
     @cached_property
+    def identity(self) -> str:
+        """The digest as the files' recorded hashes give it, without reading the weights; of an old one the digest."""
+        return self.digest if self.files is None else json_hash({"run": self.run, "files": self.files})
+
+    @cached_property
     def digest(self) -> str:
         """sha256 over all that a result depends on: the bytes of model.safetensors, softmax.json and host/, and what
         run.json says; computed alike for checkpoints that were saved without hashes."""
@@ -100,6 +106,21 @@ class Checkpoint:
                     f"softmax '{self.softmax.name}' needs '{missing[0]}', which training measures, and "
                     f"checkpoint {self.path} has none in layer {layer}: train it for an epoch at least "
                     "(train.epochs)"
+                )
+
+    def check_data(self, revision: Mapping[str, str]) -> None:
+        """UserError where data of a name that it was trained with are others now; ``revision`` is a task's.
+
+        Data of other names, such as a set of the hub in place of a folder, cannot be compared.
+        """
+        told = self.run.get("data")
+        kept = told if isinstance(told, dict) else {}
+        now = {str(without_home(name)): digest for name, digest in revision.items()}
+        for name, digest in kept.items():
+            if name in now and now[name] != digest:
+                raise UserError(
+                    f"{self.path} was trained with another state of the data {name} than is there now: give the data "
+                    "of then (data.root), or train anew (overwrite=true, or another run=NAME)"
                 )
 
     def check_task(self, task: Classification) -> None:

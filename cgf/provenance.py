@@ -62,24 +62,24 @@ def run_info(
     Home and working directory are cut from every path in them, so that a result can be published.
     """
     return {
-        "command": _without_home(list(sys.argv)),
+        "command": without_home(list(sys.argv)),
         "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # noqa: UP017  # CPython 3.10 has no UTC
         "git": _git(Path(__file__).resolve().parent),
         "versions": _versions(),
         "hardware": hardware(),
         "seed": seed,
-        "config": _without_home(config),
-        "data": _without_home(data),
-        "model": _without_home(model),
+        "config": without_home(config),
+        "data": without_home(data),
+        "model": without_home(model),
     }
 
 
-def _without_home(value: JsonValue) -> JsonValue:
+def without_home(value: JsonValue) -> JsonValue:
     """`value` with the working directory cut from the paths in its strings, and the home written as ~."""
     if isinstance(value, dict):
-        return {key: _without_home(item) for key, item in value.items()}
+        return {key: without_home(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_home(item) for item in value]
+        return [without_home(item) for item in value]
     if not isinstance(value, str | Path):
         return value
     text = str(value)

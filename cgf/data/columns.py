@@ -69,9 +69,12 @@ def as_text(value: object) -> str | None:
 def in_order(labels: set[str]) -> list[str]:
     """Labels sorted as numbers where all of them are numbers, else as text: 2 comes before 10."""
     try:
-        return sorted(labels, key=lambda label: (float(label), label))
+        numbers = {label: float(label) for label in labels}
     except ValueError:
         return sorted(labels)
+    if not all(map(math.isfinite, numbers.values())):  # comparisons with NaN give no order
+        return sorted(labels)
+    return sorted(labels, key=lambda label: (numbers[label], label))
 
 
 def check_columns_of(where: object, needed: Sequence[str], have: Sequence[str]) -> None:

@@ -102,6 +102,10 @@ class HubTask(Task):
             return {"hub_revision": commit} if COMMIT.fullmatch(commit) else {}
         return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}}
 
+    def has_pairs(self, split: str) -> bool:
+        """See Task."""
+        return self._task.has_pairs(split)
+
     def notes(self) -> list[str]:
         """See Task."""
         samples, label = self._columns

@@ -123,6 +123,11 @@ class Task(ABC):
         """Settings that a checkpoint keeps in the place of those given, so that it reads the same data again."""
         return {}
 
+    def has_pairs(self, split: str) -> bool:
+        """Whether the samples of a split are pairs of texts."""
+        self.check_split(split)
+        return False
+
     def notes(self) -> list[str]:
         """Sentences on the data that a user should read before training starts."""
         return []

@@ -106,7 +106,7 @@ class TextTask(Task):
         return TextDataset(ids, [labels[i] for i in keep], types)
 
     def has_pairs(self, split: str) -> bool:
-        """Whether the texts of a split are pairs."""
+        """See Task."""
         self.check_split(split)
         return parted(self._splits[split][0])[1] is not None
 

@@ -100,13 +100,23 @@ class ImageFolderTask(VisionTask):
         super().__post_init__()
         check_share("val_fraction", self.val_fraction)
         check_augment(self.augment)
+        self._check_named("folders", self.folders)
         for split, folder in self.folders.items():
             inside(self.name, f"folders.{split}", folder)
         if self.archive:
             inside(self.name, "archive", self.archive)
         if self.hub:
+            self._check_named("hub_splits", self.hub_splits)
             check_apart(self.name, "task.hub_splits", self.hub_splits)
         self._read: dict[str, Images] = {}
+
+    def _check_named(self, setting: str, names: Mapping[str, str]) -> None:
+        """UserError unless train and test are named, and what is named is a split: test is never a part of train."""
+        for split in names:
+            self.check_split(split)
+        given = {split: name for split, name in names.items() if isinstance(name, str) and name}
+        if missing := [split for split in ("train", "test", *names) if split not in given]:
+            raise UserError(f"task {self.name} needs a name for {missing[0]} in task.{setting}, and there is none")
 
     @cached_property
     def class_names(self) -> list[str]:

@@ -65,7 +65,15 @@ class TrainingSamples:
 
 
 def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, matching: Matching) -> TrainingSamples:
-    """The samples of ``task`` as the host takes them, with the teacher's logits where ``distill.cache`` keeps them."""
+    """The samples of ``task`` as the host takes them, with the teacher's logits where ``distill.cache`` keeps them.
+
+    UserError for pairs of texts whose teacher reads token types where the student has none.
+    """
+    if teacher is not None and teacher.inputs.token_types and not host.inputs.token_types and task.has_pairs("train"):
+        raise UserError(
+            f"teacher {teacher.name} tells the texts of a pair by token types, and student {host.name}, whose batches "
+            "it is given, has none: take a teacher or a student of the other kind"
+        )
     train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
     collate = task.collate(host.inputs)
     about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))

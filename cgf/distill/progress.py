@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from cgf.checkpoint import complete_checkpoints
-from cgf.results import write_json
+from cgf.results import read_json, write_json
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Progress:
     since_best: int = 0
     seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
     finished: bool = False
+    val_samples: int = 0  # of the last validation
 
     def epochs(self, batches: int) -> float:
         """Epochs that are done, of ``batches`` each; the one under way counts in part."""
@@ -39,10 +40,24 @@ class Progress:
         return better
 
 
-def write_best(folder: Path, progress: Progress, samples: int) -> None:
-    """best.json of a run: the checkpoint that ``progress`` has just come to, judged on so many validation samples."""
-    best = {"checkpoint": f"ckpt-{progress.step}", "step": progress.step, "val_accuracy": progress.best}
-    write_json(folder / "best.json", {**best, "val_samples": samples})
+def write_best(folder: Path, progress: Progress) -> None:
+    """best.json of a run: the best checkpoint so far, and the validation samples that it was judged on."""
+    best = {"checkpoint": f"ckpt-{progress.best_step}", "step": progress.best_step, "val_accuracy": progress.best}
+    write_json(folder / "best.json", {**best, "val_samples": progress.val_samples})
+
+
+def mend_best(folder: Path, newest: Path) -> None:
+    """best.json of a run as its newest checkpoint has it: one that ended between the two has that of before, or none.
+
+    Checkpoints of earlier versions do not say how many samples they were judged on, and change nothing.
+    """
+    told = read_json(newest / "run.json")["progress"]
+    progress = Progress(**{field.name: told[field.name] for field in fields(Progress) if field.name in told})
+    there = folder / "best.json"
+    said = read_json(there) if there.is_file() else None
+    named = said.get("step") if isinstance(said, dict) else None
+    if progress.val_samples and progress.best_step not in (0, named):
+        write_best(folder, progress)
 
 
 def prune(folder: Path, best_step: int) -> None:

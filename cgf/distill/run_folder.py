@@ -6,10 +6,10 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgf.checkpoint import TrainingState, complete_checkpoints, save
+from cgf.checkpoint import TrainingState, complete_checkpoints, ended, read, save
 from cgf.data.task import Task
 from cgf.distill.model_card import model_card
 from cgf.errors import UserError
@@ -23,7 +23,9 @@ from cgf.types import Json, JsonValue
 
 # settings that may differ between a run and its continuation
 FREE = ("outputs", "run", "resume", "overwrite", "data", "tracker")
+ORIGINS = {"ckpt": "ckpt", "teacher": "distill.teacher"}
 OFF: tuple[object, ...] = (None, False, 0, "none", {}, [])
+ABSENT = object()  # of a setting that a run does not know; null is one that it does
 # what was done before there was a setting for it
 AS_BEFORE: Json = {
     "train.accumulate": 1,
@@ -69,7 +71,8 @@ def held(path: Path) -> AbstractContextManager[object]:
 class RunFolder:
     """A run's folder; newest is the checkpoint to go on from, finished says that there is nothing to do.
 
-    kept  whether the folder was there before, and empty: it stays when a run fails
+    kept     whether the folder was there before, and empty: it stays when a run fails
+    origins  digests of the checkpoints that the run starts from ('ckpt') and learns from ('teacher')
     """
 
     path: Path
@@ -77,13 +80,17 @@ class RunFolder:
     finished: bool = False
     overwrite: bool = False
     kept: bool = False
+    origins: Json = field(default_factory=dict)
 
     @classmethod
-    def claim(cls, outputs: str, name: str, config: Json, resume: bool, overwrite: bool) -> RunFolder:
+    def claim(
+        cls, outputs: str, name: str, config: Json, resume: bool, overwrite: bool, origins: Json | None = None
+    ) -> RunFolder:
         """The folder for this configuration.
 
         A folder with checkpoints of the same configuration is gone on with. UserError if it holds another
-        configuration's, or if resume is false, unless overwrite is true; if it holds something else than a run of this
+        configuration's, a run that began with other ``origins``, or if resume is false, unless overwrite is true; if it
+        holds something else than a run of this
         project, whatever overwrite is; and for a name that is no folder's. Nothing is created here.
         """
         path = run_path(outputs, name)
@@ -95,7 +102,7 @@ class RunFolder:
             )
         checkpoints = complete_checkpoints(path) if there else []
         if overwrite or not checkpoints:
-            return cls(path, overwrite=overwrite, kept=path.is_dir() and not there)
+            return cls(path, overwrite=overwrite, kept=path.is_dir() and not there, origins=origins or {})
         newest = checkpoints[-1]
         run = read_json(newest / "run.json")
         if not resume:
@@ -106,9 +113,15 @@ class RunFolder:
                 f"{path} was trained with other settings ({', '.join(changed[:5])}): "
                 "overwrite=true trains it anew, run=NAME makes another"
             )
+        other = sorted(what for what, digest in run.get("origins", {}).items() if (origins or {}).get(what) != digest)
+        if other:
+            raise UserError(
+                f"{path} was trained with other weights of {' and '.join(ORIGINS[what] for what in other)}, which were "
+                "trained on or anew since: overwrite=true trains it anew, run=NAME makes another"
+            )
         if not run["progress"]["finished"] and not (newest / "state").is_dir():
             raise UserError(f"{newest} has no training state to go on from: overwrite=true trains it anew")
-        return cls(path, newest, bool(run["progress"]["finished"]))
+        return cls(path, newest, bool(run["progress"]["finished"]), origins=run.get("origins", {}))
 
     def begin(self) -> None:
         """Clears what is to be overwritten and marks the folder as a run's; called once all else is in order."""
@@ -149,7 +162,9 @@ class RunFolder:
         self, host: Host, softmaxes: list[Softmax], config: Json, seed: int, task: Task
     ) -> Callable[[Path, Json, TrainingState], Path]:
         """The function that writes a checkpoint of this run, for the Trainer."""
-        about = run_info(config, seed, task.revision(), host.source)
+        about = {**run_info(config, seed, task.revision(), host.source), "origins": self.origins}
+        if self.newest is not None:  # what an earlier part was trained by stays known
+            about["git"], about["git_before"] = _joined(about["git"], read_json(self.newest / "run.json"))
 
         def write(folder: Path, progress: Json, state: TrainingState) -> Path:
             run = {**about, **host.describe(), "task": task.name, "config": config, "progress": progress}
@@ -158,6 +173,26 @@ class RunFolder:
             return save(folder, host.state(), softmaxes, run, host.write_surroundings, state, parts=parts, card=card)
 
         return write
+
+
+def origins_of(ckpt: str | None, teacher: JsonValue) -> Json:
+    """Digests of the checkpoints that a training starts from and learns from, as they are now."""
+    told = {"ckpt": ckpt, "teacher": ckpt if teacher == "self" else teacher}
+    return {what: read(path).identity for what, path in told.items() if isinstance(path, str)}
+
+
+def stopped_origins(ckpt: str | None, teacher: JsonValue) -> list[str]:
+    """Run folders among them whose training has not come to its end, so that their best checkpoint may change."""
+    folders = [Path(path).expanduser() for path in (ckpt, teacher) if isinstance(path, str) and path != "self"]
+    return [str(f) for f in dict.fromkeys(folders) if not (f / "run.json").is_file() and not ended(f)]
+
+
+def _joined(now: Json, before: Json) -> tuple[Json, list[Json]]:
+    """git of a run that goes on: dirty where any part was; and what its earlier parts say, each once."""
+    earlier = [*before.get("git_before", []), before["git"]]
+    dirty = [part["dirty"] for part in (now, *earlier)]
+    told = True if True in dirty else (None if None in dirty else False)
+    return {**now, "dirty": told}, [part for i, part in enumerate(earlier) if part not in earlier[:i]]
 
 
 def _entries(path: Path) -> list[str]:
@@ -191,14 +226,18 @@ def _bound(config: Json) -> Json:
     return {k: v for k, v in config.items() if k not in FREE}
 
 
-def _differences(old: JsonValue, new: JsonValue, where: str = "") -> list[str]:
-    """Settings that differ; one that the old run did not know yet was off then."""
+def _differences(old: object, new: object, where: str = "") -> list[str]:
+    """Settings that differ; one that the old run did not know yet was off then, and so is one that is gone since."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             d
             for k in {*old, *new}
-            for d in _differences(old.get(k), new.get(k), f"{where}.{k}" if where else str(k))
+            for d in _differences(old.get(k, ABSENT), new.get(k, ABSENT), f"{where}.{k}" if where else str(k))
             if k not in ("root", "data_root", "cache") and f"{where}.{k}" != "distill.name"
         ]
-    unknown_then = old is None and (new in OFF or AS_BEFORE.get(where, old) == new)
-    return [] if old == new or unknown_then else [where]
+    unknown_then = old is ABSENT and (_off(new) or AS_BEFORE.get(where, ABSENT) == new)
+    return [] if old == new or unknown_then or (new is ABSENT and _off(old)) else [where]
+
+
+def _off(value: object) -> bool:
+    return value is ABSENT or value in OFF

@@ -1,4 +1,4 @@
-"""A student's weights and teacher must not have seen its test samples: checkpoints of another split are refused."""
+"""A student's weights and teacher must not have seen its validation or test samples: other splits are refused."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from cgf.checkpoint import Checkpoint, read
 from cgf.errors import UserError
 from cgf.types import Json, JsonValue
 
+# settings of a task that say how much of train is validated or tested on, with what held before there were these
+SHARES: Json = {"test_fraction": 0.2, "val_fraction": 0.1, "test_sentences": 0, "val_sentences": False}
+
 
 def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json) -> None:
     """UserError where the checkpoint or teacher that a training starts from was trained on another split of its task.
 
     ckpt: checkpoint or run folder, or None;  teacher: ``distill.teacher``;  task: the node of the task. Compared are
-    the seed of the split and the fold, where both are of one task: what trained one is in the test set of another.
+    the seed of the split, the fold and the parts of train that are validated and tested on, where both are of one task:
+    what trained one is in the test set of another.
     """
     for what, path in (("checkpoint", ckpt), ("teacher", teacher if teacher != "self" else None)):
         if isinstance(path, str):
@@ -23,16 +27,19 @@ def _check(what: str, checkpoint: Checkpoint, task: Json) -> None:
     if trained.get("name") == task["name"] and split_of(trained) != split_of(task):
         raise UserError(
             f"{what} {checkpoint.path} was trained on another split of task {task['name']} ({_told(trained)}; here "
-            f"{_told(task)}), so that it may have seen this one's test samples: take one of the same split"
+            f"{_told(task)}), so that it may have seen this one's validation or test samples: take one of the same "
+            "split"
         )
 
 
 def split_of(task: Json) -> tuple[JsonValue, ...]:
-    """What decides which samples are in which part: the seed, and fold and folds where it is cut in folds."""
+    """What decides which samples are in which part: the seed, fold and folds where it is cut in them, and shares."""
     fold = task.get("fold")
-    return (task.get("seed"), fold, None if fold is None else task.get("folds"))
+    shares = (task.get(name, before) for name, before in SHARES.items())
+    return (task.get("seed"), fold, None if fold is None else task.get("folds"), *shares)
 
 
 def _told(task: Json) -> str:
-    seed, fold, folds = split_of(task)
-    return f"task.seed={seed}" + ("" if fold is None else f" task.fold={fold} task.folds={folds}")
+    seed, fold, folds, *shares = split_of(task)
+    told = [f"task.{name}={share}" for name, share in zip(SHARES, shares, strict=True) if name in task]
+    return " ".join([f"task.seed={seed}", *([] if fold is None else [f"task.fold={fold} task.folds={folds}"]), *told])

@@ -46,8 +46,10 @@ def start(
     run that goes on takes the weights of its newest checkpoint. prepare: changes a student's first weights, once
     its softmaxes are in place; replacing: the norms and activations that are put in then; changes: settings in which
     the student's model differs from the checkpoint's (cgf.distill.same_model). Raises UserError where ckpt does not fit
-    the task.
+    the task, and where a run that goes on was trained on other data.
     """
+    if run.newest is not None:
+        _check_goes_on(read(run.newest), task)
     if run.newest is not None and tuning.get("mode") != "lora":
         host, softmaxes = from_checkpoint(read(run.newest), to_train=True)
     else:  # adapters sit on the weights that the run began with
@@ -67,6 +69,12 @@ def start(
     for own, kept in zip(softmaxes, read(run.newest).weights()[1], strict=True):
         own.load_tensors(kept)
     return host, softmaxes, state
+
+
+def _check_goes_on(newest: Checkpoint, task: Task) -> None:
+    """UserError where the data that a run was trained on, or its classes, are others now."""
+    check_classes(f"checkpoint {newest.path}", newest.run.get("class_names"), task.class_names, f"task={task.name}")
+    newest.check_data(task.revision())
 
 
 def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> None:

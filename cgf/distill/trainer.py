@@ -201,7 +201,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
-        better = p.judge(outcome.accuracy, outcome.loss)
+        better, p.val_samples = p.judge(outcome.accuracy, outcome.loss), len(self.val_set)
         done = p.position >= self.batches_per_epoch
         if done:
             p.epoch, p.position = p.epoch + 1, 0
@@ -216,7 +216,7 @@ class Trainer:
         self.journal.write({"step": p.step, "epoch": epochs, **validation})
         self._save()
         if better and self.processes.main:
-            write_best(self.folder, p, len(self.val_set))
+            write_best(self.folder, p)
         self.processes.alone(lambda: prune(self.folder, p.best_step))
         told = "" if finite else f", not counted: the validation loss is {outcome.loss:g}"
         best = f"best {p.best:.4f} at step {p.best_step}" if p.best_step else "no best yet"

@@ -168,7 +168,7 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[Json], Task], wh
 
     make_task builds the task from the ``task`` node of the configuration that the checkpoint was trained with; whole:
     without its ``limit``, which may have kept some samples of the split only. UserError where the task's classes, or
-    their order, are not those that the checkpoint was trained with.
+    their order, or its data are not those that the checkpoint was trained with.
     """
     checkpoint = read(path)
     config = checkpoint.run.get("config")
@@ -182,6 +182,7 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[Json], Task], wh
     check_classes(
         f"checkpoint {checkpoint.path}", checkpoint.run.get("class_names"), task.class_names, f"task={task.name}"
     )
+    checkpoint.check_data(task.revision())
     host, softmaxes = from_checkpoint(checkpoint)
     dataset = task.dataset(split, host.inputs)
     return OpenCheckpoint(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

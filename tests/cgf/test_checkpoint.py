@@ -12,7 +12,7 @@ from torch import nn
 
 from cgf import checkpoint
 from cgf.checkpoint import TrainingState, complete_checkpoints, ended, read, resolve, save
-from cgf.distill.run_folder import RunFolder
+from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
 from cgf.errors import UserError
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
@@ -198,10 +198,46 @@ def test_who_may_go_on_with_a_run(tmp_path):
         claim(tmp_path)
     write(tmp_path / "run" / "ckpt-3", progress={"finished": True})
     assert claim(tmp_path).finished
+    for old, new in ((None, 0), (None, False), (0, None)):  # null is a value, and none that stands for off
+        write(tmp_path / "other" / "ckpt-1", progress={"finished": True}, config={"a": {"fold": old}})
+        with pytest.raises(UserError, match=r"other settings \(a\.fold\)"):
+            RunFolder.claim(str(tmp_path), "other", {"a": {"fold": new}}, True, False)
     anew = claim(tmp_path, {"a": {"b": 2}}, overwrite=True)
     assert anew.newest is None and (tmp_path / "run" / "ckpt-3").exists(), "claiming changes nothing"
     anew.begin()
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["run.txt"]
+
+
+def test_a_run_goes_on_with_the_weights_that_it_began_with(tmp_path):
+    """A teacher that is trained on, or anew, in the same folder makes another student: a half of each is refused."""
+
+    def claimed():
+        return RunFolder.claim(str(tmp_path), "run", RUN["config"], True, False, origins_of(str(teacher), "self"))
+
+    teacher = tmp_path / "teacher"
+    begun = write(teacher / "ckpt-2")
+    assert stopped_origins(str(teacher), "self") == [str(teacher)] and not stopped_origins(str(begun), None)
+    told = claimed().origins
+    assert told == {"ckpt": read(teacher).digest, "teacher": read(teacher).digest}
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0], origins=told)
+    assert claimed().newest is not None
+    write(teacher / "ckpt-4", progress={"finished": True})
+    assert not stopped_origins(str(teacher), str(teacher))
+    for finished in (False, True):
+        write(tmp_path / "run" / "ckpt-3", state=a_state()[0], origins=told, progress={"finished": finished})
+        with pytest.raises(
+            UserError, match=r"other weights of ckpt and distill\.teacher, which were trained on or anew"
+        ):
+            claimed()
+
+
+def test_other_data_of_the_same_name_are_told(tmp_path):
+    made = read(write(tmp_path / "ckpt-1", data={"t/train.csv": "a", "t/test.csv": "b"}))
+    made.check_data({"t/train.csv": "a", "t/test.csv": "b"})
+    made.check_data({"some/hub": "commit"})  # of another name: not to be compared
+    read(write(tmp_path / "ckpt-2")).check_data({"t/train.csv": "a"})  # of before
+    with pytest.raises(UserError, match=r"another state of the data t/test.csv than is there now"):
+        made.check_data({"t/train.csv": "a", "t/test.csv": "c"})
 
 
 def test_a_failed_run_takes_only_an_empty_folder_along(tmp_path):

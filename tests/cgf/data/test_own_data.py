@@ -79,6 +79,8 @@ def test_a_table_that_cannot_be_used(tmp_path, name, content, says):
 
 def test_numbers_are_sorted_as_numbers():
     assert in_order({"10", "2", "0"}) == ["0", "2", "10"] and in_order({"b", "10", "a"}) == ["10", "a", "b"]
+    for odd in ("nan", "inf"):  # one order, whatever the set's own
+        assert in_order({"2", odd, "0", "1"}) == in_order({"1", "0", odd, "2"}) == ["0", "1", "2", odd]
 
 
 def test_splits_are_fixed_stratified_and_apart(make, files):

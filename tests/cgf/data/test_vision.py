@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from cgf.data.task import ImageInput, Inputs
-from cgf.data.vision import DigitsTask
+from cgf.data.vision import DigitsTask, ImageFolderTask
 from cgf.errors import UserError
 
 
@@ -196,6 +196,16 @@ def test_paths_of_a_task_stay_inside_its_folder(make, name, setting):
 def test_a_split_of_the_hub_serves_one_split(make, name):
     with pytest.raises(UserError, match=r"task.hub_splits names train for train and test"):
         make(name, None, hub_splits={"train": "train", "test": "train"})
+
+
+@pytest.mark.parametrize("names", [{"train": "train"}, {"test": "test"}, {"train": "train", "test": None}])
+def test_images_without_a_test_split_of_their_own_are_refused(names):
+    """They would be tested on what they were trained on."""
+    for setting in ("folders", "hub_splits"):
+        with pytest.raises(UserError, match=rf"task own needs a name for (test|train) in task.{setting}"):
+            ImageFolderTask(name="own", hub="some/images", **{setting: names})
+    with pytest.raises(UserError, match="has the splits train, val, test, and 'dev' was asked for"):
+        ImageFolderTask(name="own", folders={"train": "train", "test": "test", "dev": "x"})
 
 
 def test_folds_of_digits_leave_the_validation_images_out_and_test_each_other_once():

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from cgf.checkpoint import read
 from cgf.config import build, compose
 from cgf.data.task import ImageInput, Inputs
+from cgf.distill.prepare import training_samples
 from cgf.distill.teacher import renormalisation, teacher_of
 from cgf.distill.tune import tune
 from cgf.errors import UserError
@@ -76,6 +77,26 @@ def test_a_teacher_of_other_words_is_refused():
     other.inputs = Inputs(tokenizer=tokenizer("pad", "another", pad_token="pad"))
     with pytest.raises(UserError, match="needs the tokenizer of student small_bert, whose tokens it is given"):
         teacher_of(node, None, student, digits, lambda node, num_classes: other)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("types", [False, True])
+def test_a_teacher_that_reads_token_types_is_given_them(pairs, types):
+    """The batches are the student's: without types every pair would be one text to such a teacher."""
+
+    class Texts:
+        def has_pairs(self, split):
+            return pairs
+
+        def dataset(self, split, inputs):
+            raise LookupError("read")
+
+    student, teacher = small_bert(), small_bert()
+    teacher.inputs = dataclasses.replace(teacher.inputs, token_types=True)
+    student.inputs = dataclasses.replace(student.inputs, token_types=types)
+    refused = pytest.raises(UserError, match="tells the texts of a pair by token types, and student small_bert")
+    with refused if pairs and not types else pytest.raises(LookupError):
+        training_samples(None, Texts(), student, teacher, None)
 
 
 def test_renormalisation_by_hand():

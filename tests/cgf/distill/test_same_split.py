@@ -23,7 +23,18 @@ def trained(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 7}, {"fold": 0}, {"fold": 3}, {"fold": 1, "folds": 10}, {"seed": 7, "fold": 1}]
+    "other",
+    [
+        {"seed": 7},
+        {"fold": 0},
+        {"fold": 3},
+        {"fold": 1, "folds": 10},
+        {"seed": 7, "fold": 1},
+        {"test_fraction": 0.4},
+        {"val_fraction": 0.2},
+        {"test_sentences": 1000},
+        {"val_sentences": True},
+    ],
 )
 @pytest.mark.parametrize("place", ["ckpt", "teacher"])
 def test_another_split_is_refused(trained, other, place):
@@ -43,6 +54,9 @@ def test_the_own_split_is_not_and_old_checkpoints_know_no_folds(trained):
     check_same_split("runs/teacher", "self", {**OWN, "folds": 9})  # folds say nothing without a fold
     with pytest.raises(UserError, match=r"task.seed=42; here task.seed=42 task.fold=2 task.folds=5"):
         check_same_split("runs/teacher", "self", {**OWN, "fold": 2})
+    check_same_split("runs/teacher", "self", {**OWN, "val_fraction": 0.1, "test_sentences": 0})  # as it was before
+    with pytest.raises(UserError, match=r"task.seed=42; here task.seed=42 task.test_sentences=4000\)"):
+        check_same_split("runs/teacher", "self", {**OWN, "test_sentences": 4000})
     trained({"name": "other", "seed": 7})
     check_same_split("runs/teacher", "runs/teacher", OWN)  # another task's samples are none of these
     check_same_split(None, {"_target_": "cgf.models.vit.load"}, OWN)

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from cgf.distill.losses import DistillationLoss
-from cgf.distill.progress import prune
+from cgf.distill.progress import Progress, mend_best, prune
 from cgf.distill.range_control import RangeControl
 from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
 from cgf.memory import cycle_collector
-from cgf.results import read_json, read_lines
+from cgf.results import read_json, read_lines, write_json
 
 
 class Data(list):
@@ -240,6 +240,22 @@ def test_best_and_patience(tmp_path):
     assert (progress.best, progress.best_step, progress.step, progress.since_best) == (0.75, 6, 12, 2)
     assert len(saves) == 4 and read_json(tmp_path / "run" / "best.json")["checkpoint"] == "ckpt-6"
     assert "early stop" in say[-1] and "early stop" not in say[-2]
+
+
+def test_a_run_that_ended_before_its_best_was_named_names_it_when_it_goes_on(tmp_path):
+    """The newest checkpoint knows which is the best, and best.json may be of before, or missing."""
+    run, newest = tmp_path / "run", tmp_path / "run" / "ckpt-6"
+    told = vars(Progress(step=6, best=0.75, best_step=6, val_samples=8))
+    write_json(newest / "run.json", {"progress": told})
+    wanted = {"checkpoint": "ckpt-6", "step": 6, "val_accuracy": 0.75, "val_samples": 8}
+    for before in (None, {"checkpoint": "ckpt-3", "step": 3, "val_accuracy": 0.5, "val_samples": 8}, wanted):
+        if before is not None:
+            write_json(run / "best.json", before)
+        mend_best(run, newest)
+        assert read_json(run / "best.json") == wanted
+    write_json(newest / "run.json", {"progress": {**told, "val_samples": 0, "best_step": 9}})  # of before
+    mend_best(run, newest)
+    assert read_json(run / "best.json") == wanted
 
 
 def test_a_training_loss_that_is_no_number_ends_the_run_with_a_sentence(tmp_path):
