@@ -64,7 +64,7 @@ def run_info(
     return {
         "command": without_home(list(sys.argv)),
         "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # noqa: UP017  # CPython 3.10 has no UTC
-        "git": _git(Path(__file__).resolve().parent),
+        "git": _git(Path(__file__).resolve().parent, Path(__file__).name),
         "versions": _versions(),
         "hardware": hardware(),
         "seed": seed,
@@ -93,8 +93,9 @@ def without_home(value: JsonValue) -> JsonValue:
     return text
 
 
-def _git(folder: Path) -> dict:
-    """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout.
+def _git(folder: Path, *tracked: str) -> dict:
+    """{"commit": 40 hex digits, "dirty": anything changed or untracked}; both None outside a checkout, and
+    where one of ``tracked`` is a file of none.
 
     New files below results/ do not count, nor do lines that the register of openings and the records of searches grew
     by: one command makes several of them, and the first is no change of the code. A changed or missing line
@@ -106,6 +107,8 @@ def _git(folder: Path) -> dict:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
 
     try:
+        if tracked:
+            git("ls-files", "--error-unmatch", *tracked)  # an installed copy may lie in somebody else's repository
         status = [line.split(maxsplit=1) for line in git("status", "--porcelain").splitlines()]
         lines = [line.split("\t") for line in git("diff", "--numstat", "HEAD", "--", *KEPT_ALONG).splitlines()]
         grown = {f for _, gone, f in lines if gone == "0"}

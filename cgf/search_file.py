@@ -8,21 +8,27 @@ from pathlib import Path
 from cgf.results import read_lines
 from cgf.types import Json
 
+RANKED = "ranked first"  # which of equals is taken
+
 
 def finished(path: Path) -> tuple[Json, int] | None:
     """The best trial of the last round of a search's file and the number of all its trials.
 
-    None while it goes on, and where the numbers of every trial of that round ran off.
+    None while it goes on, and where the numbers of every trial of that round ran off. Of equals it is the one that the
+    round before had ranked first, at the start the one drawn first, however trials that ran at once ended; of a search
+    whose first line has no ``ties`` it is the one that ended first, as its rows have it.
     """
     lines = read_lines(path)
     if not lines:
         return None
-    last, trials = len(lines[0]["rounds"]) - 1, lines[1:]
-    wanted = min(lines[0]["rounds"][last][0], len(lines[0]["drawn"]))
-    of_last = [line for line in trials if line["round"] == last]
-    if len(of_last) < wanted:
-        return None
-    best = min(of_last, key=rank)
+    head, trials = lines[0], lines[1:]
+    left = list(head["drawn"])
+    for number, (count, _) in enumerate(head["rounds"]):
+        there = {line["configuration"]: line for line in trials if line["round"] == number}
+        if not set(left[:count]) <= set(there):
+            return None
+        left = sorted(left[:count], key=lambda index: rank(there[index]))
+    best = there[left[0]] if head.get("ties") == RANKED else min(there.values(), key=rank)
     return None if best["validation"] is None else (best, len(trials))
 
 

@@ -33,7 +33,8 @@ for network in "$@"; do
             encrypted digits-network-1 vit_digits-digits-1_block null
             ;;
         digits_alone) # ten images one by one, in ciphertexts of their own, by the network of digits_1
-            [[ -e $out/digits-network-1 ]] || { echo "error: digits_alone needs the network of digits_1: run that first" >&2; exit 2; }
+            "$PY" train.py experiment=digits_teacher "outputs=$out"
+            student digits_network_1 digits-teacher run=digits-network-1 # nothing to do where digits_1 has finished it
             encrypted digits-network-1 vit_digits-digits-1_block_alone 10 he.alone=true he.owner.mode=cpu he.processes=1
             ;;
         digits_2)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.lock import locked
+from cgf.named import listed
 from cgf.predictions import EncryptedPredictions, write
 from cgf.results import MOST_LINES, append_lines, read_lines, run_info
 from cgf.target import content_of
@@ -41,6 +44,17 @@ class FinishedSamples:
                 record.join(LayerRecord.from_json(row))
         return records
 
+    def made_by(self) -> list[Json]:
+        """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
+        makers: list[Json] = []
+        for batch in self.batches:
+            maker = batch.get("made_by") or {}
+            same = next((row for row in makers if {k: v for k, v in row.items() if k != "batches"} == maker), None)
+            if same is None:
+                makers.append(same := {**maker, "batches": 0})
+            same["batches"] += 1
+        return makers
+
     def left(self, batches: list[list[int]]) -> list[list[int]]:
         """The batches' samples that are not among these, in the batches that still have one."""
         return [rest for batch in batches if (rest := [i for i in batch if i not in self.samples])]
@@ -68,6 +82,19 @@ class FinishedSamples:
             "agreement_exact": self.share("prediction", "exact"),
             "ruined": sum(record["prediction"] is None for record in self.samples.values()),
         }
+
+
+def check_finite_in_the_clear(finite: np.ndarray, indices: Sequence[int], how: str) -> None:
+    """UserError where a sample's logits in the clear are no finite numbers: it has no class there to compare with.
+
+    finite: (N,) whether all logits of a sample are;  indices: (N,) of the samples;  how: by which model they came.
+    """
+    lost = [index for index, whole in zip(indices, finite, strict=True) if not whole]
+    if lost:
+        raise UserError(
+            f"samples need finite logits in the clear, and {how} {listed([str(index) for index in lost])} have none: "
+            "he.samples=N evaluates fewer, and eval_plain.py not_finite=wrong counts them as wrong in the clear"
+        )
 
 
 @dataclass(frozen=True)

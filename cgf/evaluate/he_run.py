@@ -15,7 +15,7 @@ from cgf.data.task import Collate, Items
 from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.evaluate.he_forecast import batch_rows, forecast
 from cgf.evaluate.he_lengths import joint_lengths
-from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog, check_finite_in_the_clear
 from cgf.evaluate.he_probe import ShapeProbe, probed
 from cgf.evaluate.he_progress import EvaluationProgress, sample_lines
 from cgf.evaluate.he_scope import SLOTS
@@ -215,6 +215,7 @@ class EncryptedEvaluation:
                     batches_of_rows(self.dataset, 64, indices, self.masked),
                     lambda chosen, *_: bar.advance(len(chosen)),
                 )
+            check_finite_in_the_clear(o.finite.numpy(), o.index.tolist(), what)
             return dict(zip(o.index.tolist(), o.predictions.tolist(), strict=True))
 
         plain = predicted("by the polynomials")

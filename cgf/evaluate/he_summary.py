@@ -58,7 +58,7 @@ def summary(finished: FinishedSamples, encrypts: bool = True, scope: str = "soft
         "ring_slots": slots[0] if len(slots) == 1 else slots,
         "circuit": " and ".join(sorted(circuits)),
         "circuits": circuits,
-        "made_by": _made_by(finished.batches),
+        "made_by": finished.made_by(),
         "entries": entries,
         "batches": len(finished.batches),
         "samples_per_s": len(finished.samples) / total,
@@ -108,18 +108,6 @@ def _circuits(layers: list[LayerRecord], entries: int) -> dict[str, int]:
         counts.update(record.circuits)
     untold = entries - counts.total()
     return dict(counts) | ({"not recorded": untold} if untold else {})
-
-
-def _made_by(batches: list[Json]) -> list[Json]:
-    """Every commit and library version that batches were made by, and how many; lines of earlier versions: none."""
-    makers: list[Json] = []
-    for batch in batches:
-        maker = batch.get("made_by") or {}
-        same = next((row for row in makers if {k: v for k, v in row.items() if k != "batches"} == maker), None)
-        if same is None:
-            makers.append(same := {**maker, "batches": 0})
-        same["batches"] += 1
-    return makers
 
 
 def _layer(number: int, record: LayerRecord) -> Json:

@@ -18,7 +18,7 @@ from torch import Tensor
 from cgf.data.tokens import TYPES
 from cgf.errors import UserError
 from cgf.evaluate.he_batches import Batches, shard_of
-from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog, check_finite_in_the_clear
 from cgf.evaluate.he_run import EvaluationProgress
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.evaluate.token_counts import ByTokens
@@ -128,6 +128,8 @@ class NetworkEvaluation:
         with torch.inference_mode():
             wide = {name: t.double() if t.is_floating_point() else t for name, t in collated.items()}
             exact = self.opened.host.forward(self._double, wide).numpy()
+        for how, logits in (("by the polynomials", plain), ("as trained", exact)):
+            check_finite_in_the_clear(np.isfinite(logits).all(1), batch, how)
         return BatchInTheClear(features, labels, plain, exact, ranges.beyond)
 
     def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> Json:

@@ -43,6 +43,7 @@ def network_summary(finished: FinishedSamples, encrypts: bool) -> Json:
         "bootstraps": ops["boot"],
         "ops": dict(ops),
         "sets": len(records),
+        "made_by": finished.made_by(),
         "core_s": core,
         "client_s": client,
         "server_s": core - client,

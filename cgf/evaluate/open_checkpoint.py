@@ -160,6 +160,7 @@ class OpenCheckpoint:
             "checkpoint": self.checkpoint.path.name,
             "checkpoint_sha256": self.checkpoint.digest,
             "plan_checked": None if plan is None else plan.checked,
+            "plan_sha256": None if plan is None else plan.sha256,
         }
 
 

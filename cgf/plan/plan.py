@@ -12,6 +12,7 @@ from cgf.approx.verified import ROUNDING, verified
 from cgf.checks import interval
 from cgf.errors import UserError
 from cgf.plan.cost import SECOND_ORDER, levels_of
+from cgf.seal import json_hash
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.load import softmax_from_json
 from cgf.types import Json
@@ -54,6 +55,11 @@ class Plan:
     def checked(self) -> str:
         """What a reading of it was held against, for a result file."""
         return "coefficients" if self.checkpoint is None else "coefficients and checkpoint"
+
+    @property
+    def sha256(self) -> str:
+        """Of all that the plan says."""
+        return json_hash(self.to_json())
 
     def of(self, layer: int) -> Plan:
         """The plan of a layer, which is this one where layers have none of their own."""

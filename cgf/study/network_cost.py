@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cgf.checkpoint import ended
+from cgf.checkpoint import read
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.results import read_json
@@ -78,21 +78,25 @@ def checked_variants(asked: Sequence[str]) -> list[str]:
 def carry_out(
     case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path, execute: Callable[[str, list[str]], None]
 ) -> None:
-    """Trains and evaluates every variant and seed, on every fold, that is not done; execute: runs a script."""
+    """Trains and evaluates every variant and seed, on every fold, that is not done; execute: runs a script.
+
+    train.py is asked in any case: it does nothing where a run is finished, and refuses one of other settings or of
+    another teacher. An evaluation is left as it is where it is of the run's weights.
+    """
     for folder, part in case.parts(outputs):
         teacher = Path(case.teacher_path) if case.teacher_path else folder / "teacher"
-        if not case.teacher_path and not ended(teacher):
+        if not case.teacher_path:
             execute("train.py", [*case.teacher, *part, f"outputs={folder}", "run=teacher"])
         for seed in seeds:
             for variant in variants:
                 run = folder / f"{variant}-{seed}"
-                if (run / EVALUATION).is_file():
-                    continue
                 where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={folder}", f"run={run.name}"]
                 execute("train.py", [*case.arguments(variant), *part, *where])
-                execute(
-                    "eval_plain.py", [f"ckpt={run}", "predictions=true", "not_finite=wrong", f"out={run / EVALUATION}"]
-                )
+                out = run / EVALUATION
+                if out.is_file() and read_json(out)["checkpoint_sha256"] == read(run).digest:
+                    continue
+                out.unlink(missing_ok=True)
+                execute("eval_plain.py", [f"ckpt={run}", "predictions=true", "not_finite=wrong", f"out={out}"])
 
 
 def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Path) -> Json:
@@ -156,11 +160,14 @@ def _ran(evaluations: Iterable[Path]) -> list[Json]:
 def _against(results: dict[int, Json], own: dict[int, Json]) -> Json | None:
     """The difference to the model with its own parts, over the seeds that both have; None where there is none.
 
-    points and interval are 100 times differences of accuracies; labels are those of ``cgf.stats.labels``.
+    points and interval are 100 times differences of accuracies; labels are those of ``cgf.stats.labels``. UserError for
+    results on other samples.
     """
     pairs = [(results[seed], own[seed]) for seed in results if seed in own]
     if not pairs:
         return None
+    if any(a["labels"] != b["labels"] for a, b in pairs):
+        raise UserError("results can only be compared on the same samples in the same order, and these differ")
     made = compare(
         [(a["accuracy"], b["accuracy"]) for a, b in pairs],
         pairs[0][0]["samples"],

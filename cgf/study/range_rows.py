@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints, ended
+from cgf.checkpoint import complete_checkpoints, ended, read
+from cgf.errors import UserError
 from cgf.results import read_json
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
@@ -36,7 +37,7 @@ SETTINGS = ("train", "softmax", "penalty")
 
 
 def results_of(seed: Seed) -> list[Json]:
-    """A result for each evaluation of a seed that is there; runs that are not done yet have none.
+    """A result for each evaluation of a seed that is there; runs that are not done as the study has them have none.
 
     seconds is the wall clock of this training alone (on loaded cores for orientation only), epochs counts what
     its weights saw since the teacher. Commits are those of the training and of the evaluation.
@@ -45,13 +46,14 @@ def results_of(seed: Seed) -> list[Json]:
     for run in seed.study.runs:
         for chain in (None, run.chain) if run.chain is not None else (None,):
             path = seed.result(run.name, chain)
-            if path.is_file():
+            if path.is_file() and seed.as_studied(run):
                 found.append(_result(seed, run, read_json(path)))
     return found
 
 
 def _result(seed: Seed, run: Run, result: Json) -> Json:
     folder = seed.chosen(run.name)
+    check_of(result, folder)
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
     trained = read_json(newest / "run.json")
     return {
@@ -72,6 +74,16 @@ def _result(seed: Seed, run: Run, result: Json) -> Json:
         "versions": trained["versions"],
         "hardware": trained["hardware"],
     }
+
+
+def check_of(result: Json, folder: Path) -> None:
+    """UserError where an evaluation is of other weights than its run has now, which was trained anew by hand."""
+    told = result.get("checkpoint_sha256")
+    if told is not None and told != read(folder).digest:
+        raise UserError(
+            f"the evaluation of {folder} is of other weights than are there now: remove {folder}, and carry the study "
+            "out again"
+        )
 
 
 def epochs(seed: Seed, run: Run) -> int:

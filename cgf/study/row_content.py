@@ -7,13 +7,14 @@ import shlex
 from pathlib import Path
 
 from cgf.checkpoint import complete_checkpoints, ended, read
+from cgf.errors import UserError
 from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
 from cgf.results import read_json, read_lines
 from cgf.study.opened import evaluations, paired
-from cgf.study.range_rows import epochs
+from cgf.study.range_rows import check_of, epochs
 from cgf.study.seed import Seed
 from cgf.study.study import Run
 from cgf.types import Json
@@ -43,9 +44,12 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
     counts what was trained, best_epoch is the one kept, and validation_by_epoch has every validation on the way.
     train_s has the seconds of this training alone, trials_s those of all that the choice was made from. tried is what
     the choice was made from, trials how many trainings led to the row, those outside of the study included. dirty: of
-    the training or of any evaluation.
+    the training or of any evaluation. UserError where an evaluation is of other weights, or of another plan, than its
+    run has now.
     """
     result, exact, planned = evaluations(seed, run, run.against or EXACT)
+    check_of(result, seed.chosen(run.name))
+    check_of(exact, seed.chosen(run.against or EXACT))
     taught_by = run.teacher or TEACHER
     teacher, folder, has_plan = read_json(seed.result(taught_by)), seed.chosen(run.name), planned is not None
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
@@ -72,7 +76,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "best_epoch": best_epoch(folder, best["step"]),
         "validation_by_epoch": by_epoch(folder),
         "train_s": trained["progress"]["seconds"],
-        "total_levels": total_levels(folder, result["rows"], has_plan),
+        "total_levels": total_levels(folder, result["rows"], has_plan, (planned or {}).get("plan_sha256")),
         "rows": result["rows"],
         "approx": (planned or result)["approx"],
         "command": _command(seed, run, task, bool(tried)),
@@ -203,17 +207,23 @@ def trials(seed: Seed, run: Run, before: dict[str, list[Json]]) -> list[Json]:
     return tried
 
 
-def total_levels(folder: Path, row_kind: str, planned: bool) -> int | None:
+def total_levels(folder: Path, row_kind: str, planned: bool, plan_hash: str | None = None) -> int | None:
     """Levels of the whole circuit from encrypted scores to weights, by a dry run; None where there is no circuit, or
     none without a plan.
 
-    row_kind 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place.
+    row_kind 'full' or 'masked'; planned: with the exponential of the checkpoint's plan in place; plan_hash: of the plan
+    that it was evaluated with. UserError where the checkpoint has another one now.
     """
     checkpoint = read(folder)
     softmax = checkpoint.softmax
     if planned:
         plan = read_plan(checkpoint.path, checkpoint.digest, row_kind)
         assert plan is not None
+        if plan_hash not in (None, plan.sha256):
+            raise UserError(
+                f"the plan of {checkpoint.path} is another than it was evaluated with: plan it as the study does "
+                f"(python scripts/plan.py ckpt={folder} pareto=false, with the run's options 'plan')"
+            )
         softmax.exponential = plan.exponential
     if not softmax.encryptable or (softmax.uses_exponential and softmax.exponential is None):
         return None

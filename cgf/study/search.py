@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from cgf.checkpoint import complete_checkpoints, ended
+from cgf.checkpoint import complete_checkpoints
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
-from cgf.search_file import finished, rank
+from cgf.seal import json_hash
+from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid
 from cgf.study.study import Study
 from cgf.types import Json, JsonValue
@@ -75,12 +76,12 @@ class Search:
     def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
 
-        A trial's weights are removed once its line is written. UserError where the file is of another search.
+        A trial's weights are removed once its line is written. UserError where the file is of another search, or a
+        round of it by another teacher.
         """
         with locked(self.folder / ".lock", f"another process is at work in {self.folder}: wait for it or stop it"):
             drawn = self._begun()
-            self.teacher()  # made before trials that are trained at once ask for it
-            return self._rounds(drawn)
+            return self._rounds(drawn, self.teacher())
 
     def _begun(self) -> list[int]:
         head = {
@@ -95,7 +96,7 @@ class Search:
         }
         there = read_lines(self.path)
         if not there:
-            append_line(self.path, {**head, **self.facts})
+            append_line(self.path, {**head, "ties": RANKED, **self.facts})
             there = read_lines(self.path)
         changed = [key for key, value in head.items() if there[0].get(key) != _plain(value)]
         if changed:
@@ -107,32 +108,35 @@ class Search:
     def _common(self) -> list[str]:
         return [*self.study.common, *self.study.schedules[self.schedule]]
 
-    def _rounds(self, left: list[int]) -> Json:
+    def _rounds(self, left: list[int], teacher: Path) -> Json:
         best: Json = {}
         for number, (count, epochs) in enumerate(self.budget.rounds):
-            lines = self._round(number, left[:count], epochs)
+            lines = self._round(number, left[:count], epochs, teacher)
             lines.sort(key=rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
         return best
 
-    def _round(self, number: int, configurations: list[int], epochs: int | None) -> list[Json]:
+    def _round(self, number: int, configurations: list[int], epochs: int | None, teacher: Path) -> list[Json]:
         """The lines of a round by its configurations in order; one that ends badly ends it, behind those at work."""
         pool = ThreadPoolExecutor(self.workers)  # each waits for a process
-        trials = [pool.submit(self._trial, number, index, epochs) for index in configurations]
+        trials = [pool.submit(self._trial, number, index, epochs, teacher) for index in configurations]
         try:
             for trial in as_completed(trials):
                 trial.result()
         finally:
             pool.shutdown(cancel_futures=True)
-        return [trial.result() for trial in trials]
+        lines = [trial.result() for trial in trials]
+        if len({json_hash(line["origins"]) for line in lines if "origins" in line}) > 1:
+            raise UserError(f"{self.path} has trials of a round by two teachers: move it away and search anew")
+        return lines
 
-    def _trial(self, number: int, index: int, epochs: int | None) -> Json:
+    def _trial(self, number: int, index: int, epochs: int | None, teacher: Path) -> Json:
         with self._writing:
             there = read_lines(self.path)
         for line in there[1:]:
             if (line["round"], line["configuration"]) == (number, index):
                 return line
-        options, teacher = self.grid.at(index, self._common()), self.teacher()
+        options = self.grid.at(index, self._common())
         name = f"{self.grid.name}-{number}-{index}"
         arguments = [
             *self._common(),
@@ -168,6 +172,7 @@ def _told(folder: Path) -> Json:
         "commit": trained["git"]["commit"],
         "dirty": trained["git"]["dirty"],
         "cpu": (trained["hardware"] or {}).get("cpu_model"),
+        **({"origins": trained["origins"]} if "origins" in trained else {}),
     }
 
 
@@ -190,14 +195,16 @@ def rooted(execute: Execute, root: str | None, script: str, arguments: list[str]
 
 
 def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path:
-    """The run folder of the exact teacher of a study and seed, where rows have theirs; trained, or
-    trained on where it was stopped, before it is given."""
+    """The run folder of the exact teacher of a study and seed, where rows have theirs.
+
+    train.py trains it, or trains it on where it was stopped. UserError where it refuses, as it does where the folder
+    has a teacher of other settings.
+    """
     folder = outputs / f"seed-{seed}" / "teacher"
-    if not ended(folder):
-        start = [f"seed={seed}", f"outputs={folder.parent}", "run=teacher"]
-        refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start])
-        if refusal is not None:
-            raise UserError(f"the teacher was not trained: {refusal}")
+    start = [f"seed={seed}", f"outputs={folder.parent}", "run=teacher"]
+    refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start])
+    if refusal is not None:
+        raise UserError(f"the teacher was not trained: {refusal}")
     return folder
 
 

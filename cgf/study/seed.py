@@ -19,6 +19,7 @@ from cgf.types import Json, JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = "scripts/plan.py"
+LOG = "steps.jsonl"
 RED = 1  # exit code of an evaluation that says why it is not to be believed
 
 
@@ -117,6 +118,16 @@ class Seed:
         """File of the evaluation of a run as trained, or with a chain of so many squarings."""
         return self.folder / self.evaluations / (f"{name}.json" if chain is None else f"{name}-chain{chain}.json")
 
+    def as_studied(self, run: Run) -> bool:
+        """Whether what its folder holds was trained by the study's arguments of now, and all that it started from."""
+        log = [row["arguments"] for row in read_lines(self.folder / LOG) if row["script"] == "train.py"]
+        made = {_options(arguments)["run"]: arguments for arguments in log}  # of each run the last
+        for each in self.study.lineage(run):
+            wanted = self.study.arguments(each, self.choice(self.study.chooser(each)))
+            if made.get(self.chosen(each.name).name, [])[: len(wanted)] != wanted:
+                return False
+        return True
+
     def planned(self, name: str) -> Path:
         """File of the evaluation of a run with its plan's exponential."""
         return self.folder / self.evaluations / f"{name}-plan.json"
@@ -124,8 +135,9 @@ class Seed:
     def _step(self, script: str, arguments: list[str], opens: Run | None = None) -> None:
         if self.root is not None:
             arguments = [*arguments, f"data.root={self.root}"]
-        log = self.folder / "steps.jsonl"
-        if _done(read_lines(log), script, arguments):
+        log = self.folder / LOG
+        before = read_lines(log)
+        if _done(before, script, arguments):
             return
         print(f"{script} {' '.join(arguments)}", flush=True)
         if opens is not None and self.opening is not None:
@@ -133,7 +145,8 @@ class Seed:
         if script == "eval_plain.py":  # the study's own result, of a run that may have been trained anew since
             Path(_options(arguments)["out"]).unlink(missing_ok=True)
         start = time.perf_counter()
-        (self.execute or self._process)(script, arguments)
+        anew = ["overwrite=true"] if script == "train.py" and _outdated(before, arguments) else []
+        (self.execute or self._process)(script, [*arguments, *anew])
         append_line(
             log,
             {"script": script, "arguments": arguments, "seconds": time.perf_counter() - start, **_judged(arguments)},
@@ -165,6 +178,17 @@ def _judged(arguments: list[str]) -> Json:
     """The reasons of a red result that the arguments name, for the log; nothing of a green one, or where is none."""
     red = read_json(_options(arguments)["out"]).get("red") if _written(arguments) is not None else None
     return {"red": red} if red else {}
+
+
+def _outdated(log: list[Json], arguments: list[str]) -> bool:
+    """Whether a training is in the log, and what it started from or learned from was trained anew since."""
+    given = _options(arguments)
+    read = {given.get("ckpt"), given.get("distill.teacher")} - {None}
+    trained = [row["arguments"] for row in log if row["script"] == "train.py"]
+    if arguments not in trained:
+        return False
+    since = trained[len(trained) - trained[::-1].index(arguments) :]
+    return any(_trains(other) in read for other in since)
 
 
 def _done(log: list[Json], script: str, arguments: list[str]) -> bool:

@@ -97,9 +97,11 @@ def known(before: dict[str, list[Json]]) -> dict[str, int]:
 
 
 def done(seed: Seed, name: str) -> bool:
-    """Whether a run (its plan too, if it has one), its teacher and the exact student are evaluated."""
+    """Whether a run (its plan too, if it has one), its teacher and the exact student are evaluated, as the study has
+    them now."""
     run = seed.study.run(name)
-    files = [seed.result(n) for n in (name, run.against or EXACT, TEACHER, run.teacher or TEACHER)]
+    names = (name, run.against or EXACT, TEACHER, run.teacher or TEACHER)
+    files = [seed.result(n) for n in names]
     if run.plan is not None:
         files.append(seed.planned(name))
-    return all(path.is_file() for path in files)
+    return all(path.is_file() for path in files) and all(seed.as_studied(seed.study.run(n)) for n in names)

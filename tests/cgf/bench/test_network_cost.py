@@ -1,13 +1,17 @@
 """The table of what replaced parts cost: its runs, and its figures from results made by hand."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
+import torch
 
+from cgf.checkpoint import read, save
 from cgf.config import compose, resolved
 from cgf.errors import UserError
 from cgf.report.whole_network import costs
+from cgf.softmax.cgf import CGF
 from cgf.study.network_cost import VARIANTS, Case, carry_out, checked_variants, lines, table
 from cgf.study.seed import execute
 
@@ -23,14 +27,18 @@ def written(script, arguments, accuracies):
 
     if script == "train.py":
         folder = Path(given["outputs"]) / given["run"]
-        (folder / "ckpt-1").mkdir(parents=True)
-        (folder / "best.json").write_text(json.dumps({"checkpoint": "ckpt-1"}))
-        (folder / "ckpt-1" / "run.json").write_text(json.dumps({"progress": {"seconds": 7.0, "finished": True}}))
+        run = {"model": "m", "task": "t", "num_classes": 2, "family": "vit", "source": {}}
+        progress = {"seconds": 7.0, "finished": True}
+        if not folder.exists():  # a finished run is left as it is
+            weights = {"w": torch.full((1,), float(len(accuracies)))}
+            save(folder / "ckpt-1", weights, [CGF()], {**run, "config": {}, "progress": progress})
+            (folder / "best.json").write_text(json.dumps({"checkpoint": "ckpt-1"}))
         return
     out = Path(given["out"])
     right = round(100 * accuracies.pop(0))
     hardware = {"cpu_model": "family 1", "gpu": None, "cores": 2}
     result = {"run": {"git": {"commit": "abc", "dirty": False}, "hardware": hardware}}
+    result["checkpoint_sha256"] = read(given["ckpt"]).digest
     result |= {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
     assert {"predictions=true", "not_finite=wrong"} <= set(arguments)
     out.write_text(json.dumps({"accuracy": right / 100, "samples": 100, **result}))
@@ -62,7 +70,9 @@ def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
 
     carry_out(case(), list(VARIANTS), [1, 2], tmp_path, execute)
     assert called.count("train.py") == 11 and called.count("eval_plain.py") == 10  # the teacher once
-    carry_out(case(), list(VARIANTS), [1, 2], tmp_path, lambda *_: pytest.fail("everything is done"))
+    called.clear()
+    carry_out(case(), list(VARIANTS), [1, 2], tmp_path, execute)
+    assert called == ["train.py"] * 11, "train.py is asked whether it is another training; nothing is evaluated again"
     made = table(case(), list(VARIANTS), [1, 2], tmp_path)
     by_name = {"+".join(row["replaced"]): row for row in made["rows"]}
     assert by_name[""]["mean"] == pytest.approx(0.92) and by_name[""]["against_own"] is None
@@ -72,6 +82,29 @@ def test_what_is_done_is_not_done_again_and_the_table_is_right(tmp_path):
     assert by_name["softmax+norm+activation"]["accuracy"] == {"1": 0.80, "2": 0.90}
     assert by_name["norm"]["train_s"] == 7.0 and by_name["norm"]["samples"] == 100
     assert "  -3.00 points [" in lines(made)[1] and len(lines(made)) == 5
+
+
+def test_what_was_trained_anew_is_evaluated_anew_and_other_samples_are_not_compared(tmp_path):
+    accuracies, called = [0.9, 0.8, 0.7], []
+
+    def execute(script, arguments):
+        called.append(script)
+        written(script, arguments, accuracies)
+
+    carry_out(case(), checked_variants(["all"]), [1], tmp_path, execute)
+    shutil.rmtree(tmp_path / "all-1" / "ckpt-1")
+    stale = (tmp_path / "all-1" / "test.json").read_text()
+    shutil.rmtree(tmp_path / "all-1")
+    written("train.py", [f"outputs={tmp_path}", "run=all-1"], accuracies)
+    (tmp_path / "all-1" / "test.json").write_text(stale)  # of the weights of before
+    called.clear()
+    carry_out(case(), checked_variants(["all"]), [1], tmp_path, execute)
+    assert called == ["train.py", "train.py", "train.py", "eval_plain.py"] and not accuracies
+    assert table(case(), ["own", "all"], [1], tmp_path)["rows"][1]["mean"] == 0.7
+    changed = json.loads((tmp_path / "all-1" / "test.json").read_text())
+    (tmp_path / "all-1" / "test.json").write_text(json.dumps({**changed, "labels": [0] + [1] * 99}))
+    with pytest.raises(UserError, match="only be compared on the same samples"):
+        table(case(), ["own", "all"], [1], tmp_path)
 
 
 def test_nothing_done_is_said_so(tmp_path):

@@ -178,7 +178,7 @@ def test_a_run_that_takes_anothers_choice_counts_its_search(tmp_path):
 
 
 def test_the_planned_accuracy_is_that_of_the_plan_and_not_of_exp(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned: 6 if planned else None)
+    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned, plan: 6 if planned else None)
     config = {**CONFIG, "runs": {**CONFIG["runs"], "exact": {**CONFIG["runs"]["exact"], "plan": ["approx=chain"]}}}
     machine = Machine()
     one = Seed(Study.of(config), 42, tmp_path, more=("predictions=true",), execute=machine)
@@ -326,7 +326,7 @@ def test_a_changed_tree_is_told(tmp_path):
 
 
 def test_trainings_elsewhere_count_and_a_changed_tree_of_the_planned_evaluation_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned: 6)
+    monkeypatch.setattr(row_content, "total_levels", lambda folder, kind, planned, plan: 6)
     exact = {**CONFIG["runs"]["exact"], "plan": ["approx=chain"], "searched": 10}
     study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], "exact": exact}})
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
@@ -462,6 +462,9 @@ def test_levels_of_a_plan(tmp_path):
     plan = Plan(chain(-16.0, 1.0, 4), "full", 1, 5, 4, None, 1e-4)
     write_json(tmp_path / "ckpt-1" / "plan.json", plan.to_json())
     assert row_content.total_levels(tmp_path, "full", True) == 5
+    assert row_content.total_levels(tmp_path, "full", True, plan.sha256) == 5
+    with pytest.raises(UserError, match="is another than it was evaluated with: plan it as the study does"):
+        row_content.total_levels(tmp_path, "full", True, "0" * 64)
 
 
 # epochs and patience: the paper's lengths, and four times ours, all else alike

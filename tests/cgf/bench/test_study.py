@@ -6,12 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from cgf.checkpoint import read, save
 from cgf.config import build, compose, resolved
 from cgf.errors import UserError
 from cgf.report.range_table import of_means
 from cgf.results import read_lines, write_json
+from cgf.softmax.cgf import CGF
 from cgf.study import range_rows as study_rows
+from cgf.study.range_rows import check_of, results_of
 from cgf.study.seed import ROOT, Seed
 from cgf.study.study import Study
 
@@ -42,6 +46,7 @@ CONFIG = {
         "more": {"schedule": "short", "after": "power", "options": ["softmax=bpmax"], "like": "power"},
     },
 }
+MODEL = {"model": "m", "task": "t", "num_classes": 2, "family": "vit", "source": {}, "config": {}}
 VALIDATION = {"power-0": 0.5, "power-1": 0.75, "power-2": 0.75}
 CORRECT = {"teacher": 80, "cgf": 88, "cgf-chain5": 87, "cgf-plan": 86, "exact": 90, "power": 60, "more": 70}
 
@@ -200,6 +205,31 @@ def test_what_is_trained_anew_is_evaluated_anew(tmp_path):
         "more",
         "eval more",
     ]
+    # train.py leaves a finished run as it is, so those that had learned from it are overwritten
+    overwritten = [options["run"] for script, options, _ in machine.calls if "overwrite" in options]
+    assert overwritten == ["power-0", "power-1", "power-2", "more"]
+
+
+def test_results_of_other_arguments_are_not_the_studys(tmp_path):
+    """A study that was changed since has no results, whatever its folder holds; nor has one of a changed start."""
+    seed(tmp_path, Machine()).carry_out()
+    runs = CONFIG["runs"]
+
+    def found(**changed):
+        study = Study.of({**CONFIG, "runs": {**runs, **{n: {**runs[n], "options": o} for n, o in changed.items()}}})
+        return {result["run"] for result in results_of(Seed(study, 42, tmp_path))}
+
+    everything = found()
+    assert everything == set(runs)
+    assert found(cgf=["softmax=cgf", "x=1"]) == {name for name in runs if name != "cgf"}
+    assert found(teacher=["softmax=exact", "x=1"]) == set()
+
+
+def test_an_evaluation_of_other_weights_is_no_result(tmp_path):
+    save(tmp_path / "ckpt-1", {"w": torch.zeros(1)}, [CGF()], MODEL)
+    check_of({"checkpoint_sha256": read(tmp_path).digest}, tmp_path)
+    with pytest.raises(UserError, match="is of other weights than are there now: remove"):
+        check_of({"checkpoint_sha256": "0" * 64}, tmp_path)
 
 
 def test_an_evaluation_whose_result_is_gone_is_made_again(tmp_path):

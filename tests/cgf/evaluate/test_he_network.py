@@ -105,6 +105,7 @@ def test_the_simulator_equals_the_clear_run(whole):
     assert result["core_s"] == pytest.approx(result["client_s"] + result["server_s"])
     assert result["s_per_sample"] == pytest.approx(result["core_s"] / 60)
     assert result["bytes_up"] is None  # nothing is encrypted
+    assert [row["batches"] for row in result["made_by"]] == [1] and "dirty" in result["made_by"][0]
 
 
 def test_a_block_of_a_real_llama_trained_and_evaluated_whole(data_root, tmp_path):

@@ -283,20 +283,48 @@ def test_settings_found_on_another_task_are_one_more_choice(tmp_path):
             found(facts)
 
 
-def test_a_teacher_is_trained_once(tmp_path):
+def test_a_teacher_is_trained_by_the_studys_schedule(tmp_path):
     study, execute = Study.of({"study": STUDY, "runs": {}}), trained(lambda given: 0.9)
-    folders = [teacher_of(study, tmp_path, 42, execute) for _ in range(2)]
-    assert folders[0] == folders[1] == tmp_path / "seed-42" / "teacher" and len(execute.calls) == 1
+    assert teacher_of(study, tmp_path, 42, execute) == tmp_path / "seed-42" / "teacher" and len(execute.calls) == 1
     assert execute.calls[0][1]["softmax"] == "exact"
     with pytest.raises(UserError, match="the teacher was not trained: no"):
         teacher_of(study, tmp_path, 43, trained(lambda given: "no"))
 
 
 def test_a_teacher_that_was_stopped_is_trained_to_its_end(tmp_path):
-    """Its folder has a best checkpoint, the best so far, and no trial starts from that."""
+    """Its folder has a best checkpoint, the best so far: train.py alone knows whether there is more to do."""
     study, execute = Study.of({"study": STUDY, "runs": {}}), trained(lambda given: 0.9)
-    half = teacher_of(study, tmp_path, 42, execute) / "ckpt-1" / "run.json"
-    half.write_text(half.read_text().replace('"finished": true', '"finished": false'))
-    half.parent.rename(half.parent.with_name("ckpt-0"))
-    assert teacher_of(study, tmp_path, 42, execute) == half.parent.parent and len(execute.calls) == 2
-    assert execute.calls[0] == execute.calls[1]
+    (tmp_path / "seed-42" / "teacher").mkdir(parents=True)
+    (tmp_path / "seed-42" / "teacher" / "best.json").write_text("{}")
+    teacher_of(study, tmp_path, 42, execute)
+    assert [given["run"] for _, given in execute.calls] == ["teacher"]
+
+
+def test_trials_of_a_round_have_one_teacher(tmp_path):
+    first, count = trained(quality), 0
+
+    def two(script, arguments):
+        nonlocal count
+        count += 1
+        told = first(script, arguments)
+        given = dict(a.split("=", 1) for a in arguments)
+        path = Path(given["outputs"]) / given["run"] / "ckpt-1" / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "origins": {"teacher": "ab"[count > 4]}}))
+        return told
+
+    with pytest.raises(UserError, match="has trials of a round by two teachers"):
+        search(tmp_path, two).carry_out()
+    assert count == 6 and finished(tmp_path / "toy-t-cgf.jsonl") is None
+
+
+def test_of_equals_the_one_ranked_first_is_taken_whichever_ended_first(tmp_path):
+    search(tmp_path, trained(lambda given: 0.5)).carry_out()
+    path = tmp_path / "toy-t-cgf.jsonl"
+    head, *lines = read_lines(path)
+    assert head["ties"] == "ranked first"
+    path.unlink()
+    append_lines(path, [head, *reversed(lines)])  # as if several at once had ended the other way round
+    assert finished(path)[0]["configuration"] == head["drawn"][0]
+    path.unlink()
+    append_lines(path, [{k: v for k, v in head.items() if k != "ties"}, *reversed(lines)])  # of before
+    assert finished(path)[0]["configuration"] == head["drawn"][1]
