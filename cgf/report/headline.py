@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.errors import UserError
+from cgf.report.clean import clean
 from cgf.report.columns import grid
 from cgf.report.comparison import told
 from cgf.report.parameters import met
 from cgf.report.whole import exact_accuracy
-from cgf.results import read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import compare
 from cgf.types import Json
@@ -64,7 +64,7 @@ def headline(folder: Path) -> str:
 def _read(path: Path) -> Json:
     if not path.is_file():
         raise UserError(f"the table needs {path}, and it is not there")
-    return read_json(path)
+    return clean(path)
 
 
 def _encrypted(result: Json) -> str:

@@ -11,6 +11,7 @@ from cgf.errors import UserError
 from cgf.predictions import read_encrypted
 from cgf.published import RUNTIMES
 from cgf.report import parameters
+from cgf.report.clean import clean
 from cgf.report.comparison import KEPT, told
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.red import reasons
@@ -55,7 +56,7 @@ def results(folder: Path) -> list[Json]:
 
 def _read(path: Path) -> Json:
     """A result with its name and, where it has them, its predictions; UserError where they are not its own."""
-    result = {**read_json(path), "file": path.stem}
+    result = {**clean(path), "file": path.stem}
     kept = read_encrypted(path.parent, path.stem, result["predictions"]) if "predictions" in result else None
     if kept is not None and abs(kept.right().mean() - result["accuracy"]) > SAME:
         raise UserError(f"{path} says accuracy {result['accuracy']}, and its predictions have {kept.right().mean()}")

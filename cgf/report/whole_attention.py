@@ -6,11 +6,11 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.published import ATTENTIONS
+from cgf.report.clean import clean
 from cgf.report.columns import NONE, Column, grid, markdown
 from cgf.report.parameters import met
 from cgf.report.red import reasons
 from cgf.report.whole import exponential
-from cgf.results import read_json
 from cgf.types import Json
 
 Result = Json
@@ -42,7 +42,7 @@ def sets(folder: Path) -> str:
     files = sorted((folder / "he" / "attention").glob("*.json"))
     if not files:
         raise UserError(f"{folder / 'he' / 'attention'} holds no evaluations: bash scripts/attention_sets.sh clinc150")
-    results = [read_json(path) for path in files]
+    results = [clean(path) for path in files]
     return markdown(COLUMNS, [{**result, "met": met(folder, result)} for result in results])
 
 

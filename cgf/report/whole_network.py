@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.errors import UserError
+from cgf.report.clean import clean
 from cgf.report.columns import Column, markdown
 from cgf.report.parameters import met
 from cgf.report.red import reasons
@@ -50,7 +51,7 @@ def sets(folder: Path) -> str:
     files = sorted((folder / "he" / "network").glob("*.json"))
     if not files:
         raise UserError(f"{folder / 'he' / 'network'} holds no evaluations: bash scripts/network_sets.sh digits_1")
-    results = [{**read_json(path), "file": path.stem} for path in files]
+    results = [{**clean(path), "file": path.stem} for path in files]
     return markdown(COLUMNS, [{**result, "met": met(folder, result)} for result in results])
 
 
