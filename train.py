@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, entry, given, resolved, run_name
+from cgf.distill.progress import mend_best
 from cgf.errors import UserError
 from cgf.memory import keep_freed_memory
 
@@ -40,7 +41,6 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.checkpoint import read
     from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
-    from cgf.distill.progress import mend_best
     from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
     from cgf.distill.same_model import model_of
     from cgf.distill.start import seed_everything, start

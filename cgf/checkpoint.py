@@ -17,8 +17,8 @@ from torch import Tensor
 from cgf.checkpoint_files import DescribedParts, check_parts, check_run, described_parts, described_softmax
 from cgf.errors import UserError, disk_is_full
 from cgf.named import short
-from cgf.provenance import without_home
-from cgf.results import plain_json, read_json, write_json, write_text
+from cgf.results import plain_json, read_json, without_home, write_json, write_text
+from cgf.run_checkpoints import complete_checkpoints
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
 from cgf.target import tensors_of
@@ -26,7 +26,7 @@ from cgf.training_state import TrainingState
 from cgf.types import Json, JsonValue
 
 PREFIX = "softmax."  # of tensors that belong to a layer's softmax, beside the host's own keys
-__all__ = ["Checkpoint", "TrainingState", "complete_checkpoints", "ended", "read", "resolve", "save"]
+__all__ = ["Checkpoint", "TrainingState", "read", "resolve", "save"]
 
 
 class Classification(Protocol):
@@ -164,21 +164,6 @@ def _best(run: Path) -> Path:
             "checkpoint has run.json, which is written last"
         )
     return run / name
-
-
-def complete_checkpoints(run: Path) -> list[Path]:
-    """Complete checkpoints of a run folder, oldest first."""
-    complete = [p for p in run.glob("ckpt-*") if (p / "run.json").is_file() and p.name[5:].isdigit()]
-    return sorted(complete, key=lambda p: int(p.name[5:]))
-
-
-def ended(run: Path) -> bool:
-    """Whether the training of a run folder came to its end; false for one that was stopped, or is at work.
-
-    Such a run has a best checkpoint too: the best so far.
-    """
-    complete = complete_checkpoints(run)
-    return bool(complete) and bool(read_json(complete[-1] / RUN)["progress"]["finished"])
 
 
 def read(path: str | Path) -> Checkpoint:

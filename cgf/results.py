@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from cgf.errors import UserError
-from cgf.provenance import run_info
+from cgf.provenance import run_info, without_home
 from cgf.target import content_of, regular
 from cgf.types import JsonValue
 
@@ -33,6 +33,7 @@ __all__ = [
     "read_json",
     "read_lines",
     "run_info",
+    "without_home",
     "write_bytes",
     "write_json",
     "write_text",

@@ -19,6 +19,7 @@ from omegaconf import DictConfig
 
 from cgf.checks import path_part
 from cgf.config import built, chosen, entry, given_below, resolved
+from cgf.study.search import with_searches
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
 
@@ -27,7 +28,6 @@ from cgf.study.study import Study, with_every_softmax
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
     from cgf.study.opened import check_closed, opening, register_of
-    from cgf.study.search import with_searches
     from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_results
 
     config = with_every_softmax(resolved(cfg), built("softmax"))

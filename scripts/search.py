@@ -20,14 +20,13 @@ from cgf.checks import whole
 from cgf.config import entry, resolved
 from cgf.results import run_info
 from cgf.study.grid import Budget, Grid
+from cgf.study.search import Search, process, rooted, teacher_of
 from cgf.study.study import Study
 
 
 @entry("search")
 def main(cfg: DictConfig) -> None:
     """Carries out the trials that are missing and prints the best of the last round."""
-    from cgf.study.search import Search, process, rooted, teacher_of
-
     config, workers = resolved(cfg), whole("workers", cfg.workers, 1)  # refused before a teacher is trained
     study = Study.of({**config, "runs": {}})
     task, grid = config["study"]["task"], Grid.of(config["grid"], study.name)

@@ -49,6 +49,7 @@ ALLOWED = {
     "cgf.softmax": {"cgf.approx", "cgf.checks", "cgf.named", "cgf.former"},
     "cgf.network": {"cgf.softmax", "cgf.approx", "cgf.checks", "cgf.named", "cgf.results"},
     "cgf.seal": {"cgf.named", "cgf.target"},
+    "cgf.run_checkpoints": {"cgf.results", "cgf.seal"},
     "cgf.training_state": {"cgf.target", "cgf.named", "cgf.results"},
     "cgf.checkpoint_files": {
         "cgf.activation",
@@ -62,6 +63,7 @@ ALLOWED = {
     },
     "cgf.checkpoint": {
         "cgf.target",
+        "cgf.run_checkpoints",
         "cgf.checkpoint_files",
         "cgf.softmax",
         "cgf.seal",
@@ -119,6 +121,7 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.distill": {
+        "cgf.run_checkpoints",
         "cgf.provenance",
         "cgf.activation",
         "cgf.checks",
@@ -138,6 +141,7 @@ ALLOWED = {
         "cgf.results",
     },
     "cgf.study": {
+        "cgf.run_checkpoints",
         "cgf.stats",
         "cgf.checks",
         "cgf.plan",

@@ -7,8 +7,8 @@ import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints
 from cgf.results import read_json, write_json
+from cgf.run_checkpoints import complete_checkpoints
 
 
 @dataclass

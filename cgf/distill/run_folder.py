@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgf.checkpoint import TrainingState, complete_checkpoints, ended, read, save
+from cgf.checkpoint import TrainingState, read, save
 from cgf.data.task import Task
 from cgf.distill.model_card import model_card
 from cgf.errors import UserError
@@ -18,6 +18,7 @@ from cgf.lock import locked
 from cgf.models.host import Host
 from cgf.models.replace import parts_of
 from cgf.results import read_json, read_lines, run_info, write_text
+from cgf.run_checkpoints import complete_checkpoints, ended
 from cgf.softmax.base import Softmax
 from cgf.types import Json, JsonValue
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cgf.checkpoint import ended, read
+from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
 from cgf.results import read_json
+from cgf.run_checkpoints import ended
 from cgf.seal import file_hash
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study

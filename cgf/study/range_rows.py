@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints, ended, read
+from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.results import read_json
+from cgf.run_checkpoints import complete_checkpoints, ended
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
 from cgf.types import Json, JsonValue

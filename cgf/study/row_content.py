@@ -6,13 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
-from cgf.checkpoint import complete_checkpoints, ended, read
+from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.former import ROW_SCHEMA
 from cgf.he.dryrun import depth
 from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
 from cgf.results import read_json, read_lines
+from cgf.run_checkpoints import complete_checkpoints, ended
 from cgf.study.opened import evaluations, paired
 from cgf.study.range_rows import check_of, epochs
 from cgf.study.seed import Seed

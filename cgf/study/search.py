@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from cgf.checkpoint import complete_checkpoints
 from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
+from cgf.run_checkpoints import complete_checkpoints
 from cgf.seal import json_hash
 from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from cgf.checkpoint import ended
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
+from cgf.run_checkpoints import ended
 from cgf.study.study import Run, Study
 from cgf.types import Json, JsonValue
 

@@ -11,9 +11,10 @@ from safetensors import SafetensorError
 from torch import nn
 
 from cgf import checkpoint
-from cgf.checkpoint import TrainingState, complete_checkpoints, ended, read, resolve, save
+from cgf.checkpoint import TrainingState, read, resolve, save
 from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
 from cgf.errors import UserError
+from cgf.run_checkpoints import complete_checkpoints, ended
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 
