@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from cgf.memory import give_freed_memory_back
+
 gc.disable()  # until everything is loaded: libraries make a million objects, none of which is to be freed
 
 
@@ -50,11 +52,12 @@ def same_draws():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_idle_server_of_processes():
-    """Of tests/cli/forked.py: it goes when a whole module had no use for it."""
+def nothing_idle_is_kept():
+    """When a module ends, what it freed goes back to the system; so does an idle server of tests/cli/forked.py."""
     yield
     if "forked" in sys.modules:
         sys.modules["forked"].stop_if_idle()
+    give_freed_memory_back()
 
 
 @pytest.fixture(scope="session")
