@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,10 +11,13 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
 from cgf.named import listed
-from cgf.types import HubDataset
+from cgf.types import HubDataset, Json
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
 PARQUET_BRANCH = "refs/convert/parquet"
+
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,12 @@ class HubData:
 
     splits: dict[str, HubDataset]
     commit: str
+
+
+def pinned(commits: Iterable[str]) -> Json:
+    """The setting with which a checkpoint reads the same state of its one hub dataset again; none without a commit."""
+    (commit,) = commits
+    return {"hub_revision": commit} if COMMIT.fullmatch(commit) else {}
 
 
 def load_hub(task: str, hub: str, config: str | None, splits: list[str], revision: str | None = None) -> HubData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import ClassVar
 
 from cgf.data.columns import as_text, check_columns_of, in_order
 from cgf.data.files import check_own, sha256_of_all
-from cgf.data.hub import load_all, load_folder
+from cgf.data.hub import load_all, load_folder, pinned
 from cgf.data.image_files import HubImages
 from cgf.data.image_items import Images
 from cgf.data.loaded import LoadedPictures, LoadedTexts
@@ -25,7 +24,6 @@ from cgf.types import HubDataset, Json, Options
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
 COMMON = ("name", "seed", "limit", "val_fraction", "test_fraction")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
 
 
@@ -98,8 +96,7 @@ class HubTask(Task):
     def kept(self) -> Json:
         """See Task."""
         if self.folder is None:
-            commit = self._loaded[1]
-            return {"hub_revision": commit} if COMMIT.fullmatch(commit) else {}
+            return pinned([self._loaded[1]])
         return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}}
 
     def has_pairs(self, split: str) -> bool:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from cgf.data.files import Record
-from cgf.data.hub import hub_records, load_hub
+from cgf.data.hub import hub_records, load_hub, pinned
 from cgf.data.pairs import parted
 from cgf.data.sentences import parts_of, whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.data.tokens import token_types, tokenized
 from cgf.errors import UserError
-from cgf.types import Tokenizer
+from cgf.types import Json, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,10 @@ class TextTask(Task):
     def revision(self) -> dict[str, str]:
         """See Task."""
         return dict(self._source.revision)
+
+    def kept(self) -> Json:
+        """See Task. Of a set of the hub its commit."""
+        return pinned(self._source.revision.values()) if self.data_root() is None else {}
 
     def read_hub(self) -> Source:
         """Records of the hub dataset. UserError if there is none, or it cannot be loaded."""

@@ -10,13 +10,14 @@ from typing import ClassVar
 import torch
 
 from cgf.checks import whole
-from cgf.data.hub import HubData, check_columns, load_hub
+from cgf.data.hub import HubData, check_columns, load_hub, pinned
 from cgf.data.image_files import Archive, EncodedImages, Folder, HubImages, check_places
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment, small_affine
 from cgf.data.task import check_apart, check_share, choose, inside, three_parts, with_fold
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
+from cgf.types import Json
 
 
 @dataclass(kw_only=True)
@@ -154,6 +155,10 @@ class ImageFolderTask(VisionTask):
         return {
             f"{self.name}/{folder} (names and sizes)": self._local.revision(folder) for folder in self.folders.values()
         }
+
+    def kept(self) -> Json:
+        """See Task. Of a set of the hub its commit."""
+        return pinned([self._hub.commit]) if self._local is None else {}
 
     @property
     def _where(self) -> str:

@@ -73,6 +73,19 @@ def test_sst2_from_the_hub_equals_local(make, data_root, hub):
     assert make("sst2")._splits == local._splits
 
 
+def test_a_checkpoint_keeps_the_commit_of_a_set_of_the_hub(make, data_root, hub, monkeypatch):
+    """What moves on the hub since is no other state of the data for it: it reads those of then."""
+    local = make("banking77", data_root)
+    names = local.class_names
+    splits = {k: as_hub(local._source.records[k], "text", "label", names) for k in ("train", "test")}
+    hub(splits)
+    assert make("banking77").kept() == {}  # nothing names a commit
+    monkeypatch.setattr("cgf.data.hub._commit", lambda data, revision: "ab" * 20)
+    assert make("banking77").kept() == {"hub_revision": "ab" * 20}
+    assert make("banking77").revision() == {"PolyAI/banking77": "ab" * 20}
+    assert local.kept() == {} and make("cifar10", data_root).kept() == {}
+
+
 def test_other_columns_and_splits(make, hub):
     hub({"train": Dataset.from_dict({"a": ["x"]})})
     with pytest.raises(UserError, match=r"needs the splits train, validation of hub dataset stanfordnlp/sst2"):
