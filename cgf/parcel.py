@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -32,6 +33,7 @@ from cgf.header import (
     start_of,
     text_of,
 )
+from cgf.lock import locked
 from cgf.named import short
 from cgf.target import regular
 
@@ -41,24 +43,37 @@ MODE = 0o600  # whoever sends a file copies it, and no other user of the machine
 class ParcelWriter:
     """Writes a parcel item by item, under a temporary name until it is whole; a with block that fails leaves nothing.
 
-    It is readable by its owner alone. UserError where there is a file already, which is never overwritten.
+    It is readable by its owner alone. UserError where there is a file already, which is never overwritten, and where
+    another process writes it.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], kind: str, terms: Terms, key: str, facts: Facts | None = None
     ) -> None:
         self.path = regular(path)
-        if self.path.exists():
-            raise UserError(f"{path} is there already and is not overwritten: give another name, or remove the file")
         self.kind, self.terms, self.key, self.facts = kind, terms, key, facts or {}
         self._items: list[Item] = []
         self._part = self.path.with_name(f".{self.path.name}.part")
+        self._lock = ExitStack()
+        refusal = f"another process writes {path}: wait for it or stop it, or give another name"
+        self._lock.enter_context(locked(self.path.with_name(f".{self.path.name}.lock"), refusal))
         try:
-            self._part.unlink(missing_ok=True)
-            self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb")
-        except OSError as error:
-            raise UserError(f"{path} cannot be written: {error.strerror}") from None
+            self._file = self._draft()
+        except BaseException:
+            self._lock.close()
+            raise
         self._file.write(bytes(START.size))
+
+    def _draft(self) -> IO[bytes]:
+        if self.path.exists():
+            raise UserError(
+                f"{self.path} is there already and is not overwritten: give another name, or remove the file"
+            )
+        try:
+            self._part.unlink(missing_ok=True)  # of a process that was killed
+            return os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb")
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def add(self, name: str, data: bytes, level: int | None = None) -> None:
         """Appends an item."""
@@ -75,6 +90,7 @@ class ParcelWriter:
         finally:
             self._file.close()
             self._part.unlink(missing_ok=True)
+            self._lock.close()
 
     def _finish(self) -> None:
         text = text_of(Header(self.kind, self.terms, self.key, self.facts, tuple(self._items)))

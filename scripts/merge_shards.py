@@ -43,6 +43,10 @@ def main(cfg: DictConfig) -> None:
     check_replaceable(out, lambda there: there.get("digest") == result["digest"] and "shard" not in there)
     result["predictions"] = together(lines).keep(out)
     write_json(out, result)
+    if len(result["made_by"]) > 1:
+        print(
+            f"the batches were made by {len(result['made_by'])} states of code, libraries or workers (made_by in {out})"
+        )
     (tell_network if result["kind"] == "eval_network" else tell)(result, out, "polynomial")
 
 

@@ -7,11 +7,13 @@ and mix-ups; it is no signature.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cgf.bundle.agreement import Agreement
 from cgf.errors import UserError
+from cgf.lock import locked
 from cgf.named import plain, short
 from cgf.results import read_json, write_json
 from cgf.seal import file_hash, json_hash
@@ -42,24 +44,36 @@ def small_json(path: Path) -> JsonValue:
 def write_bundle(
     folder: Path, kind: str, agreement: Agreement, facts: Json, write_files: Callable[[Path], None]
 ) -> None:
-    """Makes a bundle's folder, which is there whole or not at all. UserError where it is there already.
+    """Makes a bundle's folder, which is there whole or not at all. UserError where it is there already, or being made.
 
     facts: of its kind, plain values;  write_files: writes the other files into a folder
     """
-    check_free(folder)
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
     try:
-        part.mkdir(parents=True)
-        write_files(part)
-        content = {"kind": kind, "schema": SCHEMA, "agreement": agreement.to_json(), **facts, "files": _hashes(part)}
-        content = _as_read(content, part / BUNDLE)
-        write_json(part / BUNDLE, {**content, "seal": json_hash(content)})
-        part.rename(folder)
+        with draft_of(folder) as part:
+            write_files(part)
+            facts = {"kind": kind, "schema": SCHEMA, "agreement": agreement.to_json(), **facts, "files": _hashes(part)}
+            content = _as_read(facts, part / BUNDLE)
+            write_json(part / BUNDLE, {**content, "seal": json_hash(content)})
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}") from None
-    finally:
+
+
+@contextmanager
+def draft_of(folder: Path) -> Iterator[Path]:
+    """Yields a folder to be filled, which takes the place of ``folder`` at the end of a with block that does not fail.
+
+    UserError where ``folder`` is there already, and where another process makes it.
+    """
+    with locked(folder.with_name(f".{folder.name}.lock"), f"another process makes {folder}: wait for it or stop it"):
+        check_free(folder)
+        part = folder.with_name(f".{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)
+        try:
+            part.mkdir(parents=True)
+            yield part
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def read_bundle(folder: str | Path, kind: str, facts: tuple[str, ...]) -> tuple[Agreement, Json, str]:

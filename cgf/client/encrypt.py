@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 
-from cgf.bundle.folder import check_free
+from cgf.bundle.folder import check_free, draft_of
 from cgf.bundle.report import Report
 from cgf.bundle.sides import ClientBundle
 from cgf.client.keys import public_key
@@ -31,18 +30,12 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
         batches = list(batches_of(bundle, samples))
     with report.stage("setup: library and public key"):
         encryptor = Encryptor(terms.max_level, public, mode)
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        part.mkdir(parents=True)
+    with draft_of(folder) as part:
         for number, batch in enumerate(batches, start=1):
             path = part / f"{number:04d}.upload"
             with report.stage("input encryption", samples=len(batch.indices), tokens=batch.features.shape[1]):
                 _write(bundle, encryptor, key, batch, path)
             report.size("encrypted input", path)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return report
 
 

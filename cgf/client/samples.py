@@ -15,6 +15,7 @@ import numpy as np
 from cgf.bundle.sides import TOKENIZER, ClientBundle
 from cgf.checks import whole
 from cgf.client.images import Preparation
+from cgf.data.files import read_text
 from cgf.errors import UserError
 from cgf.named import arguments
 from cgf.network.inputs import Patches
@@ -64,10 +65,8 @@ def _ids(bundle: ClientBundle, path: Path) -> list[np.ndarray]:
     facts = arguments(_text_facts, bundle.prepare, f"'prepare' of {bundle.folder / 'bundle.json'}")
     if path.suffix not in TEXTS:
         raise UserError(f"texts are read from {', '.join(TEXTS)}, a line a text, and {path} was given")
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # and at no other separator
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} needs to be a text file in UTF-8, and reading it failed: {error}") from None
+    text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")  # as texts to train on are read
+    lines = text.removesuffix("\n").split("\n")  # and at no other separator
     if lines == [""]:
         raise UserError(f"{path} must hold a text a line, and is empty")
     try:

@@ -124,7 +124,7 @@ class SampleLog:
                     f"{self.path} line {number} was changed after it was written: its checksum is another. "
                     "Remove the file, and evaluate anew"
                 )
-        return collect(record for record in records if record.get("digest") == self.digest)
+        return collect((record for record in records if record.get("digest") == self.digest), self.path)
 
     def add(self, samples: list[Json], batch: Json) -> None:
         """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
@@ -177,11 +177,21 @@ def _as_read(record: Json) -> Json:
     return json.loads(json.dumps(record, default=lambda value: value.tolist()))
 
 
-def made_by() -> Json:
-    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
+def made_by(**ran: int) -> Json:
+    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process; ``ran``: how
+    many workers and processes it has."""
     info = run_info()
     libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
-    return {**info["git"], **libraries}
+    return {**info["git"], **libraries, **ran}
+
+
+def ran_with(makers: Sequence[Json], **now: int) -> Json:
+    """Workers and processes of the batches that ``makers`` made, as results have them: a number, or several as a list.
+
+    now: of this process, which stand where lines of before do not say.
+    """
+    told = {name: list(dict.fromkeys(maker.get(name, count) for maker in makers)) for name, count in now.items()}
+    return {name: counts[0] if len(counts) == 1 else counts for name, counts in told.items()}
 
 
 def together(parts: Iterable[FinishedSamples]) -> FinishedSamples:
@@ -193,12 +203,19 @@ def together(parts: Iterable[FinishedSamples]) -> FinishedSamples:
     return whole
 
 
-def collect(records: Iterable[Json]) -> FinishedSamples:
-    """Samples and batches of lines; samples whose batch did not end are left out."""
+def collect(records: Iterable[Json], path: Path) -> FinishedSamples:
+    """Samples and batches of the lines of a file; samples whose batch did not end are left out.
+
+    UserError where a sample is in two batches, or a batch's sample has no line: lines were added twice, or lost.
+    """
     samples: dict[int, Json] = {}
     finished = FinishedSamples()
     for record in records:
         if "batch" in record:
+            for index in record["batch"]:
+                if index in finished.samples or index not in samples:
+                    what = "is in two batches" if index in finished.samples else "has no line before that of its batch"
+                    raise UserError(f"{path} was changed after it was written: sample {index} {what}. Evaluate anew")
             finished.batches.append(record)
             finished.samples.update({i: samples[i] for i in record["batch"]})
         else:

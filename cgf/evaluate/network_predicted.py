@@ -23,9 +23,9 @@ def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Js
     UserError for another kind of result, a shard, a simulated one, one of several workers, of he.max_level or he.check,
     and for a checkpoint that is not the one of the result.
     """
-    if result.get("kind") != "eval_network" or "shard" in result:
+    if result.get("kind") != "eval_network" or {"shard", "shards"} & set(result):
         raise UserError(
-            "a prediction is held against a result of eval_he.py he.scope=network, no shard, and this is none"
+            "a prediction is held against a result of eval_he.py he.scope=network in one piece, and this is none"
         )
     if read(ckpt).digest != result["checkpoint_sha256"]:
         raise UserError(f"ckpt={ckpt} must hold the weights that the result is of, and they differ")
@@ -33,8 +33,10 @@ def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Js
     he = SimpleNamespace(**{"tokens": None, "alone": False, **config["he"]})  # results of before do not say these
     if other := [key for key in ("max_level", "check") if config["he"][key]]:
         raise UserError(f"a prediction is of an evaluation without he.{other[0]}, and this result was made with it")
-    if not result["encrypted"] or result["workers"] > 1:
-        raise UserError("a prediction is of one set of ciphertexts at a time: encrypted, by he.workers=1")
+    if not result["encrypted"] or result["workers"] != 1 or isinstance(result.get("processes"), list):
+        raise UserError(
+            "a prediction is of one set of ciphertexts at a time: encrypted, by he.workers=1 and one he.processes"
+        )
     opened = open_checkpoint(ckpt, result["split"], make_task)
     opened.put_in_place(config["approx"])
     indices, _ = chosen(opened, he, config["seed"])

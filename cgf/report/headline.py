@@ -9,6 +9,7 @@ from cgf.report.clean import clean
 from cgf.report.columns import grid
 from cgf.report.comparison import told
 from cgf.report.parameters import met
+from cgf.report.red import reasons
 from cgf.report.whole import exact_accuracy
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import compare
@@ -87,7 +88,7 @@ def _line(folder: Path, result: Json, against_exact: str) -> list[str]:
         result["task"],
         f"`{result['softmax']}`",
         f"{samples:,}",
-        interval(result["accuracy"], samples),
+        interval(result["accuracy"], samples) + (" (red)" if reasons(result) else ""),
         interval(result["agreement"], samples),
         against_exact,
         str(result["levels"]),

@@ -54,7 +54,9 @@ def met(folder: Path, result: Json) -> str:
 def _of_ring(engines: list[Json], result: Json) -> str:
     """Of the sizes of one ring, whose modulus grows with the level: met below one that is, not met above one that is
     not."""
-    asked = result.get("run", {}).get("config", {}).get("he", {}).get("max_level") or 0
+    run = result.get("run", {})
+    run = run.get("shards", [run])[0]  # a merged result's own command evaluated nothing; its shards are of one setting
+    asked = run.get("config", {}).get("he", {}).get("max_level") or 0
     levels = min(max(result["levels"], asked), max((row["max_level"] for row in engines), default=0))
     if any(row["met"] and row["max_level"] >= levels for row in engines):
         return "met"

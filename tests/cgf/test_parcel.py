@@ -181,6 +181,18 @@ def test_nothing_is_half_written_or_overwritten(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_two_writers_of_one_file_are_told_apart(tmp_path):
+    """The first ends with its own file, whole; the second is refused at once, and takes nothing of the first's."""
+    path = tmp_path / "a.upload"
+    with ParcelWriter(path, UPLOAD, TERMS, "key") as first:
+        first.add("x.0", b"some")
+        with pytest.raises(UserError, match="another process writes"):
+            ParcelWriter(path, UPLOAD, TERMS, "key")
+    with Parcel(path, UPLOAD) as parcel:
+        assert [item.name for item in parcel.header.items] == ["x.0"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_keys_and_ciphertexts_are_their_owners_alone(tmp_path):
     old = os.umask(0)
     try:

@@ -76,4 +76,7 @@ def test_a_result_meets_the_bound_where_the_sizes_that_it_ran_in_do(tmp_path, sl
     assert met(tmp_path, {**result, "engine": "openfhe"}) == "–"
     larger = {**result, "ring_slots": 8192, "levels": 2}
     for asked, told in ((None, "met"), (3, "met"), (7, "not met")):  # an engine of more levels than the circuit takes
-        assert met(tmp_path, {**larger, "run": {"config": {"he": {"max_level": asked}}}}) == told
+        run = {"config": {"he": {"max_level": asked}}}
+        assert met(tmp_path, {**larger, "run": run}) == told
+        merged = {"config": {"shards": ["a", "b"]}, "shards": [run, run]}  # the command that merged asked for no levels
+        assert met(tmp_path, {**larger, "run": merged}) == told

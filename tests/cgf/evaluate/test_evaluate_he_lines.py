@@ -2,7 +2,10 @@
 
 from itertools import permutations
 
-from cgf.evaluate.he_lines import FinishedSamples
+import pytest
+
+from cgf.errors import UserError
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog, ran_with
 from cgf.he.layer_record import LayerRecord
 
 
@@ -13,3 +16,31 @@ def test_sums_do_not_depend_on_the_order_of_batches():
     ]
     sums = {FinishedSamples(batches=list(order)).layers()[0].sum_error for order in permutations(batches)}
     assert len(sums) == 1 and len({0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1}) == 2, "added as they come, they would differ"
+
+
+def sample(index):
+    return {"index": index, "label": 0, "prediction": 0, "plain": 0, "exact": 0}
+
+
+def test_lines_that_were_added_twice_or_lost_are_refused(tmp_path):
+    """Each line is right by its checksum; seconds, operations and bytes would count twice all the same."""
+    log = SampleLog(tmp_path / "a.jsonl", "2:some")
+    log.add([sample(0), sample(1)], {"batch": [0, 1]})
+    log.add([sample(2)], {"batch": [2]})
+    text = log.path.read_text()
+    assert len(log.read().batches) == 2
+    log.path.write_text(text + text)
+    with pytest.raises(UserError, match=r"a\.jsonl was changed .* sample 0 is in two batches"):
+        log.read()
+    log.path.write_text("".join(text.splitlines(keepends=True)[1:]))
+    with pytest.raises(UserError, match=r"a\.jsonl was changed .* sample 0 has no line before that of its batch"):
+        log.read()
+
+
+def test_workers_are_those_of_the_batches_and_not_of_the_last_command():
+    assert ran_with([{"workers": 1}], workers=4) == {"workers": 1}
+    assert ran_with([{"workers": 1, "processes": 2}, {"workers": 4, "processes": 2}], workers=4, processes=1) == {
+        "workers": [1, 4],
+        "processes": 2,
+    }
+    assert ran_with([{}], workers=4) == {"workers": 4}  # lines of before do not say

@@ -158,10 +158,13 @@ def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
     assert sum(both["predicted"] for both in row["stages"].values()) < row["core_s"]["predicted"]
     assert "levels, predicted / used" in table_of_predictions(json.loads(out.read_text()))
     for change, says in (
-        ({"kind": "eval_he"}, "he.scope=network, no shard, and this is none"),
+        ({"kind": "eval_he"}, "he.scope=network in one piece, and this is none"),
+        ({"shards": 2}, "he.scope=network in one piece, and this is none"),
         ({"checkpoint_sha256": "0"}, "must hold the weights that the result is of, and they differ"),
         ({"encrypted": False}, "one set of ciphertexts at a time: encrypted, by he.workers=1"),
         ({"workers": 2}, "one set of ciphertexts at a time: encrypted, by he.workers=1"),
+        ({"workers": [1, 2]}, "one set of ciphertexts at a time: encrypted, by he.workers=1"),
+        ({"processes": [1, 2]}, "one set of ciphertexts at a time: encrypted, by he.workers=1 and one he.processes"),
         ({"run": {"config": {"he": {**he, "max_level": 17}}}}, "of an evaluation without he.max_level"),
         ({"run": {"config": {"he": {**he, "check": True}}}}, "of an evaluation without he.check"),
         ({"sets": 2}, "the result is of 2 sets of ciphertexts, and 1 were planned"),

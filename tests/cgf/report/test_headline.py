@@ -33,6 +33,10 @@ def test_a_line_a_file_and_none_is_missing(tmp_path):
         "| " + what for what in [*["softmax"] * 3, "attention", *["network"] * 2]
     ]
     assert [line.split(" | ")[7] for line in (table[2], table[3], table[5])] == ["-10.00, undecided: 1 seed", "–", "–"]
+    path = tmp_path / "he" / f"{FILES[5]}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "eval_network", "red": ["7 logits are wrong"]}))
+    shown = [line.split(" | ")[5] for line in headline(tmp_path).splitlines()[2:]]
+    assert [cell.endswith("] (red)") for cell in shown] == [False] * 5 + [True]
     (tmp_path / "he" / f"{FILES[3]}.json").unlink()
     with pytest.raises(UserError, match=FILES[3]):
         headline(tmp_path)
