@@ -76,8 +76,8 @@ def install(model: nn.Module, make: Callable[[int], S], expected: int | None = N
     make      gives the slot of a layer, from the layer's index
     expected  how many attentions there must be; None: as many as the model's configuration says
 
-    All or nothing: everything is checked before the first layer changes. A second install replaces the
-    first. Raises UserError if nothing matches or the count is not the expected one.
+    All or nothing: where a slot does not fit its layer, what stood in the model before comes back. A second install
+    replaces the first. Raises UserError if nothing matches or the count is not the expected one.
     """
     count = len(installed_softmaxes(model)) or len(attention_modules(model))
     expected = expected if expected is not None else configured_layers(model)
@@ -87,10 +87,17 @@ def install(model: nn.Module, make: Callable[[int], S], expected: int | None = N
             "attention of its own"
         )
     slots = [make(layer) for layer in range(count)]
+    before = installed_softmaxes(model)
     uninstall(model)
     for layer, slot in enumerate(slots):
         slot.layer = layer
-    _swap(model, attention_modules(model), slots)
+    try:
+        _swap(model, attention_modules(model), slots)
+    except BaseException:
+        uninstall(model)
+        if before:
+            _swap(model, attention_modules(model), before)
+        raise
     return slots
 
 

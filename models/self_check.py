@@ -64,8 +64,9 @@ class IndependentExact(Softmax):
 
 
 def _check(host: Host, wanted: bool | None) -> None:
+    device = next(host.model.parameters()).device
     with running("as it is"):
-        batch = probe_batch(host)
+        batch = {name: tensor.to(device) for name, tensor in probe_batch(host).items()}
     with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
         kind, logits, given = _compared(host, batch)
         host.causal, host.window = kind.causal, kind.window

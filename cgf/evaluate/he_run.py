@@ -25,6 +25,7 @@ from cgf.he.layer_record import LayerRecord
 from cgf.he.score_rows import Rows
 from cgf.he.session import Session
 from cgf.models.host import Host
+from cgf.models.self_check import evaluating
 from cgf.plan.op_times import OpTimes
 from cgf.progress import Bar
 from cgf.softmax.base import Softmax
@@ -181,13 +182,9 @@ class EncryptedEvaluation:
             slots.append(SLOTS[self.scope](self.softmaxes[layer], self.session))
             return slots[-1]
 
-        was_training = self.host.model.training
-        self.host.model.eval()  # before the threads, each of which puts back what it found
-        try:
-            with self.installed(self.host.model, make):
-                yield slots
-        finally:
-            self.host.model.train(was_training)
+        # before the threads, each of which puts back what it found
+        with evaluating(self.host.model), self.installed(self.host.model, make):
+            yield slots
 
     def _evaluate(self, batch: list[int], slots: list[Encrypted]) -> BatchOutcome:
         def collated(items: Sequence[Item]) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cgf.data.task import Collate, Items
 from cgf.errors import UserError
+from cgf.models.self_check import evaluating
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,12 @@ def evaluate(
 ) -> Outcome:
     """Runs the batches (lists of dataset indices) in evaluation mode; results in the order of the indices.
 
+    Every module has its own mode back afterwards.
+
     after_batch(indices, logits, labels) is called after each batch: progress, lines for a stopped run.
     """
-    was_training = model.training
-    model.eval()
     logits, labels, index = [], [], []
-    try:
+    with evaluating(model):
         for chosen in batches:
             batch = collate([dataset[i] for i in chosen])
             truth = batch.pop("labels")
@@ -120,8 +121,6 @@ def evaluate(
             index.append(torch.tensor(chosen))
             if after_batch is not None:
                 after_batch(chosen, out, truth)
-    finally:
-        model.train(was_training)
     if not logits:
         raise UserError("an evaluation needs at least one sample, and there is none")
     return joined([Outcome(*parts) for parts in zip(logits, labels, index, strict=True)])

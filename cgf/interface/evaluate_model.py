@@ -75,13 +75,15 @@ def evaluate_model(
     engine  'desilo' encrypts; 'sim' computes the same circuits on numbers in the clear
 
     The model is as it was afterwards. Raises UserError where nothing is installed, a plan is missing or of another
-    number of layers, or the model, the loader or the engine is refused.
+    number of layers, a label is no class of the model, or the model, the loader or the engine is refused.
     """
     softmaxes, make_owner = own_softmaxes(model), owner(engine)
     chosen = plan.plan if isinstance(plan, ModelPlan) else plan
     host = measured(model)
     _check(softmaxes, chosen, host.row_kind)
     data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0), labelled=True)
+    if odd := sorted({item["labels"] for item in data.items} - set(range(host.num_classes))):
+        raise UserError(f"labels must be classes, 0 to {host.num_classes - 1}, and one of the loader's is {odd[0]}")
     library = named(engine, make_owner)
     trained = [softmax.exponential for softmax in softmaxes]
     planned = trained if chosen is None else [chosen.of(layer).exponential for layer in range(len(softmaxes))]

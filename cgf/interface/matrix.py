@@ -95,6 +95,9 @@ def _faults(record: LayerRecord, softmax: Softmax) -> list[str]:
 
 
 def _definition(softmax: Softmax, scores: torch.Tensor) -> torch.Tensor:
+    if isinstance(softmax, ExponentialSoftmax):  # the true one, whatever polynomial it carries
+        y = softmax.exponent(TensorRows.of(scores, None, torch.float64))
+        return softmax.from_exponentials(y.exp()).data
     known = softmax.reference(scores)
     return softmax.weights(scores) if known is None else known[0]
 
@@ -110,6 +113,6 @@ def _plan(softmax: ExponentialSoftmax, scores: torch.Tensor, tolerance: float) -
         )
     domain = range_ if range_[0] < range_[1] else (range_[0] - 1.0, range_[1])
     request = Request(
-        stretched(range_, MARGIN), domain, tolerance, rows=scores.shape[-2], columns=scores.shape[-1], softmax=softmax
+        stretched(domain, MARGIN), domain, tolerance, rows=scores.shape[-2], columns=scores.shape[-1], softmax=softmax
     )
     softmax.exponential = choose(request).exponential

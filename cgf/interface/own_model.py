@@ -66,6 +66,8 @@ def _host(model: nn.Module) -> Host:
 
 
 def _of(model: nn.Module, forward: Forward, inputs: Inputs, classes: int) -> Host:
+    if classes < 2:  # the largest of one logit is always the first: whatever comes back would agree
+        raise UserError(f"{type(model).__name__} gives {classes} logits, and a classifier of at least 2 is needed")
     return Host(
         model=model,
         name=type(model).__name__,

@@ -74,7 +74,8 @@ def _check_again(model: nn.Module, part: Path) -> None:
     if away > TOLERANCE:
         raise UserError(
             f"{type(model).__name__} made again by timm gives other numbers (by {away:.1e} of the largest): keep "
-            "model.state_dict(), and call cgf.install again on the model that you make and load"
+            "model.state_dict() and tensors() of each softmax that cgf.install returned, and call cgf.install again on "
+            "the model that you make and load, and load_tensors() of each softmax"
         )
 
 
@@ -100,7 +101,8 @@ def _write_softmax(slots: list[Softmax], folder: Path) -> None:
 
 
 def load(folder: str | Path) -> nn.Module:
-    """The classifier that ``cgf.save`` or ``save_pretrained`` wrote after ``install``, in float32, with its softmax.
+    """The classifier that ``cgf.save`` or ``save_pretrained`` wrote after ``install``, in float32, with its softmax, in
+    evaluation mode.
 
     Reads safetensors and JSON alone, no code and no pickle. Raises UserError for a folder that is not there or holds no
     softmax.json, a model that is neither a sequence nor an image classifier, and what ``install`` refuses.
@@ -128,7 +130,7 @@ def load(folder: str | Path) -> nn.Module:
         kept[int(layer)][name] = tensor
     for slot, tensors in zip(slots, kept, strict=True):
         slot.load_tensors(tensors)
-    return model
+    return model.eval()  # timm makes its models in training mode, in which some softmaxes measure anew
 
 
 def _classifier(path: Path) -> nn.Module:

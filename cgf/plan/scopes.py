@@ -29,6 +29,7 @@ POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
 )
 CALIBRATED = ("split", "samples", "seed", "whole", "batch_size", "padding")  # what a checkpoint is looked at on
 EVALUATED = ("workers", "memory_mib")  # of evaluations of whole attentions and networks
+WIDENED = ("margin", "outside", "pareto")  # how a plan of a checkpoint follows from what was seen
 NETWORK = ("alone", "processes")  # of whole networks
 
 
@@ -61,6 +62,8 @@ def check_scope(config: Json, given: Iterable[str]) -> str:
     unread = _unread(scope, subject)
     for name in given:
         key = name.partition(".")[0]
+        if (scope, subject, name) == ("softmax", "a range", "approx.range"):
+            raise UserError("range=[LO,HI] is the range that is planned for, and approx.range was given beside it")
         if scope != "softmax" and (key in POLYNOMIAL or name.startswith("approx.")):
             raise UserError(f"scope={scope} plans no polynomial, and {name}={_at(config, name)} is about one")
         if key in unread:
@@ -80,6 +83,8 @@ def _unread(scope: str, subject: str) -> tuple[str, ...]:
         }[scope]
     if subject == "nothing":  # which is refused further down
         return ()
+    if (scope, subject) == ("softmax", "a range"):
+        return (*EVALUATED, *NETWORK, *CALIBRATED, *WIDENED)
     return (*EVALUATED, *NETWORK, *CALIBRATED) if scope == "softmax" else ("engine", "memory_mib", *CALIBRATED)
 
 

@@ -140,6 +140,18 @@ def test_a_count_that_does_not_fit_changes_nothing(host):
         assert installed_softmaxes(host.model) == [] and torch.equal(host.logits(batch), before)
 
 
+def test_a_second_softmax_that_does_not_fit_leaves_the_first(host):
+    first = install_copies(host.model, CGF())
+    with torch.no_grad():
+        before = host.logits(batch_for(host))
+    sized = ChainCGF(trainable="head")
+    sized.sized(97)
+    with pytest.raises(UserError, match="chains of 97 heads do not fit"):
+        install_copies(host.model, sized)
+    with torch.no_grad():
+        assert installed_softmaxes(host.model) == first and torch.equal(host.logits(batch_for(host)), before)
+
+
 def test_matching_nothing_is_refused():
     with pytest.raises(UserError, match="no attention"):
         attention_modules(torch.nn.Sequential(torch.nn.Linear(2, 2)))

@@ -197,7 +197,34 @@ def test_a_batch_that_is_not_read_is_refused(change, says):
         cgf.evaluate_model(model, [change(texts()[0])], plan)
 
 
+@pytest.mark.parametrize("label", [3, -100])
+def test_a_label_that_is_no_class_is_refused(label):
+    """It would count as wrong, and labels that begin at 1 with it."""
+    model, loader = bert(), texts()
+    cgf.install(model, "cgf")
+    loader[0]["labels"][2] = label
+    with pytest.raises(UserError, match=rf"labels must be classes, 0 to 2, and one of the loader's is {label}"):
+        cgf.evaluate_model(model, loader, cgf.make_plan(model, texts()))
+
+
+def test_a_plan_leaves_every_modules_mode_as_it_was():
+    """A part that is frozen in the middle of a training stays so."""
+    model = bert()
+    cgf.install(model, "cgf")
+    model.train()
+    model.bert.embeddings.eval()
+    before = {name: module.training for name, module in model.named_modules()}
+    cgf.evaluate_model(model, texts(), cgf.make_plan(model, texts()))
+    assert before == {name: module.training for name, module in model.named_modules()} and False in before.values()
+
+
 def test_models_and_softmaxes_that_are_not_taken_are_refused_by_name():
+    for classes, made in (
+        (1, BertForSequenceClassification(BertConfig(**SMALL, intermediate_size=16, num_labels=1))),
+        (0, timm.create_model("vit_tiny_patch16_224", num_classes=0, depth=1)),
+    ):
+        with pytest.raises(UserError, match=f"gives {classes} logits, and a classifier of at least 2 is needed"):
+            cgf.install(made, "cgf")
     with pytest.raises(UserError, match="one of"):
         cgf.install(bert(), "cfg")
     with pytest.raises(UserError, match="float32"):
@@ -217,6 +244,16 @@ def test_one_matrix_through_a_circuit(method, scale):
     if method == "cgf":
         y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(16)
         assert np.abs(done.weights - np.exp(y)).max() < 2e-4
+
+
+def test_the_error_of_a_matrix_is_that_against_the_true_exponential():
+    """A method that carries a polynomial of its own states what that leaves out, not only what its circuit adds."""
+    scores = np.random.default_rng(0).normal(size=(8, 16))
+    y = scores - scores.mean(1, keepdims=True) - scores.var(1, keepdims=True) / 2 - np.log(16)
+    for method in ("taylor", "cgf_chain", "cgf"):
+        done = cgf.apply_softmax(scores, method, engine="sim")
+        assert done.error == pytest.approx(np.abs(done.weights - np.exp(y)).max(), rel=1e-6)
+    assert cgf.apply_softmax(np.zeros((4, 8)), "cgf", engine="sim").error < 1e-3  # rows that do not vary
 
 
 @pytest.mark.parametrize(
