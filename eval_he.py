@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from cgf.config import build, changed, chosen, entry, resolved, task_maker
 from cgf.evaluate.by_class import worded
-from cgf.evaluate.he_lines import SampleLog, made_by, ran_with
+from cgf.evaluate.he_lines import SampleLog, made_by
 from cgf.he.engines.library import named
 from cgf.he.workers import owner_settings, whole_workers
 from cgf.report.network import tell_network
@@ -51,7 +51,7 @@ def main(cfg: DictConfig) -> None:
     digest = digest_of(opened, plan, settings_of_lines(resolved(cfg)), indices)
     check_replaceable(path, lambda there: there["kind"] == first["kind"] and there.get("digest") == digest)
     ran = {"workers": workers, **({"processes": cfg.he.processes} if scope == "network" else {})}
-    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(**ran))
+    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(), ran)
     run = (NetworkRun if scope == "network" else LayerRun)(cfg.he, make_owner, library, indices, lines)
     metrics = run.metrics(opened, path)
     result = {
@@ -60,7 +60,7 @@ def main(cfg: DictConfig) -> None:
         "split": cfg.split,
         **choice,
         **metrics,
-        **ran_with(metrics["made_by"], **ran),
+        **lines.read().ran(**ran),
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,
         "lines_sha256": lines.sha256(),

@@ -44,9 +44,7 @@ def main(cfg: DictConfig) -> None:
     result["predictions"] = together(lines).keep(out)
     write_json(out, result)
     if len(result["made_by"]) > 1:
-        print(
-            f"the batches were made by {len(result['made_by'])} states of code, libraries or workers (made_by in {out})"
-        )
+        print(f"the batches were made by {len(result['made_by'])} states of code and libraries (made_by in {out})")
     (tell_network if result["kind"] == "eval_network" else tell)(result, out, "polynomial")
 
 

@@ -55,6 +55,15 @@ class FinishedSamples:
             same["batches"] += 1
         return makers
 
+    def ran(self, **now: int) -> Json:
+        """Workers and processes of the batches, as results have them: a number, or several as a list.
+
+        now: of this process, which stand where lines of before do not say.
+        """
+        parts = [batch.get("ran", {}) for batch in self.batches]
+        told = {name: list(dict.fromkeys(part.get(name, count) for part in parts)) for name, count in now.items()}
+        return {name: counts[0] if len(counts) == 1 else counts for name, counts in told.items()}
+
     def left(self, batches: list[list[int]]) -> list[list[int]]:
         """The batches' samples that are not among these, in the batches that still have one."""
         return [rest for batch in batches if (rest := [i for i in batch if i not in self.samples])]
@@ -104,11 +113,13 @@ class SampleLog:
     digest  of all that the lines depend on: those of another are not gone on with. Each line carries a sha256 of what
             it says, digest included, unless its digest is of before (see VERSION)
     made_by of the batches that are added (see made_by below); not part of the digest
+    ran     workers and processes of the batches that are added; not part of it either
     """
 
     path: Path
     digest: str = ""
     made_by: Json | None = None
+    ran: dict[str, int] = field(default_factory=dict)
 
     def read(self) -> FinishedSamples:
         """What whole batches hold; samples whose batch was cut off by a kill are left out.
@@ -128,7 +139,10 @@ class SampleLog:
 
     def add(self, samples: list[Json], batch: Json) -> None:
         """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
-        records = [{**record, "digest": self.digest} for record in (*samples, {**batch, "made_by": self.made_by})]
+        records = [
+            {**record, "digest": self.digest}
+            for record in (*samples, {**batch, "made_by": self.made_by, "ran": self.ran})
+        ]
         append_lines(self.path, [{**record, "sha256": checksum(record)} for record in map(_as_read, records)])
 
     def sha256(self) -> str:
@@ -177,21 +191,11 @@ def _as_read(record: Json) -> Json:
     return json.loads(json.dumps(record, default=lambda value: value.tolist()))
 
 
-def made_by(**ran: int) -> Json:
-    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process; ``ran``: how
-    many workers and processes it has."""
+def made_by() -> Json:
+    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
     info = run_info()
     libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
-    return {**info["git"], **libraries, **ran}
-
-
-def ran_with(makers: Sequence[Json], **now: int) -> Json:
-    """Workers and processes of the batches that ``makers`` made, as results have them: a number, or several as a list.
-
-    now: of this process, which stand where lines of before do not say.
-    """
-    told = {name: list(dict.fromkeys(maker.get(name, count) for maker in makers)) for name, count in now.items()}
-    return {name: counts[0] if len(counts) == 1 else counts for name, counts in told.items()}
+    return {**info["git"], **libraries}
 
 
 def together(parts: Iterable[FinishedSamples]) -> FinishedSamples:

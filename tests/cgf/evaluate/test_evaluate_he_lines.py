@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from cgf.errors import UserError
-from cgf.evaluate.he_lines import FinishedSamples, SampleLog, ran_with
+from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.he.layer_record import LayerRecord
 
 
@@ -37,10 +37,13 @@ def test_lines_that_were_added_twice_or_lost_are_refused(tmp_path):
         log.read()
 
 
-def test_workers_are_those_of_the_batches_and_not_of_the_last_command():
-    assert ran_with([{"workers": 1}], workers=4) == {"workers": 1}
-    assert ran_with([{"workers": 1, "processes": 2}, {"workers": 4, "processes": 2}], workers=4, processes=1) == {
-        "workers": [1, 4],
-        "processes": 2,
-    }
-    assert ran_with([{}], workers=4) == {"workers": 4}  # lines of before do not say
+def test_workers_are_those_of_the_batches_and_not_of_the_last_command(tmp_path):
+    def told(*parts, **now):
+        return FinishedSamples(batches=[{"batch": [i], **part} for i, part in enumerate(parts)]).ran(**now)
+
+    log = SampleLog(tmp_path / "a.jsonl", "2:some", None, {"workers": 1})
+    log.add([sample(0)], {"batch": [0]})
+    assert SampleLog(log.path, "2:some", None, {"workers": 4}).read().ran(workers=4) == {"workers": 1}
+    two = {"ran": {"workers": 1, "processes": 2}}, {"ran": {"workers": 4, "processes": 2}}
+    assert told(*two, workers=4, processes=1) == {"workers": [1, 4], "processes": 2}
+    assert told({}, workers=4) == {"workers": 4}  # lines of before do not say
