@@ -49,7 +49,8 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
     run has now.
     """
     result, exact, planned = evaluations(seed, run, run.against or EXACT)
-    check_of(result, seed.chosen(run.name))
+    for own in (result, planned or {}):
+        check_of(own, seed.chosen(run.name))
     check_of(exact, seed.chosen(run.against or EXACT))
     taught_by = run.teacher or TEACHER
     teacher, folder, has_plan = read_json(seed.result(taught_by)), seed.chosen(run.name), planned is not None
