@@ -171,7 +171,9 @@ def agreement_of(network: Network, digest: str, costs: Sequence[NetworkCost]) ->
     lengths = tuple(_length_of(cost) for cost in costs)
     terms = Terms(ENGINE, build(), costs[0].ring.slots, costs[0].max_level)
     rotations = tuple(sorted(frozenset().union(*(cost.rotations for cost in costs))))
-    return Agreement(terms, network.name, digest, network.features, network.classes, lengths, rotations)
+    made = Agreement(terms, network.name, digest, network.features, network.classes, lengths, rotations)
+    made._check("the agreement")  # before it is written, and not by whoever reads it
+    return made
 
 
 def _length_of(cost: NetworkCost) -> Length:

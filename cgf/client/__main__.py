@@ -63,12 +63,13 @@ def decrypt(given: argparse.Namespace) -> None:
     from cgf.client.decrypt import decrypt as run
 
     results = files_of(given.results, ".result")
-    report, lights = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
-    report.write(given.out.with_suffix(".report.json"))
+    done = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
     print(given.out)
-    if lights:
+    if done.encrypted is not None and done.samples < done.encrypted:
+        print(f"{done.samples} of the {done.encrypted} samples encrypted have a result here", file=sys.stderr)
+    if done.lights:
         print(
-            f"red light: {lights} samples left the domain of the network and have no answer; the server must not "
+            f"red light: {done.lights} samples left the domain of the network and have no answer; the server must not "
             f"be told which",
             file=sys.stderr,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from cgf.bundle.report import Report
 from cgf.bundle.sides import ClientBundle
 from cgf.bundle.traffic import SampleSet, read_result
 from cgf.client.keys import secret_key
+from cgf.client.sent import samples_sent
 from cgf.errors import UserError
 from cgf.he.engines.desilo_files import Decryptor
 from cgf.header import RESULT
@@ -21,20 +23,41 @@ from cgf.types import Json
 Answer = Json
 
 
-def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path, mode: str) -> tuple[Report, int]:
-    """Writes label and logits of each sample as JSON; returns the report and the number of red lights.
+@dataclass(frozen=True)
+class Decrypted:
+    """report: of the command;  lights: samples with a red light;  samples: with a result, of those encrypted in all.
+
+    encrypted is None where the folder of keys does not say what was encrypted (cgf/client/sent.py).
+    """
+
+    report: Report
+    lights: int
+    samples: int
+    encrypted: int | None
+
+
+def report_of(out: Path) -> Path:
+    """The report beside the logits."""
+    return out.with_suffix(".report.json")
+
+
+def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path, mode: str) -> Decrypted:
+    """Writes label and logits of each sample as JSON, and the report beside.
 
     A sample with a red light has no label and no logits: why is said instead. UserError for results that do not fit,
-    that hold a sample twice, and where ``out`` lies in a folder of results, which goes to others.
+    that hold a sample twice, that are of two runs of ``encrypt``, and where ``out`` lies in a folder of results, which
+    goes to others.
     """
     terms = bundle.agreement.terms
-    if out.exists():
-        raise UserError(f"{out} is there already and is not overwritten: give another name, or remove the file")
+    for path in (out, report_of(out)):
+        if path.exists():
+            raise UserError(f"{path} is there already and is not overwritten: give another name, or remove the file")
     if out.absolute().parent.resolve() in {path.absolute().parent.resolve() for path in results}:
         raise UserError(f"{out} must lie outside the folder of results: what was decrypted stays with the client")
     secret, key = secret_key(keys, terms)
     report = Report("client decrypt", terms, key)
     answers: dict[int, Answer] = {}
+    encrypted = samples_sent(keys, {path: _upload_of(path, bundle, key) for path in results})
     with report.stage("setup: library and secret key"):
         decryptor = Decryptor(terms.max_level, secret, mode)
     for path in results:
@@ -53,10 +76,20 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
         "classes": list(bundle.agreement.classes),
         "bound": bundle.limit.bound,
         "lights": lights,
+        "encrypted": encrypted,
         "rows": [answers[index] for index in sorted(answers)],
     }
     write_json(out, content)
-    return report, lights
+    report.write(report_of(out))
+    return Decrypted(report, lights, len(answers), encrypted)
+
+
+def _upload_of(path: Path, bundle: ClientBundle, key: str) -> str:
+    """The digest of the upload that a result was computed of."""
+    with Parcel(path, RESULT) as parcel:
+        read_result(parcel, bundle.agreement, key)
+        digest: str = parcel.header.facts["upload"]
+        return digest
 
 
 def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel) -> tuple[SampleSet, np.ndarray]:

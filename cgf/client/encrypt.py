@@ -11,6 +11,7 @@ from cgf.bundle.report import Report
 from cgf.bundle.sides import ClientBundle
 from cgf.client.keys import public_key
 from cgf.client.samples import Batch, batches_of
+from cgf.client.sent import note_sent
 from cgf.he.engines.desilo_files import Encryptor
 from cgf.header import UPLOAD
 from cgf.parcel import ParcelWriter
@@ -36,6 +37,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
             with report.stage("input encryption", samples=len(batch.indices), tokens=batch.features.shape[1]):
                 _write(bundle, encryptor, key, batch, path)
             report.size("encrypted input", path)
+        note_sent(keys, sorted(part.glob("*.upload")), sum(len(batch.indices) for batch in batches))
     return report
 
 

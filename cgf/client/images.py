@@ -114,6 +114,9 @@ def read_array(path: Path) -> np.ndarray:
 def _decoded(path: Path) -> Iterator[Image]:
     if path.is_dir():
         names = sorted(file for file in path.iterdir() if file.suffix.lower() in FILES)
+        # an image that is left out would shift the numbers of those behind it, by which answers are known
+        if others := sorted(file.name for file in path.iterdir() if _is_image(file) and file not in names):
+            raise UserError(f"{path} must hold images that are read ({', '.join(FILES)}), and holds {others[0]} too")
         if not names:
             raise UserError(f"{path} must hold images ({', '.join(FILES)}), and holds none")
         yield from map(_image, names)
@@ -121,6 +124,13 @@ def _decoded(path: Path) -> Iterator[Image]:
         yield _image(path)
     else:
         raise UserError(f"images are read from a folder, {', '.join(FILES + ARRAYS)}, and {path} was given")
+
+
+def _is_image(path: Path) -> bool:
+    """Whether a file is named as one of any format that Pillow knows."""
+    from PIL import Image
+
+    return path.suffix.lower() in Image.registered_extensions()
 
 
 def _image(path: Path) -> Image:

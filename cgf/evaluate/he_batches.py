@@ -20,7 +20,7 @@ ALIKE = (3, 4)  # a text is at least 3/4 as long as the longest of its batch, or
 
 def chosen_samples(total: int, count: int | None, seed: int) -> list[int]:
     """The first ``count`` of a fixed permutation of the split, so that fewer samples are a subset of more."""
-    if count is not None and not (isinstance(count, int) and count >= 1):
+    if count is not None and (isinstance(count, bool) or not (isinstance(count, int) and count >= 1)):
         raise UserError(f"samples must be a whole number of at least 1, and {count!r} was given")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed)).tolist()
     return sorted(order[: total if count is None else min(count, total)])

@@ -8,6 +8,7 @@ from cgf.he.encrypted import Encrypted
 from cgf.he.encrypted_attention import EncryptedAttention
 from cgf.types import Config, Json
 
+MEMORY_MIB = 1500  # what configs/eval_he.yaml has where nobody sets he.memory_mib
 SLOTS: dict[str, type[Encrypted]] = {"softmax": Encrypted, "attention": EncryptedAttention}
 # what a result says of a run that encrypts, and of one that does not
 SAYS = {
@@ -28,6 +29,11 @@ def checked_scope(he: Config) -> str:
     """``he.scope``. UserError for one that is not known, or that does not go with the other settings."""
     one_of("he.scope", he.scope, tuple(SAYS))
     whole("he.memory_mib", he.memory_mib, 1)
+    if he.memory_mib != MEMORY_MIB and he.scope != "attention":
+        raise UserError(
+            f"he.memory_mib is about he.scope=attention, and {he.memory_mib} was given with he.scope={he.scope}: "
+            "he.workers bounds its memory"
+        )
     if not isinstance(he.alone, bool):
         raise UserError(f"he.alone must be true or false, and {he.alone!r} was given")
     if he.alone and he.scope != "network":

@@ -185,9 +185,11 @@ class _Walk:
         # 1. the branch, which is told the state that it is added to: an attention in it may make that a stream
         before = len(self.steps)
         inner = self.through(layer.layers, state, state)
-        # 2. where one did, the state is that source, and no longer the form of all sources before it
+        # 2. where one did, the state is that source, and no longer the form of all sources before it; an attention of a
+        #    sum within the branch made a stream of that sum's state, which is not this one
+        outer = state
         for step in self.steps[before:]:
-            if isinstance(step, Attend) and step.stream is not None:
+            if isinstance(step, Attend) and step.stream is not None and step.stream[1] is outer:
                 state = Form.of(step.stream[0], state.width, self.tokens)
         return state.plus(inner)
 

@@ -95,11 +95,12 @@ def _attend(step: Attend, sources: Mapping[str, np.ndarray], ranges: Ranges | No
         centred = np.where(valid, scores - np.where(valid, scores, 0.0).sum(-1, keepdims=True) / count, 0.0)
         y = centred - (centred * centred).sum(-1, keepdims=True) / (2 * count) - np.log(count)
         exponential = layer.of_head(head)
+        fit = exponential.fit or layer.exponential.fit  # chains by head state one fit, that of the worst head
         if ranges is not None:
             seen = y[:, valid]
             ranges.exponent(step.name, scores[:, valid], seen)
-            if exponential.fit is not None:
-                (low, high), place = exponential.fit.guard, (step.block - 1, head)
+            if fit is not None:
+                (low, high), place = fit.guard, (step.block - 1, head)
                 ranges.beyond[place] = ranges.beyond.get(place, 0) + int(((seen < low) | (seen > high)).sum())
         outputs.append(np.where(valid, exponential(y), 0.0) @ value)
     return np.concatenate(outputs, axis=-1)

@@ -67,7 +67,8 @@ class Server:
         """Writes a result an upload into ``out``; those that are there already are left as they are.
 
         All files' headers are checked before the first is computed on. UserError where one does not fit, where two
-        uploads have one name, and where another server works in the same state folder.
+        uploads have one name, where ``out`` is no folder that can be written to, and where another server works in
+        the same state folder.
         """
         agreement = self.bundle.agreement
         if self.processes > 1 and any(length.alone is not None for length in agreement.lengths):
@@ -79,6 +80,7 @@ class Server:
             waiting = self._waiting(uploads, out, keys.header.key, report)
             if not waiting:
                 return report
+            _check_folder(out)
             self._need_memory([sent for _, _, sent in waiting])
             with locked(self.state / "lock", f"{self.state} is in use by another server: give another --state"):
                 with report.stage("setup: library and evaluation keys"):
@@ -143,10 +145,11 @@ class Server:
         """Runs the stages that are left."""
         agreement, plan = self.bundle.agreement, self.bundle.plan(sent.tokens)
         stages = circuit_of(self.bundle.network, agreement.of_tokens(sent.tokens), agreement.terms).stages()
-        if len(plan.stages) != len(stages):
+        planned_names, names = [stage.name for stage in plan.stages], [stage.name for stage in stages]
+        if planned_names != names:  # whatever state was kept is of the plan's stages
             raise UserError(
-                f"the bundle's plan has {len(plan.stages)} stages and the circuit of this version {len(stages)}: make "
-                "the bundles anew (python -m cgf.server bundle)"
+                "the bundle's plan needs the stages of this version's circuit, and "
+                f"{_apart(planned_names, names)}: make the bundles anew (python -m cgf.server bundle)"
             )
         if not 0 <= kept.done < len(stages):
             raise UserError(f"{kept.folder} must be of {len(stages)} stages, as the plan, and has finished {kept.done}")
@@ -167,6 +170,21 @@ class Server:
                     kept.keep(state, evaluator)
                 since = time.monotonic()
         return state
+
+
+def _check_folder(out: Path) -> None:
+    """Before hours of work: UserError where there can be no folder of results, or nothing can be written in it."""
+    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"--out needs a folder that can be written to, and {there} is none")
+
+
+def _apart(planned: Sequence[str], names: Sequence[str]) -> str:
+    """How the plan's stages differ from the circuit's, in words."""
+    if len(planned) != len(names):
+        return f"has {len(planned)} in place of {len(names)}"
+    number = next(i for i, name in enumerate(names) if planned[i] != name)
+    return f"its stage {number + 1} is '{planned[number]}' in place of '{names[number]}'"
 
 
 def _sources(upload: Parcel, evaluator: Evaluator) -> State:

@@ -192,5 +192,5 @@ TARGETS = [  # every file that a command reads, and the command; seal: made to f
 NETWORK = [
     *_of("network", [*CLIENT, "keys/public.key", "images.npy"], encrypt, "network"),
     *_of("network", [*SERVER, "uploads/0001.upload"], serve, "network"),
-    *_of("network", [CLIENT[0], "keys/secret.key", "results/0001.result"], decrypt, "network"),
+    *_of("network", [CLIENT[0], "keys/secret.key", "keys/encrypted.jsonl", "results/0001.result"], decrypt, "network"),
 ]

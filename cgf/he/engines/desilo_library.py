@@ -72,6 +72,10 @@ def build_engine(
         raise UserError(f"he.mode must be cpu, parallel or gpu, and {mode!r} was given")
     if threads is not None:
         whole("he.owner.threads", threads, 1, MOST_THREADS)
+        if mode != "parallel" and (mode, threads) != ("cpu", 1):
+            raise UserError(f"threads are those of mode parallel, and {threads} were given with mode {mode}")
+    if device_id and mode != "gpu":
+        raise UserError(f"he.owner.device_id is that of mode gpu, and {device_id} was given with mode {mode}")
     options: Options = {"bootstrap": True} if bootstrap else {"max_level": max_level}
     options["mode"] = mode
     if mode == "parallel":

@@ -42,8 +42,12 @@ def other(tmp_path_factory):
 @pytest.fixture
 def copy(base, tmp_path):
     """Everything but what the last command makes."""
-    folder = linked(base, tmp_path / "copy")
-    (folder / "logits.json").unlink()
+    return undecrypted(linked(base, tmp_path / "copy"))
+
+
+def undecrypted(folder):
+    for name in ("logits.json", "logits.report.json"):
+        (folder / name).unlink()
     return folder
 
 
@@ -91,7 +95,7 @@ def test_processes_share_an_upload_out(tmp_path, capsys):
     folder = whole(tmp_path / "w", network=attentive(k=2))
     alone = json.loads((folder / "logits.json").read_text())
     shutil.rmtree(folder / "results")
-    (folder / "logits.json").unlink()
+    undecrypted(folder)
     assert call(*commands(folder)["run"], "--processes", 2) == 0
     assert "block 1 head 1, block 1 head 2: " in capsys.readouterr().out
     work(folder, ["decrypt"])
@@ -349,6 +353,7 @@ FORGED = [
     ("server", lambda d: d["plan"][0].update(levels=4), "no more levels than the ring"),
     ("server", lambda d: d["plan"][0].update(stages=[]), "must have stages"),
     ("server", lambda d: d["plan"][0]["stages"].pop(), "make the bundles anew"),
+    ("server", lambda d: d["plan"][0]["stages"][1].update(name="block 9"), "its stage 2 is 'block 9' in place of"),
     ("server", lambda d: d["plan"][0]["stages"][0].pop("ops"), "needs 'ops'"),
     ("server", lambda d: d["plan"][0]["stages"][0].update(most_mib=1e9), "GiB of memory"),
     ("server", lambda d: d["agreement"]["terms"].update(build="desilofhe 1.17.0"), "library"),
@@ -475,6 +480,55 @@ def test_decrypted_logits_do_not_go_where_results_are(copy, capsys):
     assert call(*given) == 2 and "stays with the client" in capsys.readouterr().err
 
 
+def test_logits_that_are_named_as_a_report_are_not_overwritten(base, copy, capsys):
+    given = commands(copy)["decrypt"][:-1]
+    assert call(*given, copy / "l.report.json") == 0
+    logits = (copy / "l.report.json").read_bytes()
+    capsys.readouterr()
+    assert call(*given, copy / "l.json") == 2
+    assert "l.report.json is there already" in capsys.readouterr().err
+    assert (copy / "l.report.json").read_bytes() == logits and not (copy / "l.json").exists()
+
+
+def test_results_are_held_against_what_was_encrypted(base, copy, capsys):
+    """One that is missing is told, and one of other samples is refused; keys without the file say nothing."""
+    sent = copy / "keys" / "encrypted.jsonl"
+    (line,) = [json.loads(line) for line in sent.read_text().splitlines()]
+    assert line["samples"] == 5 and len(line["uploads"]) == 1
+    given = commands(copy)["decrypt"]
+    replace(sent, (json.dumps({**line, "samples": 7}) + "\n").encode())  # as if two more were in another upload
+    assert call(*given) == 0
+    assert "5 of the 7 samples encrypted have a result here" in capsys.readouterr().err
+    told = json.loads((copy / "logits.json").read_text())
+    assert told["encrypted"] == 7 and len(told["rows"]) == 5
+    undecrypted(copy)
+    replace(sent, (json.dumps({"uploads": ["f" * 64], "samples": 5}) + "\n").encode())
+    assert "must be of an upload that" in refused(capsys, copy, "decrypt")
+    sent.unlink()
+    assert call(*given) == 0 and capsys.readouterr().err == ""
+    assert json.loads((copy / "logits.json").read_text())["encrypted"] is None
+
+
+def test_results_of_two_encryptions_are_not_mixed(tmp_path, capsys):
+    folder = whole(tmp_path, count=2)
+    np.save(folder / "images.npy", images(4)[2:])
+    (folder / "uploads").rename(folder / "first")
+    shutil.move(folder / "results" / "0001.result", folder / "kept.result")
+    shutil.rmtree(folder / "results")
+    work(undecrypted(folder), ["encrypt", "run"])
+    shutil.move(folder / "kept.result", folder / "results" / "0002.result")
+    said = refused(capsys, folder, "decrypt")
+    assert "are of two runs of encrypt" in said and "0001.result" in said and "0002.result" in said
+
+
+def test_a_place_for_results_that_is_no_folder_is_refused_before_any_work(copy, capsys):
+    shutil.rmtree(copy / "results")
+    (copy / "results").write_text("")
+    assert call(*commands(copy)["run"]) == 2
+    done = capsys.readouterr()
+    assert "--out needs a folder that can be written to" in done.err and done.out == ""
+
+
 def test_a_sample_in_two_results_is_refused(copy, capsys):
     (copy / "results" / "0002.result").write_bytes((copy / "results" / "0001.result").read_bytes())
     assert "another result holds it too" in refused_after(capsys, copy)
@@ -490,8 +544,7 @@ def refused_after(capsys, folder):
 
 def test_a_sample_outside_the_domain_has_a_red_light_and_no_answer(base, tmp_path, capsys):
     """A bound from smaller logits than these samples have: the farthest sample goes beyond it."""
-    copy = linked(base, tmp_path / "copy")
-    (copy / "logits.json").unlink()
+    copy = undecrypted(linked(base, tmp_path / "copy"))
     logits = np.abs(clear_logits(squares(), prepared(images(5)))).max(1)
     bound = float(np.sort(logits)[-2:].mean())
     reseal(copy / "client", lambda data: data["limit"].update(largest=bound / 2))

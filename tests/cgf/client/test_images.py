@@ -47,6 +47,14 @@ def test_files_are_taken_by_name_and_8_bits_as_shares_of_255(tmp_path):
     np.testing.assert_allclose(again[1], got[0], rtol=0, atol=1e-6)
 
 
+def test_an_image_of_a_format_that_is_not_read_is_refused_by_name(tmp_path):
+    """Left out, it would shift the numbers of the images behind it."""
+    for name in ("a.png", "b.tif", "c.png"):
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / name)
+    with pytest.raises(UserError, match=r"holds b\.tif too"):
+        list(Preparation((3, 8, 8), (0.5,), (0.5,), "bicubic", 1.0, True).prepared(tmp_path))
+
+
 def test_interpolations_are_those_of_torchvision():
     from torchvision.transforms import InterpolationMode
 

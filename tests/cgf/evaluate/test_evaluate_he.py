@@ -423,6 +423,6 @@ def test_chosen_samples():
     few, more = chosen_samples(1000, 20, 42), chosen_samples(1000, 50, 42)
     assert len(few) == 20 and set(few) < set(more) and few == sorted(few)
     assert few != list(range(20)) and few != chosen_samples(1000, 20, 43)
-    for wrong in (0, -3, "x", 1.5):
+    for wrong in (0, -3, "x", 1.5, True):
         with pytest.raises(UserError, match="at least 1"):
             chosen_samples(10, wrong, 0)

@@ -290,6 +290,8 @@ def test_entries_beyond_a_guard_are_red(whole):
     "setting, says",
     [
         ("he.rows_at_once=64", "he.rows_at_once is about he.scope=softmax, and 64 was given with he.scope=network"),
+        ("he.memory_mib=100", "he.memory_mib is about he.scope=attention, and 100 was given with he.scope=network"),
+        ("he.max_level=true", "he.max_level must be a whole number or null, and True was given"),
         ("he.circuit=paper", "he.scope=network has one circuit, folded, and he.circuit=paper was given"),
         ("he.max_level=8", "needs 9 levels, and he.max_level=8 was given"),
         ("he.batch=0", "a batch must hold a whole number of samples, at least 1, and 0 was given"),

@@ -79,6 +79,10 @@ def test_gpu_mode_hands_over_the_device_and_says_what_the_driver_says(monkeypatc
 def test_modes_and_sizes_are_named():
     with pytest.raises(UserError, match="cpu, parallel or gpu, and 'tpu'"):
         build_engine(3, mode="tpu")
+    with pytest.raises(UserError, match="threads are those of mode parallel, and 2 were given with mode cpu"):
+        build_engine(3, mode="cpu", threads=2)
+    with pytest.raises(UserError, match="device_id is that of mode gpu, and 1 was given with mode parallel"):
+        build_engine(3, device_id=1)
     with pytest.raises(UserError, match="needs 37 levels, and the largest ring holds 36"):
         build_engine(37)
     with pytest.raises(UserError, match="the engine that bootstraps has 17 levels, and max_level=8"):

@@ -9,6 +9,9 @@ torch = pytest.importorskip("torch", reason="the models in the clear are tensors
 from friendly_hosts import bert, llama, vit, with_chain  # noqa: E402
 
 from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.fit import chain, with_fit  # noqa: E402
+from cgf.approx.head_chain import HeadChain  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.engines.count import Counting  # noqa: E402
 from cgf.he.engines.sim import SimEngine, SimOwner  # noqa: E402
@@ -17,7 +20,7 @@ from cgf.he.network_maps import Maps  # noqa: E402
 from cgf.models.network import network_of  # noqa: E402
 from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
 from cgf.network.form import Form  # noqa: E402
-from cgf.network.layers import Gated, Linear, Network, Pool, Residual, Rotary, SelfAttention, Square  # noqa: E402
+from cgf.network.layers import Affine, Gated, Linear, Network, Pool, Residual, Rotary, SelfAttention, Square  # noqa: E402
 from cgf.network.program import Attend, program_of  # noqa: E402
 from cgf.network.twin import Ranges, twin  # noqa: E402
 from cgf.norm.batch import BatchNorm  # noqa: E402
@@ -143,6 +146,73 @@ def test_a_state_of_many_sources_becomes_one_of_its_own_where_that_is_fewer():
     assert squares.form.features == 16 + 16  # the state, and the second attention's outputs
     alone = program_of(network, 16, streams=False)
     assert alone.steps[3].form.features == 4 + 16 + 32 + 16
+
+
+def linear(rng, outputs, inputs):
+    return Linear(rng.normal(size=(outputs, inputs)) * 0.5 / np.sqrt(inputs), 0.1 * rng.normal(size=outputs))
+
+
+def layer_by_layer(layers, state):
+    """The same layers without a program: no sources, no forms."""
+    for layer in layers:
+        if isinstance(layer, Linear):
+            state = state @ layer.weight.T + layer.bias
+        elif isinstance(layer, Affine):
+            state = state * layer.scale + layer.shift
+        elif isinstance(layer, Pool):
+            state = state.mean(1)
+        elif isinstance(layer, Residual):
+            state = state + layer_by_layer(layer.layers, state)
+        else:
+            query, key, value = (state @ m.weight.T + m.bias for m in (layer.query, layer.key, layer.value))
+            outputs = []
+            for head, parts in enumerate(np.split(np.arange(query.shape[-1]), layer.heads)):
+                scores = layer.scaling * query[..., parts] @ key[..., parts].swapaxes(1, 2)
+                y = scores - scores.mean(-1, keepdims=True) - scores.var(-1, keepdims=True) / 2 - np.log(state.shape[1])
+                outputs.append(layer.of_head(head)(y) @ value[..., parts])
+            state = np.concatenate(outputs, -1)
+    return state
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("nested", ["none", "inner", "bare", "both", "before", "behind"])
+def test_sums_within_sums_add_the_state_of_their_own(nested, streams):
+    """20 features and 8 beside them, so that a state becomes a stream wherever an attention is within a sum."""
+    rng, width, features = np.random.default_rng(1), 8, 20
+    exponential = chain(-10.0, 1.2, 2)
+
+    def attention():
+        query, key, value, out = (linear(rng, width, width) for _ in range(4))
+        return SelfAttention(query, key, value, 2, 0.5, exponential), out
+
+    scaled = Affine(np.full(width, 2.0), np.zeros(width))
+    inside = {
+        "none": (scaled, *attention()),
+        "inner": (scaled, Residual(attention())),
+        "bare": (Residual(attention()),),
+        "both": (Residual((scaled, Residual(attention()))), *attention()),
+        "before": (*attention(), Residual((scaled, *attention()))),
+        "behind": (Residual(attention()), scaled, Residual(attention())),
+    }[nested]
+    layers = (linear(rng, width, features), Residual(inside), Pool("mean"), linear(rng, 3, width))
+    network, x = Network("n", features, (4, 4), layers, ("a", "b", "c")), rng.normal(size=(2, 4, features))
+    got = twin(program_of(network, 4, streams), x)
+    np.testing.assert_allclose(got, layer_by_layer(layers, x), rtol=0, atol=1e-13)
+
+
+def test_chains_by_head_count_what_is_beyond_their_guard_as_one_chain_does():
+    rng, width, fitted = np.random.default_rng(1), 8, chain(-10.0, 1.2, 2)
+    plain = SquareChain("chain", fitted.a, fitted.b, fitted.constants)
+    one, by_head = (with_fit(e, (-10.0, 1.2)) for e in (plain, HeadChain("head_chain", (plain, plain))))
+    query, key, value, out, last = (Linear(rng.normal(size=(width, width)), np.zeros(width)) for _ in range(5))
+    x, counts = 6 * rng.normal(size=(2, 4, width)), []
+    for exponential in (one, by_head):
+        attention = SelfAttention(query, key, value, 2, 1.0, exponential)
+        ranges = Ranges()
+        layers = (attention, out, Pool("mean"), last)
+        twin(program_of(Network("n", width, (4, 4), layers, tuple("abcdefgh")), 4), x, ranges)
+        counts.append(ranges.beyond)
+    assert counts[0] == counts[1] and min(counts[0].values()) > 0
 
 
 def test_tokens_share_a_constant_but_for_rounding():
