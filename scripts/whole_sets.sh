@@ -5,9 +5,10 @@
 # (requirements-models.txt) with a chain of 3 squarings (sst2: 4) in the loop and an exact student of as many
 # epochs; digits a ViT. rivals: the paper's Algorithm 1 and the limit with the study's CGF student, BPMax and Taylor, each
 # on the same 4,500 sentences; untrained: CGF-softmax put into the exact teacher with scaled queries (temper.samples) and no
-# training, on those too. Three sets take seed 42 of the rows of training (scripts/rows.py). searched: CGF-softmax and both
-# forms of BPMax of MiniLM on Banking77; stories: the same of the LLaMA of the data folder, causal masks; smollm2:
-# SmolLM2-135M, causal masks, a plan a layer. vit: vit_tiny (197 tokens) from scratch, 100 images of CIFAR-10.
+# training, on those too. Three sets take seed 42 of the rows of training (scripts/rows.py). searched: CGF-softmax with
+# and without scaled queries and both forms of BPMax of MiniLM on Banking77; stories: CGF-softmax and both forms of BPMax of
+# the LLaMA of the data folder, causal masks; smollm2: SmolLM2-135M, causal masks, a plan a layer. vit: vit_tiny (197
+# tokens) from scratch, 100 images of CIFAR-10.
 # Needs the data folder (CGF_DATA_ROOT) except for digits, 4 GiB (smollm2: 8) and, on
 # 2 cores, half an hour to two hours of training and 1 to 30 minutes of encryption each. Stopped, it goes on.
 set -euo pipefail
@@ -104,13 +105,13 @@ untrained() { # a model fine-tuned with exact softmax, its queries scaled, and n
     encrypted "$own/cgf_untrained_tempered" minilm-clinc150-cgf_untrained
 }
 
-by_rows() { # host, name of its rows: as they have it with seed 42
-    local rows="$out/rows" own
-    "$PY" scripts/rows.py "host=$1" searches=results/search 'softmaxes=[exact,cgf,bpmax,bpmax_calibrated]' \
-        "outputs=$rows" "out=$rows/results"
+by_rows() { # host, name of its rows, runs of CGF-softmax: as the rows have them with seed 42, and both forms of BPMax
+    local rows="$out/rows" own planned=("${@:3}")
+    "$PY" scripts/rows.py "host=$1" searches=results/search \
+        "softmaxes=[exact,$(IFS=, && echo "${planned[*]}"),bpmax,bpmax_calibrated]" "outputs=$rows" "out=$rows/results"
     own="$rows/$2/seed-42"
-    for name in cgf bpmax bpmax_calibrated; do beside "$2-$name" "$own/exact"; done
-    encrypted "$own/cgf" "$2-cgf"
+    for name in "${planned[@]}" bpmax bpmax_calibrated; do beside "$2-$name" "$own/exact"; done
+    for name in "${planned[@]}"; do encrypted "$own/$name" "$2-$name"; done
     for name in bpmax bpmax_calibrated; do encrypted "$own/$name" "$2-$name" approx=exact; done
 }
 
@@ -134,8 +135,8 @@ vit() { # 197 tokens, 3 heads, 12 layers
 for task in "$@"; do
     case $task in
         clinc150 | banking77 | sst2 | rivals | untrained | smollm2 | vit) "$task" ;;
-        searched) by_rows minilm_banking77 minilm-banking77 ;;
-        stories) by_rows stories260k stories260k-clinc150 ;;
+        searched) by_rows minilm_banking77 minilm-banking77 cgf cgf_tempered ;;
+        stories) by_rows stories260k stories260k-clinc150 cgf ;;
         digits)
             "$PY" train.py experiment=digits_teacher "outputs=$out"
             student=(experiment=digits_student "outputs=$out" "ckpt=$out/digits-teacher")
