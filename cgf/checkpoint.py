@@ -21,6 +21,7 @@ from cgf.results import plain_json, read_json, without_home, write_json, write_t
 from cgf.run_checkpoints import complete_checkpoints
 from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
 from cgf.softmax.base import Softmax
+from cgf.softmax.required import check_measured
 from cgf.target import tensors_of
 from cgf.training_state import TrainingState
 from cgf.types import Json, JsonValue
@@ -101,12 +102,11 @@ class Checkpoint:
     def check_measured(self, layers: list[dict[str, Tensor]]) -> None:
         """UserError where the softmax needs what training measures, and ``layers`` do not have it."""
         for layer, kept in enumerate(layers):
-            if missing := [name for name in self.softmax.required_tensors() if name not in kept]:
-                raise UserError(
-                    f"softmax '{self.softmax.name}' needs '{missing[0]}', which training measures, and "
-                    f"checkpoint {self.path} has none in layer {layer}: train it for an epoch at least "
-                    "(train.epochs)"
-                )
+            check_measured(
+                self.softmax,
+                kept,
+                f"checkpoint {self.path} has none in layer {layer}: train it for an epoch at least (train.epochs)",
+            )
 
     def check_data(self, revision: Mapping[str, str]) -> None:
         """UserError where data of a name that it was trained with are others now; ``revision`` is a task's.

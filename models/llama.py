@@ -27,6 +27,8 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     ids, mask = batch["input_ids"], batch["attention_mask"]
     if bool((mask[:, 1:] > mask[:, :-1]).any()):
         raise UserError("a LLaMA host needs right padding, and the batch is padded on the left")
+    if not bool(mask.any(1).all()):
+        raise UserError("a LLaMA host reads the last token of each text, and a text of the batch has none")
     hidden = model.base_model(  # type: ignore[operator]  # transformers has it
         input_ids=ids, attention_mask=mask, use_cache=False
     ).last_hidden_state

@@ -72,8 +72,9 @@ def classifier(
                  put into the task's order; one that names other classes counts as not trained for these. Names that
                  nobody gave (LABEL_0, LABEL_1 ...) tell nothing: such a head is taken as it is.
 
-    Raises UserError for a model whose head came without some of the weights below it. Without a head such weights
-    start at random, as the head does, and a printed line says which.
+    Raises UserError for a model whose head came without some of the weights below it, and for a tokenizer that is not
+    there or gives more ids than the model embeds. Without a head such weights start at random, as the head does, and a
+    printed line says which.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging
 
@@ -83,7 +84,10 @@ def classifier(
         commit = check_named(where, revision) or revision
         options |= at(commit)
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
+        check_vocabulary(tokenizer, where)
         model, fresh = with_head(AutoModelForSequenceClassification, where, num_classes, **options)
+    # mypy: a transformers model has it
+    check_ids(tokenizer, model.get_input_embeddings(), where)  # type: ignore[operator]
     if gguf_file is not None:  # how the file was read: the weights are float32 from here on, and a checkpoint's are
         vars(model.config).pop("quantization_config", None)  # which transformers' reader leaves there
     inner = sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}."))
@@ -93,6 +97,22 @@ def classifier(
     if inner and os.environ.get("RANK", "0") == "0":  # such as the pooler of a model that was a language model
         print(f"{where} lacks {len(inner)} weights, which start at random: {', '.join(inner[:3])}", flush=True)
     return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where)), commit
+
+
+def check_vocabulary(tokenizer: Tokenizer, where: str) -> None:
+    """UserError for a tokenizer of special tokens alone, as transformers makes one where none was saved."""
+    if not set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids):
+        raise UserError(
+            f"{where} needs the tokenizer that its model was trained with, and has none that knows a word: save it "
+            "there too (tokenizer.save_pretrained)"
+        )
+
+
+def check_ids(tokenizer: Tokenizer, embedding: nn.Module, where: str) -> None:
+    """UserError for a tokenizer that gives more ids than the model embeds."""
+    ids, embeds = 1 + max(tokenizer.get_vocab().values(), default=-1), getattr(embedding, "num_embeddings", None)
+    if isinstance(embeds, int) and ids > embeds:
+        raise UserError(f"{where} has a tokenizer of {ids} ids, and its model embeds {embeds}: they are no pair")
 
 
 def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) -> tuple[nn.Module, set[str]]:

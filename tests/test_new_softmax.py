@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cgf.config import CONFIGS
-from cgf.softmax.load import VARIANTS
+from cgf.softmax.cgf import CGF
+from cgf.softmax.load import DEFINITIONS, VARIANTS, by_name
 
 ROOT = Path(__file__).parents[1]
 DEFINITION = '''"""A toy without an exponential."""
@@ -74,6 +75,20 @@ print(json.dumps({
     "help of a checkpoint": said(softmax_from_json, {"variant": "paraboly"}),
 }))
 """
+
+
+def test_a_definition_without_a_name_of_its_own_is_refused():
+    """It would take its parent's, and checkpoints of the parent would be read as it."""
+    nameless = type("Half", (CGF,), {})
+    with pytest.raises(
+        TypeError, match=r"Half needs a name of its own in its class .* and has 'cgf', as cgf.softmax.cgf"
+    ):
+        by_name((*DEFINITIONS, nameless))
+    double = type("Double", (CGF,), {"name": "bpmax"})
+    with pytest.raises(
+        TypeError, match=r"Double needs a name of its own .* has 'bpmax', as cgf.softmax.bpmax.BPMax has"
+    ):
+        by_name((*DEFINITIONS, double))
 
 
 @pytest.fixture(scope="module")

@@ -49,10 +49,21 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
         for column, value in zip(needed, values, strict=True):
             if not value:
                 raise UserError(f"{path} needs a value of '{column}' in every row, and line {number} has none")
+            if not _is_unicode(value):
+                raise UserError(f"{path} needs Unicode text, and '{column}' of line {number} holds half a character")
         records.append(tuple(str(value) for value in values))
     if not records:
         raise UserError(f"{path} needs rows, and it has none")
     return records
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: JSON may name one half of a surrogate pair alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_text(value: object) -> str | None:

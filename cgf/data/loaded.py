@@ -30,13 +30,17 @@ class LoadedTexts(TextTask):
         """See TextTask."""
         return self.source
 
+    def of_pairs(self) -> bool:
+        """See TextTask."""
+        return self.paired
+
     def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         return self.names
 
     def notes(self) -> list[str]:
         """See Task."""
-        return text_notes(self, self.source.records, self.paired)
+        return text_notes(self, self.source.records)
 
 
 @dataclass(kw_only=True)

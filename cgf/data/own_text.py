@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cgf.data.columns import in_order, read_columns, suffix_of
 from cgf.data.files import Record, check_own, sha256
-from cgf.data.pairs import MARK, joined
+from cgf.data.pairs import joined
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
 from cgf.types import Json
@@ -79,6 +79,10 @@ class FileTask(TextTask):
             records, {s: str(p) for s, p in paths.items()}, {f"{p.name} ({s})": hashes[s] for s, p in paths.items()}
         )
 
+    def of_pairs(self) -> bool:
+        """See TextTask."""
+        return self.text_pair is not None
+
     def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """See TextTask."""
         return names_of([label for _, label in train], str(self._source.origin["train"]))
@@ -91,7 +95,7 @@ class FileTask(TextTask):
 
     def notes(self) -> list[str]:
         """See Task."""
-        return text_notes(self, self._source.records, self.text_pair is not None)
+        return text_notes(self, self._source.records)
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
@@ -121,7 +125,7 @@ class FileTask(TextTask):
         return (joined(values[0], values[1]) if self.text_pair else values[0]), values[-1]
 
 
-def text_notes(task: TextTask, records: Mapping[str, Sequence[Record]], paired: bool) -> list[str]:
+def text_notes(task: TextTask, records: Mapping[str, Sequence[Record]]) -> list[str]:
     """What a user should know of texts before training: what was cut off from train, and what is in two splits."""
     notes = []
     if "test" not in records:
@@ -132,6 +136,7 @@ def text_notes(task: TextTask, records: Mapping[str, Sequence[Record]], paired: 
     for split in ("val", "test"):
         if both := sum(text in seen for text, _ in records.get(split, ())):
             notes.append(f"{both} of {len(records[split])} texts of {split} are in train too, word for word")
-    if not paired and any(MARK in text for text in seen):
-        raise UserError(f"task {task.name} needs texts without the control character {MARK!r}, and train has one")
+    chosen_by = {text for text, _ in records.get("val", ())}
+    if both := sum(text in chosen_by for text, _ in records.get("test", ())):
+        notes.append(f"{both} of {len(records['test'])} texts of test are in val too, word for word")
     return notes

@@ -89,6 +89,10 @@ class Task(ABC):
     limit: Mapping[str, int | None] | None = None
 
     def __post_init__(self) -> None:
+        if self.limit is not None and not isinstance(self.limit, Mapping):
+            raise UserError(
+                f"task.limit needs a count by split, such as 'task.limit={{train: 300}}', and it is {self.limit!r}"
+            )
         for split, count in (self.limit or {}).items():
             self.check_split(split)
             if count is not None and (not isinstance(count, int) or count < 1):

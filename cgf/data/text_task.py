@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from cgf.data.files import Record
 from cgf.data.hub import hub_records, load_hub, pinned
-from cgf.data.pairs import parted
+from cgf.data.pairs import MARK, parted
 from cgf.data.sentences import parts_of, whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
@@ -85,6 +85,10 @@ class TextTask(Task):
     def label_names(self, train: Sequence[Record]) -> dict[str, str]:
         """Label as the source writes it -> class name; the values, in order, are the classes."""
 
+    def of_pairs(self) -> bool:
+        """Whether each text is a pair of two (``cgf.data.pairs``)."""
+        return False
+
     @property
     def class_names(self) -> list[str]:
         """See Task."""
@@ -102,6 +106,11 @@ class TextTask(Task):
         keep = self.limited(split, texts, labels)
         kept = [texts[i] for i in keep]
         ids = tokenized(kept, tokenizer, self.max_length, self.cache)
+        if (bare := next((i for i, tokens in enumerate(ids) if not tokens), None)) is not None:
+            raise UserError(
+                f"task {self.name} needs texts of one token at least, and {kept[bare]!r} of {split} gives none with "
+                f"{type(tokenizer).__name__}"
+            )
         types = token_types(kept, tokenizer, self.max_length) if inputs.token_types else None
         return TextDataset(ids, [labels[i] for i in keep], types)
 
@@ -221,7 +230,12 @@ class TextTask(Task):
     def _encode(self, split: str, records: list[Record]) -> tuple[list[str], list[int]]:
         number = {name: i for i, name in enumerate(self.class_names)}
         labels = []
-        for i, (_, label) in enumerate(records):
+        for i, (text, label) in enumerate(records):
+            if (MARK in text) != self.of_pairs():
+                raise UserError(
+                    f"task {self.name} needs texts without the control character {MARK!r}, and row {i + 1} of "
+                    f"{self._source.origin[split]} has one"
+                )
             index = number.get(self._names.get(label, label))
             if index is None:
                 raise UserError(

@@ -17,6 +17,12 @@ from cgf.he.score_rows import Rows
 from cgf.types import Ciphertext, Operand
 
 
+def _numbers(array: ArrayLike) -> np.ndarray:
+    """Public numbers in float64; those of a parameter without its gradient, which no ciphertext has."""
+    detach = getattr(array, "detach", None)  # a tensor's, without loading torch
+    return np.asarray(array if detach is None else detach().cpu(), dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class Packed(NotOnCiphertexts):
     """A value of cgf.softmax.value.Value over ciphertexts.
@@ -213,7 +219,7 @@ class Packed(NotOnCiphertexts):
 
     def times_public(self, array: ArrayLike) -> Packed:
         """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
-        array = np.asarray(array, dtype=np.float64)
+        array = _numbers(array)
         if array.ndim == 0 and not self.has_invalid:
             return self * float(array)
         part, valid = self._part(array), self.rows.valid
@@ -244,7 +250,7 @@ class Packed(NotOnCiphertexts):
 
     def plus_public(self, array: ArrayLike) -> Packed:
         """Sum with public numbers that broadcast to (B, H, Q, K); no level."""
-        array = np.asarray(array, dtype=np.float64)
+        array = _numbers(array)
         if array.ndim == 0:
             return self + float(array)
         if array.shape[-1] == 1:  # one number a row: padding columns take the row's, and stay in its domain

@@ -26,6 +26,7 @@ from cgf.models.install import installed
 from cgf.plan.plan import Plan
 from cgf.report.red import judged
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.required import check_measured
 from cgf.types import Json
 
 if TYPE_CHECKING:
@@ -75,9 +76,14 @@ def evaluate_model(
     engine  'desilo' encrypts; 'sim' computes the same circuits on numbers in the clear
 
     The model is as it was afterwards. Raises UserError where nothing is installed, a plan is missing or of another
-    number of layers, a label is no class of the model, or the model, the loader or the engine is refused.
+    number of layers, a softmax lacks what training measures, a label is no class of the model, or the model, the loader
+    or the engine is refused.
     """
     softmaxes, make_owner = own_softmaxes(model), owner(engine)
+    for layer, softmax in enumerate(softmaxes):
+        check_measured(
+            softmax, softmax.tensors(), f"layer {layer} of the model has none: train it for an epoch at least"
+        )
     chosen = plan.plan if isinstance(plan, ModelPlan) else plan
     host = measured(model)
     _check(softmaxes, chosen, host.row_kind)

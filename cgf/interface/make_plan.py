@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from cgf.checks import one_of
 from cgf.errors import UserError
 from cgf.evaluate.plan_checkpoint import observed, requests_of
+from cgf.interface.engines import ENGINES
 from cgf.interface.installing import own_softmaxes
 from cgf.interface.own_model import measured
 from cgf.interface.samples import read
@@ -68,6 +70,7 @@ def make_plan(
     Changes nothing in the model. Raises UserError where nothing is installed, the softmax has no exponential, or no
     polynomial serves the range that the layers show.
     """
+    one_of("engine", engine, ENGINES)
     softmaxes = own_softmaxes(model)
     first = softmaxes[0]
     if not isinstance(first, ExponentialSoftmax):

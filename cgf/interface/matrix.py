@@ -51,7 +51,12 @@ def apply_softmax(
     Raises UserError for another matrix, a method without a circuit, a range that no polynomial holds, and weights that
     are not to be believed: scores beyond what the method's polynomials hold, or an error beyond what is stated.
     """
-    scores = np.asarray(matrix.detach().cpu() if isinstance(matrix, torch.Tensor) else matrix, dtype=np.float64)
+    try:
+        scores = np.asarray(
+            matrix.detach().cpu().double() if isinstance(matrix, torch.Tensor) and not matrix.is_complex() else matrix
+        ).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise UserError(f"a matrix (R, N) of finite numbers is needed, and this one is none: {error}") from None
     if scores.ndim != 2 or not scores.size or not np.isfinite(scores).all():
         raise UserError(f"a matrix (R, N) of finite numbers is needed, and its shape is {scores.shape}")
     softmax, make_owner = softmax_of(method), owner(engine)

@@ -21,6 +21,7 @@ from cgf.models.self_check import TOLERANCE, distance, evaluating
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
+from cgf.softmax.required import check_measured
 from cgf.target import regular, tensors_of
 from cgf.types import AutoClass
 
@@ -128,7 +129,9 @@ def load(folder: str | Path) -> nn.Module:
         if not layer.isdecimal() or int(layer) >= layers or not bool(tensor.isfinite().all()):
             raise UserError(f"{path / TENSORS} holds {key}, which no layer of the model has, or no finite numbers")
         kept[int(layer)][name] = tensor
-    for slot, tensors in zip(slots, kept, strict=True):
+    for number, (slot, tensors) in enumerate(zip(slots, kept, strict=True)):
+        if described.get("tensors"):  # one that was never trained has none yet
+            check_measured(slot, tensors, f"{path / TENSORS} has none of layer {number}")
         slot.load_tensors(tensors)
     return model.eval()  # timm makes its models in training mode, in which some softmaxes measure anew
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from cgf.errors import UserError
@@ -53,7 +54,24 @@ DEFINITIONS: tuple[type[Softmax], ...] = (
     UnitCGF,
     UnitChainCGF,
 )
-VARIANTS = {cls.name: cls for cls in DEFINITIONS}
+
+
+def by_name(definitions: Sequence[type[Softmax]]) -> dict[str, type[Softmax]]:
+    """Each definition by its name. TypeError for one that has none of its own: files that name another would be read
+    as it."""
+    named: dict[str, type[Softmax]] = {}
+    for cls in definitions:
+        if "name" not in vars(cls) or cls.name in named:
+            other = named.get(cls.name, cls.__mro__[1])
+            raise TypeError(
+                f"{cls.__module__}.{cls.__qualname__} needs a name of its own in its class (name: ClassVar[str]), "
+                f"and has '{cls.name}', as {other.__module__}.{other.__qualname__} has"
+            )
+        named[cls.name] = cls
+    return named
+
+
+VARIANTS = by_name(DEFINITIONS)
 # what ``_target_`` of a softmax.json may read: a name in this table, never a path that is imported from
 TARGETS = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DEFINITIONS}
 # whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n is a row's length

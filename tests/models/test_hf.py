@@ -9,6 +9,8 @@ from conftest_models import tokenizer
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
     BitImageProcessor,
     DeiTImageProcessor,
     DistilBertConfig,
@@ -134,6 +136,32 @@ def test_preparation_that_is_not_repeated_here_is_refused(tmp_path, change, says
     (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps({**PREPARED, **change}))
     with pytest.raises(UserError, match=says):
         hf.load("hf", 3, path=path)
+
+
+def test_a_tokenizer_that_is_not_there_or_does_not_fit_is_refused(tmp_path):
+    """transformers makes an empty one where none was saved, which reads every word as unknown."""
+    for number, (kind, config) in enumerate((
+        (DistilBertForSequenceClassification, DistilBertConfig(**DISTIL)),
+        (BertForSequenceClassification, BertConfig(vocab_size=50, hidden_size=8, num_attention_heads=2,
+                                                   num_hidden_layers=1, intermediate_size=8, num_labels=3)),
+        (GPT2ForSequenceClassification, GPT2Config(**GPT2)),
+    )):  # fmt: skip
+        folder = tmp_path / str(number)
+        kind(config).save_pretrained(folder)
+        with pytest.raises(UserError, match="needs the tokenizer that its model was trained with"):
+            hf.load("hf", 3, path=str(folder))
+    path = saved(
+        tmp_path / "small", DistilBertForSequenceClassification(DistilBertConfig(**{**DISTIL, "vocab_size": 49}))
+    )
+    with pytest.raises(UserError, match="has a tokenizer of 50 ids, and its model embeds 49: they are no pair"):
+        hf.load("hf", 3, path=path)
+
+
+def test_a_decoder_refuses_a_text_without_a_token(tmp_path):
+    host = hf.load("hf", 3, path=saved(tmp_path / "a", GPT2ForSequenceClassification(GPT2Config(**GPT2))))
+    batch = {"input_ids": torch.ones(2, 3, dtype=torch.long), "attention_mask": torch.tensor([[1, 1, 0], [0, 0, 0]])}
+    with pytest.raises(UserError, match="a text of the batch has none"):
+        host.forward(host.model, batch)
 
 
 def test_what_is_missing_is_told(tmp_path):

@@ -153,6 +153,33 @@ def test_faults_of_files_are_refused(make, files, tmp_path):
     refused(lambda: make("csv", train=free).class_names, "is task.label the right column?")
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_mark_of_pairs_is_refused_in_every_split_and_place(make, files, tmp_path, split, place):
+    """One in the first text would make all of a split pairs."""
+    records = [*ROWS] if split == "train" else [("a new text", "low"), ("another", "high")]
+    records[place] = ("half\x1fand half", records[place][1])
+    given = {**files, split: str(write_csv(tmp_path / "marked.csv", records))}
+    refused(lambda: make("csv", **given)._splits, f"the control character '\\x1f', and row {place + 1} of")
+
+
+def test_half_a_character_is_refused_by_its_line(make, tmp_path):
+    for column, record in (("text", {"text": "a \ud800", "label": "x"}), ("label", {"text": "a", "label": "\ud800"})):
+        path = tmp_path / f"{column}.jsonl"
+        path.write_text("".join(json.dumps(one) + "\n" for one in ({"text": "b", "label": "y"}, record)))
+        refused(lambda path=path: read_columns(path, ["text", "label"]), f"'{column}' of line 2 holds half a character")
+
+
+def test_a_text_without_a_token_is_refused(make, tmp_path, text_inputs, monkeypatch):
+    task = make("csv", train=str(write_csv(tmp_path / "t.csv", ROWS)))
+    monkeypatch.setattr("cgf.data.text_task.tokenized", lambda texts, *_: [[], *([1] for _ in texts[1:])])
+    refused(lambda: task.dataset("train", text_inputs), "needs texts of one token at least, and 'word")
+
+
+def test_a_limit_that_is_no_count_by_split_is_refused(make, files):
+    refused(lambda: make("csv", **files, limit=300), "task.limit needs a count by split, such as")
+
+
 def test_what_is_told_before_training(make, files, tmp_path, text_inputs):
     write_csv(tmp_path / "test.csv", [ROWS[0], ("another", "high")])
     task = make("csv", **files, max_length=6)
@@ -161,6 +188,8 @@ def test_what_is_told_before_training(make, files, tmp_path, text_inputs):
     assert lines[1].startswith("csv val: 6 samples: high 2, low 2, mid 2")
     assert "csv: no validation split: 10% of train, by class and fixed by task.seed, is val" in lines
     assert "csv: 1 of 2 texts of test are in train too, word for word" in lines
+    own = str(write_csv(tmp_path / "val.csv", [("another", "high"), ("a third", "low")]))
+    assert "1 of 2 texts of test are in val too, word for word" in make("csv", **files, validation=own).notes()
 
 
 # -- from a checkpoint ----------------------------------------------------------------------------------

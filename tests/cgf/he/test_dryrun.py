@@ -6,6 +6,7 @@ import pytest
 from cgf.approx import fit
 from cgf.he.dryrun import dry_run
 from cgf.he.score_rows import Rows
+from cgf.softmax.base import Softmax
 from cgf.softmax.cgf import CGF
 
 
@@ -34,3 +35,22 @@ def test_an_engine_of_too_few_levels_does_without_padding_columns():
     assert dry_run(softmax, rows, 41, "folded").levels == 5
     given = dry_run(softmax, rows, 41, "folded", max_level=4)
     assert given.levels == 4 and given.layout.padding_columns == 0
+
+
+def test_a_learned_factor_of_a_formula_goes_to_a_circuit_as_its_value():
+    """A parameter has a gradient, which numpy refuses to drop unasked."""
+    torch = pytest.importorskip("torch", reason="a learned factor is a tensor")
+
+    class Scaled(Softmax):
+        name = "scaled"
+
+        def __init__(self, factor, shift):
+            self.factor, self.shift = factor, shift
+
+        def formula(self, x):
+            return x.times_public(self.factor).plus_public(self.shift)
+
+    rows = Rows((1, 1, 4, 4), 0, None, np.full(4, 4.0))
+    learned = [torch.nn.Parameter(torch.full((1, 1, 4, 4), value)) for value in (0.5, 0.25)]
+    needs = [dry_run(Scaled(*two), rows, 4, "folded") for two in (learned, [p.detach().numpy() for p in learned])]
+    assert needs[0].levels == needs[1].levels == 1 and needs[0].ops == needs[1].ops

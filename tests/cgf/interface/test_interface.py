@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -139,6 +140,29 @@ def test_a_saved_model_comes_back_with_its_softmax(make, tmp_path):
     (tmp_path / "out" / "softmax.json").unlink()
     with pytest.raises(UserError, match=r"no softmax\.json"):
         cgf.load(tmp_path / "out")
+
+
+def test_a_softmax_that_was_never_measured_is_not_evaluated_nor_loaded_in_part(tmp_path):
+    model, loader = bert(), texts()
+    cgf.install(model, "bpmax")
+    says = "needs 'denominator', which training measures, and "
+    with pytest.raises(UserError, match=says + "layer 0 of the model has none"):
+        cgf.evaluate_model(model, loader)
+    with torch.no_grad():
+        model.train()(**{key: value for key, value in loader[0].items() if key != "labels"})
+    model.eval().save_pretrained(tmp_path)
+    assert torch.equal(logits(cgf.load(tmp_path), loader), logits(model, loader))
+    kept = load_file(tmp_path / "softmax.safetensors")
+    save_file({key: value for key, value in kept.items() if not key.startswith("1.")}, tmp_path / "softmax.safetensors")
+    with pytest.raises(UserError, match=says + r".*softmax\.safetensors has none of layer 1"):
+        cgf.load(tmp_path)
+
+
+def test_a_plan_for_an_engine_that_there_is_not_is_refused():
+    model = bert()
+    cgf.install(model, "cgf")
+    with pytest.raises(UserError, match="engine must be one of sim, desilo, and 'x' was given"):
+        cgf.make_plan(model, texts(), engine="x")
 
 
 def test_a_model_with_replaced_norms_is_not_saved_and_saves_itself_again_without_them(tmp_path):
@@ -282,6 +306,12 @@ def test_a_softmax_of_ones_own_is_left_as_it_was():
 def test_a_matrix_that_is_none_is_refused():
     with pytest.raises(UserError, match="finite"):
         cgf.apply_softmax([[1.0, float("nan")]], engine="sim")
+    for odd in ([["a", "b"]], [[1.0, 2.0], [3.0]], np.array([[1j, 2.0]]), torch.tensor([[1j, 2.0]])):
+        with pytest.raises(UserError, match=r"a matrix \(R, N\) of finite numbers is needed, and this one is none"):
+            cgf.apply_softmax(odd, engine="sim")
+    half = cgf.apply_softmax(torch.tensor([[1.0, 2.0], [0.5, 0.0]], dtype=torch.bfloat16), engine="sim")
+    whole = cgf.apply_softmax([[1.0, 2.0], [0.5, 0.0]], engine="sim")
+    np.testing.assert_array_equal(half.weights, whole.weights)
     with pytest.raises(UserError, match="no circuit"):
         cgf.apply_softmax([[1.0, 2.0]], "exact", engine="sim")
     with pytest.raises(UserError, match="denominator"):

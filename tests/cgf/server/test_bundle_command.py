@@ -195,14 +195,16 @@ def test_a_llama_as_two_parties(texts, tmp_path):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
-def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, capsys):
+def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, capsys, monkeypatch):
     """A client takes a text a line, and cuts it off at its end."""
     given = ("bundle", texts / "run", "--out", tmp_path / "o", "--tokens", 2, "--data-root")
     (tmp_path / "table").mkdir()
     for name in ("train.csv", "test.csv"):
         table = (texts / "data" / "table" / name).read_text()
         (tmp_path / "table" / name).write_text(table.replace(" w", MARK + "w"))
-    assert call(server, *given, tmp_path) == 2
+    with monkeypatch.context() as patched:  # as a task with a column for the second text says
+        patched.setattr("cgf.data.text_task.TextTask.of_pairs", lambda task: True)
+        assert call(server, *given, tmp_path) == 2
     assert "takes a text a line, and task table has pairs of texts" in capsys.readouterr().err
     shutil.copytree(texts / "run", tmp_path / "run")
     for path in (tmp_path / "run").rglob("tokenizer_config.json"):
