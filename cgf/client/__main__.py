@@ -65,7 +65,9 @@ def decrypt(given: argparse.Namespace) -> None:
     results = files_of(given.results, ".result")
     done = run(ClientBundle.read(given.bundle), given.keys, results, given.out, given.mode)
     print(given.out)
-    if done.encrypted is not None and done.samples < done.encrypted:
+    if done.encrypted is None:
+        print(f"{given.keys} does not say what was encrypted: results that are missing are not told", file=sys.stderr)
+    elif done.samples < done.encrypted:
         print(f"{done.samples} of the {done.encrypted} samples encrypted have a result here", file=sys.stderr)
     if done.lights:
         print(

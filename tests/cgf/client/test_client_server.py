@@ -491,7 +491,7 @@ def test_logits_that_are_named_as_a_report_are_not_overwritten(base, copy, capsy
 
 
 def test_results_are_held_against_what_was_encrypted(base, copy, capsys):
-    """One that is missing is told, and one of other samples is refused; keys without the file say nothing."""
+    """One that is missing is told, and one of other samples refused; keys without the file cannot tell, and say so."""
     sent = copy / "keys" / "encrypted.jsonl"
     line, *_ = [
         json.loads(line) for line in sent.read_text().splitlines()
@@ -507,7 +507,10 @@ def test_results_are_held_against_what_was_encrypted(base, copy, capsys):
     replace(sent, (json.dumps({"uploads": ["f" * 64], "samples": 5}) + "\n").encode())
     assert "must be of an upload that" in refused(capsys, copy, "decrypt")
     sent.unlink()
-    assert call(*given) == 0 and capsys.readouterr().err == ""
+    sent.mkdir()
+    assert "encrypted.jsonl" in refused(capsys, copy, "decrypt")
+    sent.rmdir()
+    assert call(*given) == 0 and "does not say what was encrypted" in capsys.readouterr().err
     assert json.loads((copy / "logits.json").read_text())["encrypted"] is None
 
 

@@ -14,8 +14,10 @@ from digits_checkpoint import call
 from filelock import FileLock
 from friendly_hosts import bert
 
+from cgf.config import compose
 from cgf.errors import UserError
 from cgf.evaluate.he_lines import SampleLog
+from cgf.evaluate.he_scope import MEMORY_MIB
 from cgf.evaluate.network_eval import BatchInTheClear, NetworkEvaluation, features_of
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.token_counts import ByTokens, chosen
@@ -300,6 +302,11 @@ def test_entries_beyond_a_guard_are_red(whole):
 )
 def test_bad_settings_are_one_sentence(whole, setting, says):
     assert says in run(whole, "he=sim", "he.samples=2", setting, code=2)
+
+
+def test_the_memory_that_nobody_set_is_that_of_the_configuration():
+    """A value that differs from it is known to be given, and refused where nothing reads it."""
+    assert compose("eval_he", ["ckpt=x"]).he.memory_mib == MEMORY_MIB
 
 
 def test_hosts_that_do_not_stay_encrypted_are_refused_by_name(checkpoint):
