@@ -12,7 +12,7 @@ from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.host import Host, HostFacts, listed
-from cgf.models.pretrained import at, check_named, fit_head, whence, with_head
+from cgf.models.pretrained import at, check_named, named_head, whence, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
 from cgf.types import HostConfig, Json
@@ -66,8 +66,7 @@ def load(
         image = image_input(model.config, where, commit)
     if inner := sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}.")):
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
-    names = listed(class_names)
-    trained = not fresh and (names is None or fit_head(model, names, where))
+    trained = named_head(model, not fresh, listed(class_names), where)
     about = HostFacts(
         name=name, num_classes=num_classes, trained=trained, source=whence(where, commit), class_names=class_names
     )

@@ -96,7 +96,7 @@ def classifier(
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     if inner and os.environ.get("RANK", "0") == "0":  # such as the pooler of a model that was a language model
         print(f"{where} lacks {len(inner)} weights, which start at random: {', '.join(inner[:3])}", flush=True)
-    return model, tokenizer, trained and (class_names is None or fit_head(model, class_names, where)), commit
+    return model, tokenizer, named_head(model, trained, class_names, where), commit
 
 
 def check_vocabulary(tokenizer: Tokenizer, where: str) -> None:
@@ -132,6 +132,20 @@ def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) 
     return model, set(info["missing_keys"]) | lost
 
 
+def named_head(model: nn.Module, trained: bool, class_names: list[str] | None, where: str) -> bool:
+    """Whether a head, ``trained`` or random, is one for these classes, which its configuration names from here on.
+
+    UserError as of ``fit_head``. class_names None: whatever it is for, it is taken.
+    """
+    if class_names is None:
+        return trained
+    fits = trained and fit_head(model, class_names, where)
+    # mypy: a transformers model has it
+    model.config.id2label = dict(enumerate(class_names))  # type: ignore[union-attr]
+    model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore[union-attr]
+    return fits
+
+
 def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
     """Puts the rows of a trained head into the order of class_names; returns whether it is of these classes.
 
@@ -147,8 +161,6 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
         return False
     if order != list(range(len(order))):
         _permute(model, order, where)
-        model.config.id2label = dict(enumerate(class_names))  # type: ignore  # as above
-        model.config.label2id = {name: i for i, name in enumerate(class_names)}  # type: ignore  # as above
     return True
 
 

@@ -43,9 +43,14 @@ def sha256(path: Path, most: int = MOST_TEXT) -> str:
 
 def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
     """Hex digest of names and contents, in the order given."""
+    return sha256_of_hashes((name, sha256(path)) for name, path in files)
+
+
+def sha256_of_hashes(files: Iterable[tuple[str, str]]) -> str:
+    """The same of files by their names and hashes."""
     digest = hashlib.sha256()
-    for name, path in files:
-        digest.update(f"{name} {sha256(path)}\n".encode())
+    for name, content in files:
+        digest.update(f"{name} {content}\n".encode())
     return digest.hexdigest()
 
 

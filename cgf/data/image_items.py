@@ -27,11 +27,18 @@ P = TypeVar("P", bound=Pictures)
 
 @dataclass(frozen=True)
 class Images(Generic[P]):
-    """Images (N), the key that names each, and the labels (N,)."""
+    """Images (N), the key that names each, and the labels (N,); contents: a hash of each file, None: not worked out."""
 
     images: P
     keys: list[str]
     labels: list[int]
+    contents: list[str] | None = None
+
+    @property
+    def alike(self) -> list[str]:
+        """Of each image the key of the first that is equal to it, byte for byte, where that is known."""
+        first: dict[str, str] = {}
+        return [first.setdefault(c, key) for c, key in zip(self.contents or self.keys, self.keys, strict=True)]
 
 
 class ImageDataset(Dataset):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cgf.data.files import check_own, sha256_of_all
+from cgf.data.files import check_own, sha256, sha256_of_hashes
 from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment
-from cgf.data.task import check_share, choose
+from cgf.data.task import SPLITS, check_share, choose
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 from cgf.types import Json
@@ -26,7 +26,7 @@ class OwnImages(VisionTask):
 
     Without a test split the share ``test_fraction`` of train is test, and without a validation split the share
     ``val_fraction`` of what is left is val. Both are chosen by class, by hashes of the images' names and of ``seed``
-    (`cgf.data.task.choose`).
+    (`cgf.data.task.choose`). Images that are known to be equal byte for byte go together.
     augment: resized_crop, pad_crop, small_affine or null.
     """
 
@@ -58,11 +58,29 @@ class OwnImages(VisionTask):
             "test": f"{self.test_fraction:.0%} of train",
             "val": f"{self.val_fraction:.0%} of what is left of train",
         }
-        return [
+        cut = [
             f"no {name} split: {part}, by class and fixed by task.seed, is {name}"
             for name, part in told.items()
             if name not in self._given
         ]
+        return [*cut, *self._in_two()]
+
+    def _in_two(self) -> list[str]:
+        """A sentence for each two splits with equal images, where that is known."""
+        contents = {}
+        for split in SPLITS:
+            images, part = self.read(split)
+            contents[split] = [] if images.contents is None else [images.contents[i] for i in part]
+        notes = []
+        for one, other in (("val", "train"), ("test", "train"), ("test", "val")):
+            there = set(contents[other])
+            if both := sum(content in there for content in contents[one]):
+                notes.append(f"{both} of {len(contents[one])} images of {one} are in {other} too, byte for byte")
+        return notes
+
+    def _keys(self, images: Images) -> list[str]:
+        """What names each image where splits are cut off: those of equal images are one."""
+        return images.alike
 
     @cached_property
     def _given(self) -> dict[str, Images]:
@@ -72,13 +90,14 @@ class OwnImages(VisionTask):
     def _parts(self) -> dict[str, list[int]]:
         parts = {split: list(range(len(images.keys))) for split, images in self._given.items()}
         whole = self._given["train"]
+        names = self._keys(whole)
         for split, share, salt in (
             ("test", self.test_fraction, f"test {self.seed}"),
             ("val", self.val_fraction, str(self.seed)),
         ):
             if split not in parts:
                 rest = parts["train"]
-                keys, labels = [whole.keys[i] for i in rest], [whole.labels[i] for i in rest]
+                keys, labels = [names[i] for i in rest], [whole.labels[i] for i in rest]
                 parts[split] = [rest[i] for i in choose(keys, labels, round(share * len(rest)), salt)]
                 parts["train"] = sorted(set(rest) - set(parts[split]))
         return parts
@@ -89,11 +108,13 @@ class OwnFolderTask(OwnImages):
     """Images as <root>/train/<class>/<file>, and val or validation, and test, where they are there; task=image_folder.
 
     The classes are the sorted folders of train. sha256: split -> the hash of its files' names and contents. A
-    checkpoint keeps it, so that it is evaluated on the very images that it was trained on.
+    checkpoint keeps it, so that it is evaluated on the very images that it was trained on. equal_together: whether
+    equal images go together where a split is cut off; a checkpoint of before that was so keeps neither.
     """
 
     name: str = "image_folder"
     sha256: Mapping[str, str] | None = None
+    equal_together: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,7 +142,7 @@ class OwnFolderTask(OwnImages):
 
     def kept(self) -> Json:
         """See Task."""
-        return {"root": str(self._folder.path), "sha256": self._hashes}
+        return {"root": str(self._folder.path), "sha256": self._hashes, "equal_together": self._equal_together}
 
     def notes(self) -> list[str]:
         """See Task."""
@@ -168,11 +189,24 @@ class OwnFolderTask(OwnImages):
         check_own(where, self._hashes, self.sha256)
         return self._there
 
+    @property
+    def _equal_together(self) -> bool:
+        return self.sha256 is None if self.equal_together is None else self.equal_together
+
+    def _keys(self, images: Images) -> list[str]:
+        return images.alike if self._equal_together else images.keys
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        """Image file -> its hash."""
+        names = (name for place in self._there.values() for name in self._folder.names(place))
+        return {name: sha256(self._folder.path / name) for name in names}
+
     @cached_property
     def _hashes(self) -> dict[str, str]:
         return {
-            split: sha256_of_all(
-                (name.partition("/")[2], self._folder.path / name) for name in self._folder.names(place)
+            split: sha256_of_hashes(
+                (name.partition("/")[2], self._contents[name]) for name in self._folder.names(place)
             )
             for split, place in self._there.items()
         }
@@ -190,4 +224,4 @@ class OwnFolderTask(OwnImages):
             raise UserError(f"{where} needs images as CLASS/FILE, and it has none")
         if place == self._places["train"] and (empty := set(number.values()) - set(labels)):
             raise UserError(f"{where} needs images in every class, and {self.class_names[min(empty)]} has none")
-        return Images(EncodedImages(self._folder, names), names, labels)
+        return Images(EncodedImages(self._folder, names), names, labels, [self._contents[name] for name in names])

@@ -16,6 +16,7 @@ from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.replace import Parts, parts_of
 from cgf.models.replace_check import replaced, start_from
+from cgf.models.samples import samples_of
 from cgf.norm.base import ExactNorms, NormVariant
 from cgf.replacement import Replacement
 
@@ -43,7 +44,7 @@ class PartsRequest:
             self._check_same(there)
         elif self.norm.name != "exact" or self.activation.name != "exact":
             parts = replaced(host, self.norm, self.activation)
-            dataset, collate = task.dataset("train", host.inputs), task.collate(host.inputs)
+            dataset, collate = samples_of(task, "train", host), task.collate(host.inputs)
             order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(self.seed))
             batch = collate([dataset[i] for i in order[: self.samples].tolist()])
             batch.pop("labels")

@@ -24,6 +24,7 @@ from cgf.memory import need_memory
 from cgf.models.host import Host
 from cgf.models.install import installed_softmaxes
 from cgf.models.replace import parts_of
+from cgf.models.samples import check_texts, samples_of
 from cgf.provenance import hardware
 from cgf.softmax.base import Softmax
 from cgf.types import Built, Config, Json
@@ -74,8 +75,10 @@ def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, 
             f"teacher {teacher.name} tells the texts of a pair by token types, and student {host.name}, whose batches "
             "it is given, has none: take a teacher or a student of the other kind"
         )
-    train_set, val_set = task.dataset("train", host.inputs), task.dataset("val", host.inputs)
+    train_set, val_set = samples_of(task, "train", host), samples_of(task, "val", host)
     collate = task.collate(host.inputs)
+    if teacher is not None:
+        check_texts(teacher, train_set, collate, "train")
     about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))
     if teacher is None or cfg.distill.cache is None:
         return TrainingSamples(train_set, val_set, collate, teacher, about)

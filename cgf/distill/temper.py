@@ -21,6 +21,7 @@ from cgf.distill.processes import say
 from cgf.errors import UserError
 from cgf.models.host import Host
 from cgf.models.install import installed, installed_softmaxes, query_projections
+from cgf.models.samples import samples_of
 from cgf.softmax.exact import Exact
 from cgf.softmax.slot import Around
 
@@ -56,7 +57,7 @@ def temper(host: Host, dataset: Items, collate: Collate, samples: int, seed: int
 
 def tempered(task: Task, samples: int, seed: int, host: Host) -> None:
     """``temper`` on the training samples of a task, told in one line."""
-    layers = temper(host, task.dataset("train", host.inputs), task.collate(host.inputs), samples, seed)
+    layers = temper(host, samples_of(task, "train", host), task.collate(host.inputs), samples, seed)
     factors = sorted(factor for layer in layers for factor in layer)
     say(f"queries scaled by {factors[0]:.2g} to {factors[-1]:.2g}, half of the heads by {median(factors):.2g} or less")
 

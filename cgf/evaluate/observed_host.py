@@ -16,6 +16,7 @@ from cgf.evaluate.observe import Calibrator, Onlooker
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models.host import Host
 from cgf.models.install import install
+from cgf.models.samples import samples_of
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -57,18 +58,10 @@ def own_weights(
     subject = _with_exponent(softmax or CGF())
     one_of("forward", forward, FORWARDS)
     host = make_host()
+    dataset = samples_of(task, split, host)
     calibrator = _observe(host, subject, lambda _: Exact(), forward)
     drives = "exact" if forward == "trained" else subject.name
-    return ObservedHost(
-        f"{host.name}, own weights",
-        host,
-        task,
-        task.dataset(split, host.inputs),
-        subject,
-        drives,
-        calibrator,
-        host.source,
-    )
+    return ObservedHost(f"{host.name}, own weights", host, task, dataset, subject, drives, calibrator, host.source)
 
 
 def of_checkpoint(

@@ -15,6 +15,7 @@ from cgf.evaluate.observe import PolynomialReading
 from cgf.models.host import Host, check_classes
 from cgf.models.install import install, install_copies, installed
 from cgf.models.load import from_checkpoint
+from cgf.models.samples import samples_of
 from cgf.plan.cost import levels_of
 from cgf.plan.load import read_plan, select
 from cgf.plan.plan import Plan
@@ -185,5 +186,5 @@ def open_checkpoint(path: str, split: str, make_task: Callable[[Json], Task], wh
     )
     checkpoint.check_data(task.revision())
     host, softmaxes = from_checkpoint(checkpoint)
-    dataset = task.dataset(split, host.inputs)
+    dataset = samples_of(task, split, host)
     return OpenCheckpoint(checkpoint, host, softmaxes, task, dataset, task.collate(host.inputs))

@@ -87,7 +87,7 @@ def evaluate_model(
     chosen = plan.plan if isinstance(plan, ModelPlan) else plan
     host = measured(model)
     _check(softmaxes, chosen, host.row_kind)
-    data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0), labelled=True)
+    data = read(loader, samples, host, labelled=True)
     if odd := sorted({item["labels"] for item in data.items} - set(range(host.num_classes))):
         raise UserError(f"labels must be classes, 0 to {host.num_classes - 1}, and one of the loader's is {odd[0]}")
     library = named(engine, make_owner)

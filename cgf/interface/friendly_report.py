@@ -65,7 +65,7 @@ def friendly_report(
     if not isinstance(softmax, ExponentialSoftmax):
         raise UserError("softmax must be one with an exponential, such as cgf.CGF()")
     budget = Budget(host.row_kind, tolerance, levels, softmax=softmax)
-    data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0))
+    data = read(loader, samples, host)
     calibrator, subject = Calibrator(), softmax
 
     def slot(layer: int) -> Onlooker:

@@ -85,7 +85,7 @@ def make_plan(
         times=table_of(None, engine),
     )
     host = measured(model)
-    data = read(loader, samples, getattr(host.inputs.tokenizer, "pad_token_id", 0))
+    data = read(loader, samples, host)
     seen = observed(host, softmaxes, data, data.collate, range(len(data)), batch_size=batch_size, padding="auto")
     requests = requests_of(seen, first, host.mask, "auto", tolerance=tolerance)
     plan, pareto = planner.plan(seen.layers, requests)

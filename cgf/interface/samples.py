@@ -11,6 +11,8 @@ from torch import Tensor
 
 from cgf.errors import UserError
 from cgf.interface.own_model import IMAGE, TEXT
+from cgf.models.host import Host
+from cgf.models.samples import read_longest
 from cgf.types import Item
 
 MASK, TYPES, LABELS = "attention_mask", "token_type_ids", ("labels", "label")
@@ -47,12 +49,12 @@ class Samples:
         return batch
 
 
-def read(loader: Iterable[object], most: int | None, pad_id: int, labelled: bool = False) -> Samples:
-    """The first ``most`` samples of a loader, None: all, in its order.
+def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool = False) -> Samples:
+    """The first ``most`` samples of a loader, None: all, in its order, as samples for the host.
 
     A batch is a mapping as transformers' collators give it (input_ids, attention_mask, token_type_ids or pixel_values;
     labels), or a pair (images, labels). labelled: labels must be there. UserError for another batch, padding on the
-    left, an input that is not known, and a loader without samples.
+    left, an input that is not known, a loader without samples, and texts that the model cannot read.
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise UserError(f"samples must be a whole number of at least 1, and {most!r} was given")
@@ -61,8 +63,21 @@ def read(loader: Iterable[object], most: int | None, pad_id: int, labelled: bool
         raise UserError("the loader gives no samples: one that can be read again is needed, such as a DataLoader")
     if len({tuple(sorted(item)) for item in items}) > 1:
         raise UserError("the batches of the loader have different inputs: the same of every batch are needed")
-    lengths = [len(item[TEXT]) for item in items] if TEXT in items[0] else None
-    return Samples(items, pad_id, lengths)
+    if TEXT not in items[0]:
+        return Samples(items, 0, None)
+    data = Samples(items, getattr(host.inputs.tokenizer, "pad_token_id", 0), [len(item[TEXT]) for item in items])
+    _check_texts(host, data)
+    return data
+
+
+def _check_texts(host: Host, data: Samples) -> None:
+    """UserError for token ids that the model does not embed, and for a text longer than it can read."""
+    # mypy: a model that takes texts has it
+    count = host.model.get_input_embeddings().num_embeddings  # type: ignore[operator]
+    ids = torch.cat([item[TEXT] for item in data.items])
+    if odd := sorted(set(ids[(ids < 0) | (ids >= count)].tolist())):
+        raise UserError(f"{host.name} embeds the token ids 0 to {count - 1}, and a text of the loader has {odd[0]}")
+    read_longest(host, data, data.lengths or [], data.collate, "the loader")
 
 
 def _items(batch: object, labelled: bool) -> list[Item]:

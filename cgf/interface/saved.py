@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from cgf.checkpoint_files import described_softmax
-from cgf.errors import UserError
+from cgf.errors import UserError, with_reason
 from cgf.interface.own_model import measured
 from cgf.models.described import CONFIG, is_timm
 from cgf.models.install import installed_softmaxes
@@ -145,7 +145,8 @@ def _classifier(path: Path) -> nn.Module:
     from transformers import AutoConfig, AutoModelForImageClassification, AutoModelForSequenceClassification
 
     check_named(str(path))
-    config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
+    with with_reason(f"{path / CONFIG} describes no model that transformers can make"):
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
     stated = " ".join(config.architectures or ())
     kinds: dict[str, AutoClass] = {"ForSequenceClassification": AutoModelForSequenceClassification}
     kinds["ForImageClassification"] = AutoModelForImageClassification
@@ -153,7 +154,8 @@ def _classifier(path: Path) -> nn.Module:
     if auto is None:
         raise UserError(f"{path} is of {stated or 'no model that it names'}: a sequence or image classifier is needed")
     options = {"dtype": torch.float32, "trust_remote_code": False, "local_files_only": True, "use_safetensors": True}
-    model, info = auto.from_pretrained(path, output_loading_info=True, **options)
+    with with_reason(f"{path} is no model that transformers can make"):
+        model, info = auto.from_pretrained(path, output_loading_info=True, **options)
     if lost := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
         raise UserError(f"{path} lacks weights of its model: {lost[0]}")
     return model

@@ -195,7 +195,9 @@ class CalibratedBPMax(BPMax):
         import torch
 
         powers = powers.detach()
-        if self.again and self.denominator is not None:  # the pass before has counted this batch already
+        # gradient checkpointing computes a batch once more: this project's says so, others do it within a backward pass
+        again = self.again or torch._C._current_graph_task_id() != -1
+        if again and self.denominator is not None:  # the pass before has counted this batch already
             return self.denominator[:, : powers.shape[-2]].to(powers)
         if valid is None:
             sums, present = powers.sum(-1, keepdim=True), None

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest_models import tokenizer
 from digits_checkpoint import call
 from PIL import Image
+from transformers import BertConfig, BertForSequenceClassification
 
 SMALL = ["train.epochs=2", "train.batch_size=16", "train.lr=2e-3"]
 
@@ -86,6 +88,24 @@ def test_a_csv_through_every_command(place, data_root):
         stream.write("another,ham\n")
     changed = call("eval_plain", "ckpt=outputs/mail")
     assert changed.returncode == 2 and "is not what the checkpoint was trained with" in changed.stderr
+
+
+def test_texts_longer_than_the_models_positions_are_refused_before_anything_is_trained(place):
+    config = {"vocab_size": 50, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 2, "max_position_embeddings": 16}
+    BertForSequenceClassification(BertConfig(**config)).save_pretrained("own")
+    tokenizer("pad", pad_token="pad").save_pretrained("own")
+    rows = [f"{'w1 ' * (3 + i)},{i % 2}" for i in range(20)]  # of 3 to 22 tokens
+    (place / "long.csv").write_text("\n".join(["text,label", *rows]))
+    model = ["model=hf", "model.path=own", "task=csv", "task.train=long.csv"]
+    refused = call("train", *model)
+    told = refused.stderr.splitlines()[-1]  # behind transformers' bars
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert told.startswith("error: model hf cannot read the longest text of train, of 22 tokens: cut texts by a")
+    assert not (place / "outputs").exists() or not list((place / "outputs").rglob("ckpt-*"))
+    done("train", *model, "task.max_length=16", "train.epochs=1", "run=own")
+    ckpt = next((place / "outputs" / "own").glob("ckpt-*"))
+    assert json.loads((ckpt / "host" / "config.json").read_text())["id2label"] == {"0": "0", "1": "1"}
 
 
 def test_bad_data_is_one_sentence_and_code_2(place):

@@ -70,6 +70,9 @@ def test_a_head_of_other_classes_counts_as_not_trained_and_keeps_its_rows(names,
     where, model = saved(tmp_path / "hf", names)
     host = bert.load("tiny", CLASSES, path=where, class_names=NAMES)
     assert host.head_trained is trained
+    host.write_surroundings(tmp_path / "kept")
+    kept = json.loads((tmp_path / "kept" / "config.json").read_text())
+    assert list(kept["id2label"].values()) == NAMES and kept["label2id"] == {name: i for i, name in enumerate(NAMES)}
     assert torch.equal(host.model.classifier.weight, model.classifier.weight)
     assert ("is of other classes" in capsys.readouterr().out) is not trained
     assert bert.load("tiny", CLASSES, path=where).head_trained  # told nothing of a task

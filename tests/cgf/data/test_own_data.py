@@ -271,6 +271,45 @@ def test_files_that_are_not_read_are_told(make, tmp_path):
     assert note.startswith("2 files of train/ are not read, train/cat/notes.txt for one: images are train/CLASS/FILE")
 
 
+def test_equal_images_go_together_where_a_split_is_cut_off(make, tmp_path):
+    root = pictures(tmp_path / "a", ["train"], count=40)
+    for i in range(20):  # every second cat twice
+        (root / "train/cat" / f"again{i}.png").write_bytes((root / f"train/cat/train{2 * i}.png").read_bytes())
+    task = make("image_folder", root=str(root))
+    held = {}
+    for split in ("train", "val", "test"):
+        images, part = task.read(split)
+        held[split] = {(root / images.keys[i]).read_bytes() for i in part}
+    assert held["test"] and held["val"]
+    assert not held["test"] & held["train"] and not held["val"] & held["train"] and not held["val"] & held["test"]
+    assert not [note for note in task.notes() if "byte for byte" in note]
+    node = node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder")
+    assert node["equal_together"] is True and task_from_node(node, None)._parts == task._parts
+    before = {key: value for key, value in node.items() if key != "equal_together"}  # as a checkpoint of before has it
+    old = task_from_node(before, None)
+    assert old._parts != task._parts and old.kept()["equal_together"] is False
+    both = {(root / old.read("train")[0].keys[i]).read_bytes() for i in old.read("train")[1]}
+    images, part = old.read("test")
+    count = sum((root / images.keys[i]).read_bytes() in both for i in part)
+    assert count and f"{count} of {len(part)} images of test are in train too, byte for byte" in old.notes()
+
+
+def test_a_cut_without_equal_images_is_as_it_was(make, tmp_path):
+    task = make("image_folder", root=str(pictures(tmp_path / "a", ["train"])))
+    node = {**node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder"), "equal_together": False}
+    assert task_from_node(node, None)._parts == task._parts
+
+
+def test_equal_images_of_two_given_splits_are_told(make, tmp_path):
+    root = pictures(tmp_path / "a", ["train", "val", "test"], count=4)
+    for split, name in (("test", "train0"), ("val", "train1")):
+        (root / split / "cat" / "b.png").write_bytes((root / "train" / "dog" / f"{name}.png").read_bytes())
+    assert make("image_folder", root=str(root)).notes() == [
+        "1 of 9 images of val are in train too, byte for byte",
+        "1 of 9 images of test are in train too, byte for byte",
+    ]
+
+
 def test_a_folder_of_a_checkpoint(make, tmp_path, grey):
     task = make("image_folder", root=str(pictures(tmp_path / "a", ["train", "test"])))
     node = node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder")

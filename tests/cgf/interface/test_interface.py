@@ -231,6 +231,46 @@ def test_a_label_that_is_no_class_is_refused(label):
         cgf.evaluate_model(model, loader, cgf.make_plan(model, texts()))
 
 
+@pytest.mark.parametrize("odd", [40, 1000, -1])
+def test_a_token_id_that_the_model_does_not_embed_is_refused(odd):
+    model, loader = bert(), texts()
+    cgf.install(model, "cgf")
+    plan = cgf.make_plan(model, texts())
+    loader[0]["input_ids"][2, 1] = odd
+    for use in (lambda: cgf.evaluate_model(model, loader, plan), lambda: cgf.make_plan(model, loader)):
+        with pytest.raises(UserError, match=f"embeds the token ids 0 to 39, and a text of the loader has {odd}"):
+            use()
+
+
+def test_a_text_longer_than_the_model_can_read_is_refused():
+    model = bert()
+    cgf.install(model, "cgf")
+    ids = torch.ones(2, model.config.max_position_embeddings + 1, dtype=torch.int64)
+    loader = [{"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 1])}]
+    with pytest.raises(UserError, match=f"cannot read the longest text of the loader, of {ids.shape[1]} tokens"):
+        cgf.make_plan(model, loader)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("make", [bert, llama])
+def test_the_models_own_gradient_checkpointing_counts_a_batch_once(make, reentrant):
+    after = {}
+    for checkpointing in (False, True):
+        model = make().train()
+        if checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+            model.get_input_embeddings().weight.requires_grad_()
+        slots = cgf.install(model, "bpmax_calibrated")
+        for seed in (1, 2, 3):  # another batch each: of the same one a mean does not tell how often it was counted
+            torch.manual_seed(seed)
+            batch = texts()[0]
+            model(**{**batch, "input_ids": batch["input_ids"] * seed % 40}).loss.backward()
+        gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        after[checkpointing] = torch.cat([slot.denominator.flatten() for slot in slots]), gradients
+    for without, with_it in zip(*after.values(), strict=True):
+        torch.testing.assert_close(with_it, without)
+
+
 def test_a_plan_leaves_every_modules_mode_as_it_was():
     """A part that is frozen in the middle of a training stays so."""
     model = bert()

@@ -7,6 +7,7 @@ import pytest
 import timm
 import torch
 from torch import nn
+from transformers import BertConfig, BertForSequenceClassification
 
 import cgf
 from cgf.errors import UserError
@@ -144,4 +145,18 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
     described = json.loads((tmp_path / "softmax.json").read_text())
     (tmp_path / "softmax.json").write_text(json.dumps({**described, "layers": 3}))
     with pytest.raises(UserError, match="of 3 layers, and the model has 2"):
+        cgf.load(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"model_type": "no_such_model"}, {"num_attention_heads": 5}, {"model_type": None}])
+def test_a_configuration_that_describes_no_model_is_refused(tmp_path, change):
+    config = BertConfig(
+        vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_labels=3
+    )
+    model = BertForSequenceClassification(config)
+    cgf.install(model, "cgf")
+    cgf.save(model, tmp_path)
+    described = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**described, **change}))
+    with pytest.raises(UserError, match="no model that transformers can make"):
         cgf.load(tmp_path)
