@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.errors import UserError
-from cgf.report.clean import clean
 from cgf.report.columns import grid
 from cgf.report.comparison import told
 from cgf.report.parameters import met
 from cgf.report.red import reasons
-from cgf.report.whole import exact_accuracy
+from cgf.report.whole import against_exact, read
 from cgf.stats.intervals import wilson
-from cgf.stats.labels import compare
 from cgf.types import Json
 
 # below results/he; the folder says what stays encrypted, and of a file without one it is the softmaxes
@@ -53,19 +51,15 @@ def interval(share: float, samples: int) -> str:
 
 def headline(folder: Path) -> str:
     """A markdown table of FILES under ``folder``/he; UserError where one is missing or no whole number of samples."""
-    results = [{**_read(folder / "he" / f"{name}.json"), "file": name} for name in FILES]
-    compared = []
-    for result in results:
-        exact = exact_accuracy(folder, result) if _encrypted(result) == "softmax" else None
-        one_seed = None if exact is None else compare([(result["accuracy"], exact)], result["samples"])
-        compared.append(one_seed)
+    results = [_read(folder / "he" / f"{name}.json", name) for name in FILES]
+    compared = [against_exact(folder, result) if _encrypted(result) == "softmax" else None for result in results]
     return grid(TITLES, [_line(folder, result, words) for result, words in zip(results, told(compared), strict=True)])
 
 
-def _read(path: Path) -> Json:
+def _read(path: Path, name: str) -> Json:
     if not path.is_file():
         raise UserError(f"the table needs {path}, and it is not there")
-    return clean(path)
+    return {**read(path), "file": name}
 
 
 def _encrypted(result: Json) -> str:
@@ -84,7 +78,7 @@ def _line(folder: Path, result: Json, against_exact: str) -> list[str]:
     samples = result["samples"]
     return [
         _encrypted(result),
-        result["model"],
+        result["host"],
         result["task"],
         f"`{result['softmax']}`",
         f"{samples:,}",

@@ -48,15 +48,20 @@ TITLES = [
 
 def results(folder: Path) -> list[Json]:
     """The result files, each with its name; UserError where there are none."""
-    files = [_read(path) for path in sorted((folder / "he").glob("*.json"))]
+    files = [read(path) for path in sorted((folder / "he").glob("*.json"))]
     if not files:
         raise UserError(f"{folder / 'he'} holds no evaluations: python eval_he.py ckpt=RUN he.samples=null out=...")
     return files
 
 
-def _read(path: Path) -> Json:
-    """A result with its name and, where it has them, its predictions; UserError where they are not its own."""
+def read(path: Path) -> Json:
+    """A result with its name, the host that this begins with and, where it has them, its predictions.
+
+    UserError where the predictions are not its own.
+    """
     result = {**clean(path), "file": path.stem}
+    host, between, _ = path.stem.partition(f"-{result['task']}-")
+    result["host"] = host if between else result["model"]
     kept = read_encrypted(path.parent, path.stem, result["predictions"]) if "predictions" in result else None
     if kept is not None and abs(kept.right().mean() - result["accuracy"]) > SAME:
         raise UserError(f"{path} says accuracy {result['accuracy']}, and its predictions have {kept.right().mean()}")
@@ -85,7 +90,7 @@ def lines(folder: Path) -> list[list[str]]:
     against = told([against_exact(folder, r) for r in files])
     table = [
         [
-            r["model"],
+            r["host"],
             r["task"],
             _softmax(r),
             exponential(r),
@@ -117,7 +122,7 @@ def lines(folder: Path) -> list[list[str]]:
 
 def _softmax(result: Json) -> str:
     """Name of the softmax; where the file's own says more (cgf_untrained), that."""
-    rest = result["file"].removeprefix(f"{result['model']}-{result['task']}-")
+    rest = result["file"].removeprefix(f"{result['host']}-{result['task']}-")
     return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
 
 
@@ -132,22 +137,16 @@ def exact_result(folder: Path, result: Json) -> Json | None:
 
     It lies in results/he/exact, by the name of the result, or by host and task for all the others.
     """
-    model, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("model", "task"))
-    for name in (result["file"], f"{model}-{task}"):
+    host, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("host", "task"))
+    for name in (result["file"], f"{host}-{task}"):
         if (path := folder / "he" / "exact" / f"{name}.json").is_file():
             return read_json(path)
     return None
 
 
-def exact_accuracy(folder: Path, result: Json) -> float | None:
-    """Accuracy of exact softmax (``exact_result``); None where there is none."""
-    exact = exact_result(folder, result)
-    return None if exact is None else float(exact["accuracy"])
-
-
 def _exact(folder: Path, result: Json) -> str:
-    accuracy = exact_accuracy(folder, result)
-    return "–" if accuracy is None else _per_cent(accuracy)
+    exact = exact_result(folder, result)
+    return "–" if exact is None else _per_cent(exact["accuracy"])
 
 
 def exponential(result: Json) -> str:
@@ -169,14 +168,14 @@ def draw(folder: Path) -> bytes:
     files = results(folder)
     of: dict[tuple[str, str], list[Json]] = {}
     for r in files:
-        of.setdefault((r["model"], r["task"]), []).append(r)
-    panels = [(f"{model}, {task}", own) for (model, task), own in of.items() if len(own) > 1]
+        of.setdefault((r["host"], r["task"]), []).append(r)
+    panels = [(f"{host}, {task}", own) for (host, task), own in of.items() if len(own) > 1]
     if rest := [r for own in of.values() if len(own) == 1 for r in own]:
         panels.append(("one result each", rest))
     figure, axes = new_figure(4.6, len(panels))
     for ax, (title, own) in zip(axes, panels, strict=True):
         for r, colour in zip(own, colours(len(own)), strict=True):
-            name = f"{r['model']}, {r['task']}: " if own is rest else ""
+            name = f"{r['host']}, {r['task']}: " if own is rest else ""
             ax.scatter(
                 r["us_per_entry"],
                 100 * r["accuracy"],
@@ -198,7 +197,7 @@ def draw(folder: Path) -> bytes:
 
 def shown(folder: Path) -> list[JsonValue]:
     """All that the figure shows (``figure.is_current``)."""
-    keys = ("model", "task", "levels", "us_per_entry", "accuracy")
+    keys = ("host", "task", "levels", "us_per_entry", "accuracy")
     return [[*(r[k] for k in keys), _softmax(r), exponential(r), _exact(folder, r)] for r in results(folder)]
 
 
