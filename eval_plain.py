@@ -62,6 +62,8 @@ def tell(result: Json, path: Path) -> None:
     )
     if result["not_finite"]:
         print(f"{result['not_finite']} of the samples have logits that are no finite numbers; they count as wrong")
+    if result["replaced"]:
+        print(f"softmax {result['softmax']} stands, untrained, where the checkpoint has {result['trained_with']}")
     print(worded(result["by_class"]))
     print(path)
 

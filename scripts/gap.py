@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved, task_maker
 from cgf.errors import UserError
-from cgf.results import run_info, write_json
+from cgf.results import check_replaceable, run_info, write_json
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
 from cgf.target import result_file
@@ -35,6 +35,8 @@ def main(cfg: DictConfig) -> None:
     if type(subject) is not CGF:  # what derives from it may have other weights than exp(y)
         raise UserError(f"the gap is that of CGF-softmax (softmax=cgf, cgf3 or cgf4), and this is {subject.name}")
     path = result_file(cfg.out) if cfg.out else opened.checkpoint.path / "gap.json"
+    name = f"{opened.checkpoint.path.parent.name}/{opened.checkpoint.path.name}"
+    check_replaceable(path, lambda there: there["kind"] == "gap" and there.get("name") == name)
     indices = opened.samples(cfg.samples, cfg.seed)
     batches = batches_of_one_length(opened.dataset, cfg.batch_size, indices)
     host = opened.host
@@ -46,7 +48,7 @@ def main(cfg: DictConfig) -> None:
     )
     result = {
         "kind": "gap",
-        "name": f"{opened.checkpoint.path.parent.name}/{opened.checkpoint.path.name}",
+        "name": name,
         "model": host.name,
         "task": opened.checkpoint.run["task"],
         "trained_with": own.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ class Matching:
     hidden: float = 0.0
     attention: float = 0.0
     _taken: dict[str, list[list[Tensor]]] = field(default_factory=dict, init=False, repr=False)
+    _open: bool = field(default=False, init=False, repr=False)  # between start and take, when passes are kept
 
     def __post_init__(self) -> None:
         if not finite(self.hidden, self.attention) or min(self.hidden, self.attention) < 0:
@@ -61,13 +63,25 @@ class Matching:
             if self.hidden:
                 for layer in layers_of(model, len(slots)):
                     layer.register_forward_hook(
-                        lambda _m, _i, out, kept=kept: kept[0].append(out[0] if isinstance(out, tuple) else out)
+                        lambda _m, _i, out, kept=kept[0]: self._keep(kept, out[0] if isinstance(out, tuple) else out)
                     )
             if self.attention:
-                install(model, _tapped(slots, kept[1]))
+                install(model, self._tapped(slots, kept[1]))
+
+    def _tapped(self, slots: Sequence[Slot], kept: list[Tensor]) -> Callable[[int], WeightsTap]:
+        return lambda layer: WeightsTap(slots[layer], partial(self._keep, kept))
+
+    def _keep(self, kept: list[Tensor], tensor: Tensor) -> None:
+        """Adds a tensor of a pass that is matched: a validation, or a layer computed once more, leaves nothing."""
+        if self._open:
+            kept.append(tensor)
 
     def start(self) -> None:
-        """Forgets what earlier passes (a validation, say) left."""
+        """From here on passes are kept, until ``take``."""
+        self._forget()
+        self._open = True
+
+    def _forget(self) -> None:
         for hidden, attention in self._taken.values():
             hidden.clear()
             attention.clear()
@@ -85,7 +99,8 @@ class Matching:
                 self.attention
                 * _mean(own_a, their_a, "attention weights", padding, lambda d: d.square().sum(-1).mean(1))
             )
-        self.start()
+        self._forget()
+        self._open = False
         return torch.stack(parts).sum()
 
 
@@ -106,20 +121,17 @@ def _mean(
 
 
 class WeightsTap(Around):
-    """Adds every batch of weights that the inner slot gives to ``kept``."""
+    """Shows every batch of weights that the inner slot gives to ``keep``."""
 
-    def __init__(self, inner: Slot, kept: list[Tensor]) -> None:
+    def __init__(self, inner: Slot, keep: Callable[[Tensor], None]) -> None:
         super().__init__(inner)
-        self.kept = kept
+        self.keep = keep
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """The inner slot's weights (B, H, Q, K), which are kept."""
-        self.kept.append(super().weights(scores, valid))
-        return self.kept[-1]
-
-
-def _tapped(slots: Sequence[Slot], kept: list[Tensor]) -> Callable[[int], WeightsTap]:
-    return lambda layer: WeightsTap(slots[layer], kept)
+        """The inner slot's weights (B, H, Q, K), which are shown."""
+        weights = super().weights(scores, valid)
+        self.keep(weights)
+        return weights
 
 
 def layers_of(model: nn.Module, count: int) -> list[nn.Module]:

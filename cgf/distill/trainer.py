@@ -149,15 +149,17 @@ class Trainer:
         self.curriculum.at(p.step / self.total_steps)
         last = p.step + 1 == self.total_steps and self.journal.wandb  # whose table of the layers is of the end
         self.penalty.measuring = (p.step + 1) % self.settings.log_every == 0 or last
-        loss, extra = 0.0, None
+        loss, extra, reports = 0.0, None, []
         parts = list(pieces(batch, self.settings.accumulate))
         for i, (piece, part) in enumerate(parts):
             last = i + 1 == len(parts)  # with it the gradients of all pieces pass between processes
             with nullcontext() if last else self.accelerator.no_sync(self.classifier):
                 one, more = self._backward(piece, part * share * self.processes.count)
             loss += part * one
+            reports.append(self.penalty.report())
             extra = extra if more is None else (extra or 0.0) + part * more
-        loss, extra = self._together(share, loss, extra)
+        report = together(reports, [part for _, part in parts])
+        loss, extra = self._together(share, loss, extra, report)
         whole = loss + (extra or 0.0)
         check_finite(f"the loss is {whole:g} at step {p.step + 1}", whole, self.settings.lr)
         if self.settings.grad_norm:
@@ -185,9 +187,11 @@ class Trainer:
         self.accelerator.backward(whole * weight)
         return float(loss.detach()), None if extra is None else float(extra.detach())
 
-    def _together(self, share: float, loss: float, extra: float | None) -> tuple[float, float | None]:
+    def _together(
+        self, share: float, loss: float, extra: float | None, report: dict[str, float]
+    ) -> tuple[float, float | None]:
         """Loss and penalty of all processes' shares; what the pass showed and measured is put together likewise."""
-        own = (share, loss, extra, self.penalty.report(), [softmax.measured() for softmax in self.softmaxes])
+        own = (share, loss, extra, report, [softmax.measured() for softmax in self.softmaxes])
         parts = self.processes.gather(own)
         shares, losses, extras, reports, measured = (list(column) for column in zip(*parts, strict=True))
         self._report = together(reports, shares)

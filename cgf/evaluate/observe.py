@@ -73,7 +73,7 @@ def _numbers(tensor: Tensor, axis: int, head: int) -> np.ndarray:
 
 
 class Onlooker(Around):
-    """Shows another softmax, the ``subject``, the scores that the inner slot makes the weights of.
+    """Shows another softmax, the ``subject``, the queries and keys that the inner slot makes the weights of.
 
     So a model runs as it was trained while the exponent of another softmax is observed.
     """
@@ -81,16 +81,22 @@ class Onlooker(Around):
     def __init__(self, inner: Slot, subject: Softmax) -> None:
         super().__init__(inner)
         self.subject = subject
+        self._own: list[Tensor] = []  # the subject's scores of this pass
 
     def sized(self, heads: int) -> None:
         """Tells both softmaxes the heads of their layer."""
         super().sized(heads)
         self.subject.sized(heads)
 
+    def scores(self, query: Tensor, key: Tensor, scaling: float) -> Tensor:
+        """The inner slot's scores (B, H, Q, K); the subject has its own, as a Gaussian kernel has distances."""
+        self._own[:] = [self.subject.scores(query, key, scaling)]
+        return super().scores(query, key, scaling)
+
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
-        """The inner slot's weights (B, H, Q, K); the subject's, of the same scores, are seen by its observers alone."""
+        """The inner slot's weights (B, H, Q, K); the subject's, of its own scores, are seen by its observers alone."""
         self.subject.layer = self.layer
-        self.subject.weights(scores, valid)
+        self.subject.weights(self._own.pop() if self._own else scores, valid)
         return super().weights(scores, valid)
 
 
@@ -142,7 +148,10 @@ class ExponentMonitor:
             self.places[key] = self.places.get(key, 0) + beyond(own, guard)
 
     def summary(self) -> Json:
-        """Metrics of a result file; nothing was seen where a softmax has no exponent."""
+        """Metrics of a result file; nothing was seen where a softmax has no exponent.
+
+        The median of the row sums is that of the medians of layers and batches, not of all rows at once.
+        """
         if not self.entries:
             return dict.fromkeys(("entries", "outside_domain", "beyond_guard", "beyond_at", "range", "row_sum"))
         sums = torch.stack(self.row_sums)

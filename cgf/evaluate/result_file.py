@@ -56,7 +56,9 @@ def result_path(
         path = result_file(out)
         return path.with_stem(path.stem + part)
     name = opened.names(plan)["approx"]
-    if opened.softmaxes[0].to_json() != opened.checkpoint.softmax.to_json():
+    alike = opened.softmaxes[0].to_json() == opened.checkpoint.softmax.to_json()
+    untrained = opened.replaced is not None and any(softmax.tensors() for softmax in opened.replaced)
+    if untrained or not alike:
         name = f"{opened.softmaxes[0].name}-{_hash(opened.softmaxes[0].to_json())}-{name}"
     if plan is not None:
         name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
@@ -81,6 +83,8 @@ def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: Json, indices: 
         "data": opened.task.revision(),
         "softmax": [softmax.describe() for softmax in opened.softmaxes],
     }
+    if opened.replaced is not None:
+        facts["replaced"] = True  # one of the trained softmax's description lacks what it learned
     return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -82,6 +82,18 @@ def test_a_teacher_that_agrees_adds_nothing(option):
     assert float(passed(matching, student, teacher)) > 1e-8
 
 
+def test_a_pass_outside_of_a_step_leaves_nothing():
+    """A validation keeps no hidden states and weights of all its batches, and what follows is matched as before."""
+    (student, own), (teacher, theirs) = digits(), digits(1, Exact())
+    matching = Matching(hidden=0.7, attention=0.3)
+    matching.watch(student.model, own, teacher.model, theirs)
+    first = passed(matching, student, teacher)
+    for _ in range(3):
+        student.forward(student.model, images())
+    assert [kept for side in matching._taken.values() for kept in side] == [[], [], [], []]
+    assert float(passed(matching, student, teacher)) == float(first)
+
+
 def test_padding_counts_in_neither():
     layers = [torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)) for _ in range(2)]
     matching = Matching(hidden=1.0)
@@ -95,6 +107,21 @@ def test_padding_counts_in_neither():
             model(at)
         results.append(float(matching.take(padding)))
     assert results[0] == pytest.approx(results[1], rel=1e-6) and results[0] > 0
+
+
+def test_what_is_logged_of_a_batch_in_pieces_is_of_the_whole_batch(tmp_path):
+    seen = {}
+    for count in (1, 4):
+        options = ["softmax=cgf", "penalty.weight=0.1", "penalty.bound=2.83", "train.max_steps=1", "train.log_every=1"]
+        ended = call("train", *SMALL, *options, f"train.accumulate={count}", f"outputs={tmp_path}", f"run={count}")
+        assert ended.returncode == 0, ended.stderr
+        rows = [json.loads(line) for line in (tmp_path / str(count) / "metrics.jsonl").read_text().splitlines()]
+        seen[count] = [row for row in rows if "range_min" in row]
+    assert len(seen[1]) == len(seen[4]) == 1
+    for whole, pieces in zip(seen[1], seen[4], strict=True):
+        for name in ("range_min", "range_max", "range_outside", "row_sum_min", "row_sum_max", "row_sum_outside"):
+            assert pieces[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-6), name
+        assert 0 < whole["range_outside"] < 1
 
 
 def test_off_unless_asked_for():

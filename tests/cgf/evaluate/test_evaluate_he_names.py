@@ -1,5 +1,8 @@
 """Where an encrypted evaluation puts its result when nobody names a file."""
 
+import json
+from pathlib import Path
+
 from digits_checkpoint import call
 
 from cgf.errors import UserError
@@ -16,3 +19,19 @@ def test_every_engine_has_result_names_of_its_own(checkpoint, monkeypatch):
     for he in ("sim", "desilo", "desilo_gpu", "desilo_lanes", "openfhe"):
         refused = call("eval_he", f"ckpt={checkpoint}", f"he={he}", "he.samples=1")
         assert refused.stderr.strip() == f"error: the result begins with he-{he}-folded"
+
+
+def test_a_softmax_put_in_untrained_takes_no_result_of_the_trained_one(tmp_path, monkeypatch):
+    """Their descriptions are the same: what a chain learned lies in tensors."""
+    monkeypatch.chdir(tmp_path)
+    small = ["train.max_steps=6", "train.lr=2e-3", "train.softmax_lr=20", "task.limit={train: 48, val: 16, test: 16}"]
+    assert call("train", "run=chain", "softmax=cgf_chain", *small).returncode == 0
+    results = []
+    for other in ([], ["softmax=cgf_chain"]):
+        done = call("eval_plain", "ckpt=outputs/chain", "approx=exact", *other)
+        assert done.returncode == 0, done.stderr
+        results.append((done.stdout.strip().splitlines()[-1], "stands, untrained, where" in done.stdout))
+    (trained, told), (untrained, also) = results
+    assert trained != untrained and (told, also) == (False, True)
+    one, other = (json.loads(Path(path).read_text()) for path in (trained, untrained))
+    assert (one["replaced"], other["replaced"]) == (False, True) and one["loss"] != other["loss"]

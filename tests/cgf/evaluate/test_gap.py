@@ -109,6 +109,13 @@ def test_the_command_measures_what_a_changed_head_costs(checkpoint, tmp_path):
     assert "| small | " in heads_table(tmp_path)
 
 
+def test_a_file_that_is_no_result_of_this_checkpoint_is_left_as_it_is(checkpoint, tmp_path):
+    for content in ('{"important": 1}', '{"kind": "eval_plain"}', '{"kind": "gap", "name": "other/ckpt-1"}'):
+        (out := tmp_path / "own.json").write_text(content)
+        refused = call("gap", f"ckpt={checkpoint}", "samples=1", f"out={out}")
+        assert refused.returncode == 2 and "is not overwritten" in refused.stderr and out.read_text() == content
+
+
 def test_a_model_of_exact_softmax_gets_cgf_put_in(checkpoint):
     opened = open_checkpoint(str(checkpoint), "val", task_maker(None))
     host, outcomes = opened.host, []

@@ -8,6 +8,7 @@ from cgf.errors import UserError
 from cgf.evaluate.observe import Calibrator, ExponentMonitor, Onlooker
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
+from cgf.softmax.published.gaussian import GaussianKernel
 
 VALID = torch.ones(6, 6, dtype=torch.bool).tril()[None, None]
 
@@ -105,6 +106,21 @@ def test_an_onlooker_sees_one_softmax_and_drives_with_another():
     torch.testing.assert_close(slot.weights(scores(), VALID), Exact().weights(scores(), VALID), rtol=0, atol=0)
     y = np.concatenate(exponents(scores()))
     assert (calibrator.layers[2].low, calibrator.layers[2].high) == pytest.approx((y.min(), y.max()))
+
+
+def test_an_onlookers_subject_has_scores_of_its_own():
+    """A Gaussian kernel's exponent is a distance, which is not above 0, whatever drives the model."""
+    draw = torch.Generator().manual_seed(2)
+    query, key, value = torch.randn(3, 2, 2, 6, 8, generator=draw)
+    calibrators = [Calibrator(), Calibrator()]
+    for calibrator in calibrators:
+        subject = GaussianKernel()
+        subject.observers.append(calibrator)
+        slot = subject if calibrator is calibrators[0] else Onlooker(Exact(), subject)
+        outputs, _ = slot.attention(query, key, value, 0.3, None, lambda weights: weights)
+    torch.testing.assert_close(outputs, Exact().attention(query, key, value, 0.3, None, lambda weights: weights)[0])
+    alone, looked = (calibrator.layers[0] for calibrator in calibrators)
+    assert (looked.low, looked.high) == (alone.low, alone.high) and looked.high <= 0
 
 
 def test_watch_judges_accuracy_by_real_rows_and_the_guard_by_all():

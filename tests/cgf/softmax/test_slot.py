@@ -22,7 +22,7 @@ from cgf.softmax.slot import Around
 AROUND = {
     "around": Around,
     "stage": lambda softmax: Curriculum(1.0).watch([softmax])[0],
-    "tap": lambda softmax: WeightsTap(softmax, []),
+    "tap": lambda softmax: WeightsTap(softmax, lambda weights: None),
     "factor search": FactorSearch,
     "scaling probe": ScalingProbe,
     "shape probe": ShapeProbe,
@@ -59,7 +59,7 @@ def test_a_slot_around_changes_no_number_and_leaves_the_softmax_clean():
     batch, plain = batch_for(host), install_copies(host.model, CGF())
     wanted = host.logits(batch)
     softmaxes = [CGF() for _ in range(3)]
-    install(host.model, lambda layer: WeightsTap(Curriculum(1.0).watch([softmaxes[layer]])[0], []))
+    install(host.model, lambda layer: WeightsTap(Curriculum(1.0).watch([softmaxes[layer]])[0], lambda weights: None))
     assert torch.equal(host.logits(batch), wanted)
     assert vars(softmaxes[0]).keys() == vars(plain[0]).keys()  # what travels to workers is the definition, as it was
     assert type(pickle.loads(pickle.dumps(softmaxes[0]))) is CGF
