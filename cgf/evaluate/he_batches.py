@@ -128,13 +128,12 @@ def checked_share(share: object) -> float:
 def shard_of(batches: list[list[int]], shard: tuple[int, int]) -> list[list[int]]:
     """Every n-th batch from the i-th on: of longest-first batches each shard gets about the same work.
 
-    UserError for a shard that gets none.
+    UserError where there are fewer batches than shards: some would get none, and the others could never be merged.
     """
     first, every = shard
-    own = batches[first - 1 :: every]
-    if not own:
+    if len(batches) < every:
         raise UserError(
-            f"he.shard={first}/{every} has no samples: there are fewer batches than shards, and a smaller he.batch "
-            "makes more"
+            f"he.shard={first}/{every} needs at least {every} batches, one a shard, and there are {len(batches)}: "
+            "fewer shards do, and a smaller he.batch makes more batches"
         )
-    return own
+    return batches[first - 1 :: every]

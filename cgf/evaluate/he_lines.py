@@ -68,6 +68,18 @@ class FinishedSamples:
         """The batches' samples that are not among these, in the batches that still have one."""
         return [rest for batch in batches if (rest := [i for i in batch if i not in self.samples])]
 
+    def check_among(self, batches: list[list[int]], path: Path) -> None:
+        """UserError where a sample of these is in none of the batches: path, of a shard that was batched otherwise.
+
+        Another shard has it now, so that the two could never be merged.
+        """
+        among = {index for batch in batches for index in batch}
+        if strange := [str(index) for index in sorted(self.samples) if index not in among]:
+            raise UserError(
+                f"a shard needs the batches that it began with, and of the samples in {path} {listed(strange)} would "
+                "be another shard's: give the he.batch and he.rows_at_once that it began with, or another out="
+            )
+
     def predictions(self) -> list[tuple[int, int | None]]:
         """(label, prediction) of every sample."""
         return [(record["label"], record["prediction"]) for record in self.samples.values()]

@@ -81,7 +81,7 @@ class EncryptedEvaluation:
     def run(self) -> FinishedSamples:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
 
-        UserError where they are of another evaluation.
+        UserError where they are of another evaluation, or of a shard that was batched otherwise.
 
         With workers, one batch more than there are workers is under way, so that one's model runs while the others'
         ciphertexts do.
@@ -90,6 +90,7 @@ class EncryptedEvaluation:
         finished = self.lines.read()
         plan = self.plan
         batches = shard_of(plan.of(self.indices), self.shard)
+        finished.check_among(batches, self.lines.path)
         left = finished.left(batches)
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")

@@ -74,10 +74,14 @@ class NetworkEvaluation:
         self._double = copy.deepcopy(opened.host.model).double().eval()
 
     def run(self) -> FinishedSamples:
-        """Evaluates what the lines do not hold yet; returns all that they hold then."""
+        """Evaluates what the lines do not hold yet; returns all that they hold then.
+
+        UserError where they are of another evaluation, or of a shard that was batched otherwise.
+        """
         self.lines.check_own()
         finished = self.lines.read()
         batches = shard_of(self.plan.of(self.indices), self.shard)
+        finished.check_among(batches, self.lines.path)
         left = finished.left(batches)
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")

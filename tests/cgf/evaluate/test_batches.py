@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgf.evaluate.he_batches import Batches
+from cgf.errors import UserError
+from cgf.evaluate.he_batches import Batches, shard_of
 from cgf.he.layout import choose_layout
 
 HEADS, SLOTS = 12, 8192
@@ -63,3 +64,14 @@ def test_rows_just_beyond_half_the_slots_are_two_sets():
 
 def test_memory_bounds_a_batch():
     assert {len(b) for b in batches_of([16] * 40, rows_at_once=10 * HEADS * 16)} == {10}
+
+
+def test_more_shards_than_batches_are_refused_for_each():
+    """The first ones would evaluate, and no set of shards could be merged: the last have nothing to evaluate."""
+    batches = [[0, 1], [2], [3]]
+    assert [shard_of(batches, (part, 3)) for part in (1, 2, 3)] == [[[0, 1]], [[2]], [[3]]]
+    for part in range(1, 10):
+        with pytest.raises(
+            UserError, match=f"he.shard={part}/9 needs at least 9 batches, one a shard, and there are 3"
+        ):
+            shard_of(batches, (part, 9))

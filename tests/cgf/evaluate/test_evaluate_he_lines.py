@@ -37,6 +37,13 @@ def test_lines_that_were_added_twice_or_lost_are_refused(tmp_path):
         log.read()
 
 
+def test_samples_of_another_shard_are_refused(tmp_path):
+    finished = FinishedSamples({index: sample(index) for index in (3, 5, 8)})
+    finished.check_among([[8, 9], [3, 5]], tmp_path / "a.jsonl")
+    with pytest.raises(UserError, match=r"a shard needs the batches .* of the samples in .*a\.jsonl 5, 8 would be"):
+        finished.check_among([[3, 4], [6]], tmp_path / "a.jsonl")
+
+
 def test_workers_are_those_of_the_batches_and_not_of_the_last_command(tmp_path):
     def told(*parts, **now):
         return FinishedSamples(batches=[{"batch": [i], **part} for i, part in enumerate(parts)]).ran(**now)

@@ -252,6 +252,25 @@ def test_shards_workers_and_a_second_run_give_the_same_predictions(whole):
         np.testing.assert_allclose(shared[i], row, rtol=0, atol=1e-8)
 
 
+def test_a_shard_goes_on_in_its_own_batches_alone(whole):
+    """In others its samples would be the other shard's too; all in one piece go on in any."""
+    asked = ("he=sim", "he.samples=12")
+    for name, shard in (("part", ("he.shard=1/2",)), ("piece", ())):
+        out = whole / "eval" / f"{name}.json"
+        lines = whole / "eval" / ("part-shard1of2.jsonl" if shard else "piece.jsonl")
+        given = (f"ckpt={whole}", "he.scope=network", f"out={out}", *asked, *shard)
+        assert call("eval_he", *given, "he.batch=2").returncode == 0
+        lines.with_suffix(".json").unlink()
+        lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:6]))  # two batches
+        done = call("eval_he", *given, "he.batch=3")
+        if not shard:
+            assert done.returncode == 0 and "4 samples are done already" in done.stdout, done.stderr
+            continue
+        assert done.returncode == 2 and "a shard needs the batches that it began with" in done.stderr
+        assert "he.batch" in done.stderr and done.stderr.count("\n") == 1
+        assert call("eval_he", *given, "he.batch=2").returncode == 0
+
+
 def test_what_was_cut_off_is_done_again(whole):
     _, logits, _ = run(whole, "he=sim", "he.samples=12", "he.batch=4")
     lines = whole / "eval" / "network.jsonl"
@@ -297,7 +316,7 @@ def test_entries_beyond_a_guard_are_red(whole):
         ("he.circuit=paper", "he.scope=network has one circuit, folded, and he.circuit=paper was given"),
         ("he.max_level=8", "needs 9 levels, and he.max_level=8 was given"),
         ("he.batch=0", "a batch must hold a whole number of samples, at least 1, and 0 was given"),
-        ("he.shard=2/2", "he.shard=2/2 has no samples"),
+        ("he.shard=1/2", "he.shard=1/2 needs at least 2 batches, one a shard, and there are 1"),
     ],
 )
 def test_bad_settings_are_one_sentence(whole, setting, says):
