@@ -28,6 +28,7 @@ from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
 from cgf.network.program import program_of
 from cgf.network.twin import Ranges, twin
+from cgf.progress import Bar
 from cgf.types import Json
 
 TENFOLD = 10.0  # an error beyond so many times what the library states is no noise
@@ -35,13 +36,12 @@ TENFOLD = 10.0  # an error beyond so many times what the library states is no no
 
 @dataclass(frozen=True)
 class BatchInTheClear:
-    """A batch before it is encrypted: features, labels, and the logits of its two readings in the clear.
+    """A batch before it is encrypted: labels, and the logits of its two readings in the clear.
 
     plain  the network's program in float64;  exact: the model as it is, unfolded, in float64
     beyond  entries of each (attention, head) beyond the guard of its exponential
     """
 
-    features: np.ndarray
     labels: np.ndarray
     plain: np.ndarray
     exact: np.ndarray
@@ -86,21 +86,40 @@ class NetworkEvaluation:
         if finished.samples:
             self.say(f"{len(finished.samples)} samples are done already ({self.lines.path})")
         if left:
+            clear = self._all_clear(left)
             progress = EvaluationProgress(finished, sum(map(len, left)), sum(map(self.plan.work, left)), self.say)
-            self._run(left, progress)
+            self._run(left, clear, progress)
         return self.lines.read()
 
-    def _run(self, left: list[list[int]], progress: EvaluationProgress) -> None:
+    def _all_clear(self, left: list[list[int]]) -> list[BatchInTheClear]:
+        """The batches in the clear, before the first is encrypted: hours could pass until a later one is refused.
+
+        UserError where a sample's logits there are no finite numbers.
+        """
+        clear: list[BatchInTheClear] = []
+        with Bar("in the clear", sum(map(len, left)), say=self.say) as bar:
+            for batch in left:
+                clear.append(self.clear(batch))
+                bar.advance(len(batch))
+        indices = [index for batch in left for index in batch]
+        for how, logits in (
+            ("by the polynomials", [batch.plain for batch in clear]),
+            ("as trained", [batch.exact for batch in clear]),
+        ):
+            check_finite_in_the_clear(np.isfinite(np.concatenate(logits)).all(1), indices, how)
+        return clear
+
+    def _run(self, left: list[list[int]], clear: list[BatchInTheClear], progress: EvaluationProgress) -> None:
         workers = self.session.workers
         with ThreadPoolExecutor(workers) as pool:
-            running: dict[Future[tuple[BatchInTheClear, np.ndarray, NetworkRecord, float]], list[int]] = {
-                pool.submit(self._evaluate, batch): batch for batch in left
+            running: dict[Future[tuple[np.ndarray, NetworkRecord, float]], tuple[list[int], BatchInTheClear]] = {
+                pool.submit(self._evaluate, batch): (batch, own) for batch, own in zip(left, clear, strict=True)
             }
             try:
                 for future in as_completed(running):
-                    clear, logits, record, wall_s = future.result()
-                    batch = running[future]
-                    samples = lines_of(batch, clear, logits)
+                    logits, record, wall_s = future.result()
+                    batch, own = running[future]
+                    samples = lines_of(batch, own, logits)
                     facts = {
                         "batch": batch,
                         "seconds": progress.lap(),
@@ -108,7 +127,7 @@ class NetworkEvaluation:
                         "peak_mib": self.session.peak_mib(),
                         "layers": [],
                         "network": record.to_json(),
-                        "errors": self._errors(clear, logits),
+                        "errors": self._errors(own, logits),
                     }
                     self.lines.add(samples, facts)
                     progress.add(samples, self.plan.work(batch))
@@ -116,15 +135,18 @@ class NetworkEvaluation:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _evaluate(self, batch: list[int]) -> tuple[BatchInTheClear, np.ndarray, NetworkRecord, float]:
-        clear = self.clear(batch)
+    def _evaluate(self, batch: list[int]) -> tuple[np.ndarray, NetworkRecord, float]:
+        features = features_of(self.inputs, self._collated(batch))  # anew: those of all batches are not kept
         start = time.perf_counter()
-        logits, record = self.session.network(self.network, clear.features)
-        return clear, logits, record, time.perf_counter() - start
+        logits, record = self.session.network(self.network, features)
+        return logits, record, time.perf_counter() - start
+
+    def _collated(self, batch: list[int]) -> dict[str, Tensor]:
+        return self.opened.collate([self.opened.dataset[i] for i in batch])
 
     def clear(self, batch: list[int]) -> BatchInTheClear:
-        """A batch's features and its logits in the clear."""
-        collated = self.opened.collate([self.opened.dataset[i] for i in batch])
+        """A batch's labels and its logits in the clear."""
+        collated = self._collated(batch)
         labels = collated.pop("labels").numpy()
         features = features_of(self.inputs, collated)
         ranges = Ranges()
@@ -132,9 +154,7 @@ class NetworkEvaluation:
         with torch.inference_mode():
             wide = {name: t.double() if t.is_floating_point() else t for name, t in collated.items()}
             exact = self.opened.host.forward(self._double, wide).numpy()
-        for how, logits in (("by the polynomials", plain), ("as trained", exact)):
-            check_finite_in_the_clear(np.isfinite(logits).all(1), batch, how)
-        return BatchInTheClear(features, labels, plain, exact, ranges.beyond)
+        return BatchInTheClear(labels, plain, exact, ranges.beyond)
 
     def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> Json:
         """Of logits that are numbers: the largest error against each reading, and how many are no noise any more."""
@@ -153,8 +173,7 @@ class NetworkEvaluation:
 
     def _probe(self, index: int) -> tuple[int, int, int]:
         """(1, 1, samples of a set) for samples like this one."""
-        collated = self.opened.collate([self.opened.dataset[index]])
-        tokens = features_of(self.inputs, collated).shape[1]
+        tokens = features_of(self.inputs, self._collated([index])).shape[1]
         return 1, 1, self.session.party.network_needs(self.network, tokens).samples
 
 

@@ -448,12 +448,30 @@ def test_logits_that_are_off_by_more_than_noise_are_counted():
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.session = SimpleNamespace(noise=1e-6)
     plain = np.array([[4.0, -1.0], [2.0, 0.0], [1.0, 1.0]])
-    clear = BatchInTheClear(np.zeros((3, 5, 4)), np.zeros(3), plain, plain + 0.25, {(0, 1): 2, (0, 0): 0})
+    clear = BatchInTheClear(np.zeros(3), plain, plain + 0.25, {(0, 1): 2, (0, 0): 0})
     logits = plain + np.array([[3e-5, 5e-5], [0.0, -1e-3], [np.nan, 0.0]])  # tenfold the noise, of 4: 4e-5
     errors = evaluation._errors(clear, logits)
     assert (errors["wrong"], errors["logits"], errors["largest"], errors["unfolded"]) == (2, 4, 4.0, 0.25)
     assert errors["max_error"] == pytest.approx(1e-3) and errors["sum_error"] == pytest.approx(1.08e-3)
     assert errors["beyond"] == [[0, 1, 2]]
+
+
+def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypted(tmp_path):
+    """All of them at once; the last batch would come up after hours."""
+    batches, encrypted = [[0, 1], [2, 3], [4, 5]], []
+
+    def clear(batch):
+        plain = np.array([[np.nan if index in (3, 4) else 1.0, 0.0] for index in batch])
+        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), {})
+
+    evaluation = object.__new__(NetworkEvaluation)
+    evaluation.lines, evaluation.indices, evaluation.shard = SampleLog(tmp_path / "lines.jsonl"), [], (1, 1)
+    evaluation.plan, evaluation.say = SimpleNamespace(of=lambda indices: batches, work=len), lambda text: None
+    evaluation.clear, evaluation._evaluate = clear, encrypted.append
+    evaluation.session = SimpleNamespace(workers=1)
+    with pytest.raises(UserError, match="finite logits in the clear, and by the polynomials 3, 4 have none"):
+        evaluation.run()
+    assert not encrypted and not evaluation.lines.path.exists()
 
 
 def test_a_batch_is_never_more_than_a_set_takes(tmp_path):
