@@ -62,9 +62,13 @@ def gather(config: Json, study: Study, folder: Path) -> None:
 
 
 def before(config: Json) -> tuple[Path, Json]:
-    """The result file and the studies that it has."""
+    """The result file and the studies that it has. UserError for a file that is none of this script's."""
     out = result_file(config["out"])
-    return out, read_json(out)["studies"] if out.is_file() else {}
+    found = read_json(out) if out.is_file() else {"studies": {}}
+    studies = found.get("studies") if isinstance(found, dict) else None
+    if not isinstance(studies, dict) or not all(isinstance(study, dict) for study in studies.values()):
+        raise UserError(f"{out} needs to hold studies of scripts/range.py, by name, and holds none: give another out=")
+    return out, studies
 
 
 if __name__ == "__main__":

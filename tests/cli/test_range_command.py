@@ -63,6 +63,17 @@ def test_names_and_seeds_that_are_none_are_refused(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("content", ["[]", "{}", '{"studies": []}', '{"studies": {"digits": 3}}', '{"kind": "gap"}'])
+def test_a_file_of_something_else_is_refused_before_any_training(tmp_path, content):
+    out = tmp_path / "other.json"
+    out.write_text(content)
+    for more in ([], ["collect=true"]):
+        done = call("range", "study=digits", f"outputs={tmp_path / 'runs'}", f"out={out}", *more)
+        assert done.returncode == 2 and f"{out} needs to hold studies of scripts/range.py" in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1 and [p.name for p in tmp_path.iterdir()] == ["other.json"]
+        assert out.read_text() == content
+
+
 @pytest.mark.parametrize("approx, levels", [("exact", None), ("chain", 6)])
 def test_an_evaluation_counts_what_lies_outside_a_domain_given_by_hand(approx, levels, checkpoint):
     shares = []
