@@ -124,11 +124,19 @@ class OpTimes:
 
 
 def table_of(path: str | None, engine: str) -> OpTimes | None:
-    """The table of operation times in a file, None: in this package's own; None where it is of another engine."""
+    """The table of operation times in a file, None: in this package's own, which may be of another engine: None then.
+
+    UserError for a file of another engine.
+    """
     data = read_json(TABLE if path is None else Path(path).expanduser())
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or data.get("engine") == engine:
         return OpTimes.from_json(data)  # which says what a table needs
-    return OpTimes.from_json(data) if data.get("engine") == engine else None
+    if path is not None:
+        raise UserError(
+            f"{path} must hold operation times of engine={engine}, and holds those of {data.get('engine')}: "
+            "python scripts/bench/op_times.py makes a table"
+        )
+    return None
 
 
 def levels_to_measure(max_level: int, most: int = 9) -> list[int]:

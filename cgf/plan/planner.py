@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cgf.approx.exponential import Fit, Interval
-from cgf.checks import share
+from cgf.checks import one_of, share
 from cgf.errors import UserError
 from cgf.former import PLAN_SCHEMA
 from cgf.plan.calibration import Calibration, merged, union
@@ -28,6 +28,7 @@ from cgf.plan.plan import Margin, Plan, by_layer, stretched
 from cgf.plan.request import Request
 from cgf.types import Json
 
+ENGINES = ("desilo", "openfhe", "sim")  # those that come with the package
 Requests = Callable[[Interval, Interval], Request]  # of a range and a domain, on rows and a softmax that are settled
 
 
@@ -88,9 +89,15 @@ class Planner:
 
     @classmethod
     def of(cls, config: Json) -> Planner:
-        """As configs/plan.yaml says; reads the table of operation times. UserError for settings that clash."""
+        """As configs/plan.yaml says; reads the table of operation times. UserError for settings that clash.
+
+        Likewise for an engine that is neither one of ENGINES nor that of the file ``times``.
+        """
         _check_target(config)
         approx, cache = config["approx"], config["cache"]
+        times = table_of(config["times"], config["engine"])
+        if times is None:  # a file of times may be of an engine of one's own
+            one_of("engine", config["engine"], ENGINES)
         settled = {key: config[key] for key in ("outside", "margin", "objective", "pareto", "per_layer")}
         return cls(
             approx["method"],
@@ -98,7 +105,7 @@ class Planner:
             approx.get("k"),
             approx.get("range"),
             **settled,
-            times=table_of(config["times"], config["engine"]),
+            times=times,
             cache=FitCache(None if cache is None else Path(cache).expanduser()),
         )
 

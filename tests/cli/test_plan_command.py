@@ -67,6 +67,9 @@ def test_fits_are_kept_below_the_working_directory_and_times_come_with_the_packa
         (["ckpt=x", "split=test"], "choices never see test data"),
         (["ckpt=x", "outside=1.5"], "outside is a share of the entries"),
         (["range=[-8,0]", "rows=0"], "rows must be a whole number of at least 1, and 0 was given"),
+        (["range=[-8,0]", "engine=desilio"], "engine must be one of desilo, openfhe, sim, and 'desilio' was given"),
+        (["range=[-8,0]", f"times={TABLE}", "engine=sim"], "must hold operation times of engine=sim, and holds those"),
+        (["range=[-8,0]", f"times={TABLE}", "engine=desilio"], "must hold operation times of engine=desilio, and"),
         (["range=[-8,0]", "times=none.json"], "none.json is needed, and there is no such file"),
     ],
 )
@@ -76,6 +79,17 @@ def test_bad_input(tmp_path, monkeypatch, arguments, says):
     done = call("plan", *limit, *arguments, "cache=null")
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_an_engine_of_ones_own_brings_its_times(tmp_path):
+    """And a known engine that the package has no times of gets a plan without seconds."""
+    table = tmp_path / "times.json"
+    table.write_text(json.dumps({**json.loads(TABLE.read_text()), "engine": "heaan"}))
+    asked = ["range=[-8,0]", "rows=16", "columns=16", "tolerance=1e-2", "approx=limit", "approx.k=null", "cache=null"]
+    for more, timed in ((["engine=heaan", f"times={table}"], True), (["engine=sim"], False)):
+        done = call("plan", *asked, *more, f"out={tmp_path}")
+        assert done.returncode == 0, done.stderr
+        assert (json.loads((tmp_path / "pareto.json").read_text())["picked"]["seconds"] is not None) == timed
 
 
 def test_the_set_beside_the_plan(checkpoint, tmp_path):
