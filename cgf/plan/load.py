@@ -71,7 +71,9 @@ def select(
     k = approx.get("k")
     if k is not None and not isinstance(k, int):
         raise UserError(f"approx.k must be a whole number, and {k!r} was given")
-    range_ = approx.get("range") or (plan.range if plan is not None else None)
+    range_ = approx.get("range")
+    if range_ is None and plan is not None:
+        range_ = plan.range
     if range_ is None:
         if method == "auto" or k is None:
             raise UserError(f"approx={method} needs a range: approx.range=[LO,HI], or a plan ({folder / FILE})")

@@ -44,6 +44,8 @@ def test_by_hand_takes_its_range_then_the_calibrated_then_the_papers(planned, tm
         ({"method": "limit", "k": "x"}, "whole number"),
         ({"method": "limit", "k": 2, "range": [1]}, "two numbers"),
         ({"method": "limit", "k": 2, "range": 3}, "two numbers"),
+        ({"method": "chebyshev", "k": 3, "range": []}, "two numbers"),
+        ({"method": "chebyshev", "k": 3, "range": 0}, "two numbers"),
         ({"method": "limit", "k": 2, "range": ["a", "b"]}, "two numbers"),
         ({"method": "plan"}, "plan.json"),
     ],
