@@ -43,7 +43,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.prepare import Aims, Preparation
     from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
     from cgf.distill.same_model import model_of
-    from cgf.distill.start import seed_everything, start
+    from cgf.distill.start import check_will_measure, seed_everything, start
     from cgf.distill.temper import tempered
     from cgf.softmax.load import check_listed
 
@@ -66,6 +66,7 @@ def train(cfg: DictConfig, name: str) -> None:
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
+    check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
     for folder in stopped_origins(cfg.ckpt, teacher):
         print(f"the training of {folder} was stopped before its end: its best checkpoint so far is taken")
     seed_everything(cfg.seed)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cgf.checkpoint import Checkpoint, TrainingState, read
 from cgf.data.task import Task
@@ -18,6 +19,7 @@ from cgf.models.host import Host, check_classes, listed
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
 from cgf.softmax.base import Softmax
+from cgf.softmax.required import check_measured
 from cgf.types import Json
 
 
@@ -78,10 +80,29 @@ def _check_goes_on(newest: Checkpoint, task: Task) -> None:
 
 
 def take_over_constants(softmaxes: list[Softmax], checkpoint: Checkpoint) -> None:
-    """Trained constants go on from those of the checkpoint that the host starts from, if it has the same softmax."""
-    if softmaxes[0].parameters() and softmaxes[0].to_json() == checkpoint.softmax.to_json():
+    """What was trained or measured goes on from the checkpoint that the host starts from, if its softmax is the same.
+
+    Constants of a chain, denominators of BPMax: a checkpoint whose training measured none has none to give.
+    """
+    if softmaxes[0].to_json() == checkpoint.softmax.to_json():
         for softmax, kept in zip(softmaxes, checkpoint.weights()[1], strict=True):
-            softmax.load_tensors(kept)
+            if kept:
+                softmax.load_tensors(kept)
+
+
+def check_will_measure(softmax: Softmax, ckpt: str | None, epochs: int) -> None:
+    """UserError where nothing is trained (train.epochs=0), and the softmax needs what training measures.
+
+    A checkpoint of the same softmax, from which it is taken over, has it measured.
+    """
+    if epochs:
+        return
+    layers: list[dict[str, Tensor]] = [{}]
+    if ckpt is not None and (checkpoint := read(ckpt)).softmax.to_json() == softmax.to_json():
+        layers = checkpoint.weights()[1]
+    for kept in layers:
+        lacks = "train.epochs=0 trains nothing: it needs train.epochs=1 or more, or ckpt=RUN of the same softmax"
+        check_measured(softmax, {*softmax.tensors(), *kept}, lacks)
 
 
 def student(make_host: Callable[[], Host], ckpt: str | None, task: Task, changes: Json | None = None) -> Host:

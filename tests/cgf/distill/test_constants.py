@@ -171,6 +171,25 @@ def test_the_best_checkpoint_comes_with_its_own_constants(teacher, tmp_path):
         assert list(softmaxes[1].exponential.constants) == own["softmax.1.constants"].tolist()
 
 
+@pytest.mark.parametrize("variant", ["bpmax", "bpmax_calibrated"])
+def test_denominators_go_on_from_those_of_a_checkpoint(variant, teacher, tmp_path):
+    """Saved as it stands, a run of BPMax is what it was; without a training that measured it is refused at once."""
+    first = train(tmp_path, "first", f"softmax={variant}", f"ckpt={teacher}", "train.max_steps=2")
+    same = train(tmp_path, "same", f"softmax={variant}", f"ckpt={first}", "train.epochs=0")
+    assert len(kept(first)[0]) == 2 and all(torch.equal(v, kept(same)[0][k]) for k, v in kept(first)[0].items())
+    told = []
+    for run in (first, same):
+        assert call("eval_plain", f"ckpt={run}", f"out={tmp_path / 'out.json'}").returncode == 0
+        told.append(json.loads((tmp_path / "out.json").read_text())["loss"])
+        (tmp_path / "out.json").unlink()
+    assert told[0] == told[1]
+    for start in ([], [f"ckpt={teacher}"], [f"ckpt={first}", "softmax.p=3"]):
+        fresh = (f"outputs={tmp_path}", "run=fresh", f"softmax={variant}", "train.epochs=0", *start)
+        done = call("train", *SMALL, *fresh)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "fresh").exists()
+        assert f"'{variant}' needs 'denominator', which training measures, and train.epochs=0" in done.stderr
+
+
 def test_training_goes_on_from_a_checkpoints_constants(teacher, tmp_path):
     first = train(tmp_path, "first", "softmax=cgf_chain", f"ckpt={teacher}", "train.max_steps=2")
     same = train(tmp_path, "same", "softmax=cgf_chain", f"ckpt={first}", "train.max_steps=1", "train.softmax_lr=0")
