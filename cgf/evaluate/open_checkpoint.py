@@ -54,7 +54,7 @@ class OpenCheckpoint:
         if isinstance(softmax, BPMax):
             raise UserError(
                 f"softmax '{softmax.name}' needs a denominator that training measured, and the checkpoint "
-                f"was trained with '{self.checkpoint.softmax.name}': softmax=null takes it as trained"
+                f"was trained with '{self.checkpoint.softmax.name}': without softmax= it is taken as trained"
             )
         self.replaced = self.replaced or self.softmaxes
         self.softmaxes = install_copies(self.host.model, softmax)

@@ -400,6 +400,14 @@ def with_bpmax(folder):
     reseal_softmax(folder, _target_="cgf.softmax.bpmax.BPMax", variant="bpmax", p=5, c=5.0)
 
 
+def test_bpmax_is_evaluated_as_it_was_trained(refused, checkpoint):
+    with_bpmax(checkpoint)
+    advice = "without softmax= it is taken as trained"
+    refused("eval_plain", [f"ckpt={checkpoint}", "samples=4", "softmax=bpmax"], "denominator", advice)
+    done = call("eval_plain", f"ckpt={checkpoint}", "samples=4")
+    assert done.returncode == 0 and "softmax bpmax" in done.stdout, done.stderr
+
+
 def test_softmaxes_without_an_exponential(refused, checkpoint):
     reseal_softmax(checkpoint, _target_="cgf.softmax.exact.Exact", variant="exact")
     refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "approx=exact"], "'exact' cannot run under CKKS", "division")
