@@ -20,10 +20,12 @@ from cgf.data.text_items import TextDataset
 from cgf.errors import UserError
 from cgf.evaluate.loop import batches_by_length, evaluate
 from cgf.models.host import Host
+from cgf.models.replace import parts_of
 from cgf.softmax.base import Softmax
-from cgf.types import Item
+from cgf.types import Item, Json
 
 BATCH = 64
+ELSEWHERE = ("_name_or_path", "transformers_version")  # of a configuration, which no logit depends on
 
 
 @dataclass
@@ -101,9 +103,20 @@ def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> s
             digest.update(f"{owner}/{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     types = [] if samples.types is None else [samples.types]  # of pairs
-    about = [[s.describe() for s in softmaxes], samples.input_ids, *types]
+    about = [_configuration(teacher), [s.describe() for s in softmaxes], samples.input_ids, *types]
     digest.update(json.dumps(about, sort_keys=True).encode())
     return digest.hexdigest()[:32]
+
+
+def _configuration(teacher: Host) -> Json:
+    """What the logits depend on that no weight shows, such as heads and activations; not where the files lay."""
+    config = getattr(teacher.model, "config", None)
+    if config is None:  # timm's
+        own = {key: teacher.source.get(key) for key in ("timm", "options")}
+    else:
+        own = json.loads(config.to_json_string(use_diff=False))
+        own = {key: value for key, value in own.items() if key not in ELSEWHERE}
+    return {"model": own, "parts": parts_of(teacher.model).described()}
 
 
 def _read(path: Path, count: int) -> Tensor | None:

@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 import torch
-from conftest_models import small_bert, small_llama
+from conftest_models import small_bert, small_llama, untrained
 from digits_checkpoint import call
+from transformers import BertConfig, BertForSequenceClassification
 
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.distill.losses import DistillationLoss
@@ -16,6 +17,7 @@ from cgf.distill.settings import Settings
 from cgf.distill.teacher_logits import taught
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
+from cgf.models import bert
 from cgf.models.install import install_copies, installed_softmaxes
 from cgf.results import read_lines
 from cgf.softmax.cgf import CGF
@@ -106,6 +108,24 @@ def test_another_teacher_or_other_texts_are_asked_anew(tmp_path, change):
         softmaxes = installed_softmaxes(teacher.model)
     after = taught(data, teacher, softmaxes, COLLATE, str(tmp_path)).logits
     assert len(list(tmp_path.iterdir())) == 2 and not torch.allclose(before, after, atol=1e-3)
+
+
+def test_a_teacher_of_the_same_weights_and_another_configuration_is_asked_anew(tmp_path):
+    """Heads and activations have no weights; where the files lay is no part of a teacher."""
+    data, found = texts(), []
+    for changes in ({}, {"num_attention_heads": 2}, {"hidden_act": "relu"}):
+        teacher = small_bert()
+        config = BertConfig(**{**teacher.model.config.to_dict(), **changes})
+        model = BertForSequenceClassification(config)
+        model.load_state_dict(teacher.model.state_dict())
+        other = bert.host(model, teacher.inputs.tokenizer, untrained("small_bert"))
+        found.append(taught(data, other, [], COLLATE, str(tmp_path)).logits)
+        assert len(list(tmp_path.iterdir())) == len(found)
+    assert not torch.allclose(found[0], found[1], atol=1e-3) and not torch.allclose(found[0], found[2], atol=1e-3)
+    teacher = small_bert()
+    teacher.model.config._name_or_path = "elsewhere"
+    assert torch.equal(taught(data, teacher, [], COLLATE, str(tmp_path)).logits, found[0])
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize(
