@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -28,7 +29,7 @@ LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list
 def check_overrides(config_name: str, overrides: list[str]) -> None:
     """Raises UserError for a group choice or a key that does not exist; sweeps are checked choice by choice."""
     groups = {p.name for p in CONFIGS.iterdir() if p.is_dir()}
-    plain = []
+    plain, singles = [], []
     for text in overrides:
         try:
             override = OverridesParser.create().parse_override(text)
@@ -41,25 +42,54 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         value: object = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
-        if override.get_key_element() in NAMES and not swept:
-            check_name(override.get_key_element(), text.partition("=")[2], value)
+        if not swept:
+            _check_name_of(text)
         choices = [str(v) for v in values] if override.key_or_group in groups else []
         for choice in choices:
             check_choice(override.key_or_group, choice)
-        if not override.is_hydra_override():
-            plain.append(f"{override.get_key_element()}={choices[0]}" if swept and choices else text)
-    unswept = [p for p in plain if not OverridesParser.create().parse_override(p).is_sweep_override()]
-    given = compose(config_name, unswept)
-    defaults = _defaults(config_name, tuple(p for p in unswept if p.split("=")[0] in groups))
-    for text in unswept:
-        key = text.split("=")[0].lstrip("+~")
-        if key not in groups:
-            if text.startswith("+"):
-                _check_added(config_name, key, defaults)
-            value = selected(given, key)
-            if key in NAMES and "${" in text:  # a reference has the type of what it refers to
-                check_name(key, text.partition("=")[2], value)
-            check_type(key, selected(defaults, key), value)
+        if override.is_hydra_override():
+            continue
+        if swept and not choices:
+            singles += _values(override)
+        else:
+            plain.append(f"{override.get_key_element()}={choices[0]}" if swept else text)
+    given = compose(config_name, plain)
+    defaults = _defaults(config_name, tuple(p for p in plain if p.split("=")[0] in groups))
+    for text in plain:
+        if text.split("=")[0].lstrip("+~") not in groups:
+            _check_value(config_name, text, defaults, given)
+    for text in singles:
+        _check_name_of(text)
+        _check_value(config_name, text, defaults, compose(config_name, [*plain, text]))
+
+
+def _values(override: Override) -> list[str]:
+    """The values of a sweep, each as the override of its job; the ends of a range, whose values are of one kind.
+
+    None for a sweep that Hydra's sweeper refuses itself.
+    """
+    if not (override.is_choice_sweep() or override.is_range_sweep()):
+        return []
+    values = [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+    return values if override.is_choice_sweep() else [*values[:1], *values[1:][-1:]]
+
+
+def _check_name_of(text: str) -> None:
+    """UserError where an override of a name has a value that is read as something else."""
+    override = OverridesParser.create().parse_override(text)
+    if override.get_key_element() in NAMES:
+        check_name(override.get_key_element(), text.partition("=")[2], override.value())
+
+
+def _check_value(config_name: str, text: str, defaults: DictConfig, given: DictConfig) -> None:
+    """UserError for an override whose value, as the configuration ``given`` has it, is of another kind than it was."""
+    key = text.split("=")[0].lstrip("+~")
+    if text.startswith("+"):
+        _check_added(config_name, key, defaults)
+    value = selected(given, key)
+    if key in NAMES and "${" in text:  # a reference has the type of what it refers to
+        check_name(key, text.partition("=")[2], value)
+    check_type(key, selected(defaults, key), value)
 
 
 @lru_cache(64)

@@ -1,5 +1,7 @@
 """Values of the wrong kind for settings, told on the command line before anything is loaded, and counts of threads."""
 
+import re
+
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
@@ -75,6 +77,31 @@ def test_right_values_are_taken():
 def test_on_the_command_line(command, argument, says):
     with pytest.raises(UserError, match=says):
         check_overrides(command, [argument])
+
+
+@pytest.mark.parametrize(
+    "command, argument, says",
+    [
+        ("train", "train.checkpointing=no,off", "train.checkpointing must be true or false, and 'no' was given"),
+        ("train", "train.checkpointing=true,off", "train.checkpointing must be true or false, and 'off' was given"),
+        ("eval_plain", "predictions=no,off", "predictions must be true or false, and 'no' was given"),
+        ("train", "seed=-1", "seed must be a whole number from 0 to 4294967295, and -1 was given"),
+        ("train", "seed=-1,1", "seed must be a whole number from 0 to 4294967295, and -1 was given"),
+        ("train", "seed=1,4294967296", "seed must be a whole number from 0 to 4294967295, and 4294967296 was given"),
+        ("train", "seed=range(-1,2)", "seed must be a whole number from 0 to 4294967295, and -1 was given"),
+        ("train", "seed=range(4294967295,4294967297)", "and 4294967296 was given"),
+        ("train", "run=a,true", "run must be a name, and True is read as True"),
+        ("train", "train.epoch=1,2", "unknown setting 'train.epoch' for train; did you mean 'train.epochs'"),
+    ],
+)
+def test_every_value_of_a_sweep_is_checked_as_a_single_one(command, argument, says):
+    with pytest.raises(UserError, match=re.escape(says)):
+        check_overrides(command, [argument])
+
+
+def test_a_sweep_of_right_values_is_taken():
+    check_overrides("train", ["softmax=cgf,bpmax", "seed=range(0,10000)", "train.lr=1e-3,1", "ckpt=a-1,outputs/b"])
+    check_overrides("train", ["model=timm", "+model.options.depth=2,3", "penalty.bound=3,[1,2]"])
 
 
 @pytest.mark.parametrize("name", ["'1e5'", "'nan'", "7", "null", "a-1", "a,b"])
