@@ -95,7 +95,7 @@ class Task(ABC):
             )
         for split, count in (self.limit or {}).items():
             self.check_split(split)
-            if count is not None and (not isinstance(count, int) or count < 1):
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
                 raise UserError(f"task.limit.{split} needs a count of at least 1, and it is {count!r}")
 
     @property

@@ -54,12 +54,11 @@ class Settings:
             value = getattr(self, name)
             if value is None and name in OPTIONAL:
                 continue
-            least = 0 if name == "epochs" else 1  # none: the model is validated and saved as it stands
-            if not isinstance(value, int) or value < least:
-                raise UserError(f"train.{name} must be a whole number of at least {least}, and {value!r} was given")
+            whole(f"train.{name}", value, 0 if name == "epochs" else 1)  # none: validated and saved as it stands
         for name in ("lr", "softmax_lr", "weight_decay", "warmup", "grad_norm", "label_smoothing", "staged"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < math.inf or (name == "lr" and value == 0):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not 0 <= value < math.inf or (name == "lr" and value == 0):
                 raise UserError(
                     f"train.{name} must be a number {'above' if name == 'lr' else 'of at least'} 0, "
                     f"and {value!r} was given"

@@ -91,7 +91,7 @@ def batches_of_rows(dataset: Items, size: int, indices: Sequence[int], masked: b
 
 
 def _check_size(size: int) -> None:
-    if not (isinstance(size, int) and size >= 1):
+    if isinstance(size, bool) or not (isinstance(size, int) and size >= 1):
         raise UserError(f"a batch must hold a whole number of samples, at least 1, and {size!r} was given")
 
 

@@ -103,6 +103,7 @@ def test_unknown_names(refused, script, argument, says):
         ("penalty.ramp=2", ["penalty.ramp must be a share of the steps from 0 to 1, and 2"]),
         ("distill.tau=0", ["tau > 0"]),
         ("task.limit={train: -1}", ["task.limit.train needs a count of at least 1, and it is -1"]),
+        ("task.limit={train: true}", ["task.limit.train needs a count of at least 1, and it is True"]),
         ("task.limit={trian: 10}", ["train, val, test", "'trian'"]),
         ("distill=kd", ["distill.teacher=self", "ckpt is not set"]),
     ],

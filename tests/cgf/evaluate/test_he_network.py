@@ -317,6 +317,7 @@ def test_entries_beyond_a_guard_are_red(whole):
         ("he.max_level=8", "needs 9 levels, and he.max_level=8 was given"),
         ("he.batch=0", "a batch must hold a whole number of samples, at least 1, and 0 was given"),
         ("he.shard=1/2", "he.shard=1/2 needs at least 2 batches, one a shard, and there are 1"),
+        ("he.batch=true", "a batch must hold a whole number of samples, at least 1, and True was given"),
     ],
 )
 def test_bad_settings_are_one_sentence(whole, setting, says):
