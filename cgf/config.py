@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
@@ -26,11 +27,14 @@ from cgf.overrides import NAMES as NAMES
 from cgf.overrides import check_overrides as check_overrides
 from cgf.overrides import compose as compose
 from cgf.overrides import first_line
+from cgf.overrides import swept as swept_of
 from cgf.stopping import ends_at_once
 from cgf.types import Built, Json, JsonValue
 
 if TYPE_CHECKING:
     from cgf.data.task import Task
+
+SWEPT = "CGF_SWEPT"  # the variable that tells jobs, in whatever process, which keys their sweep gives several values
 
 
 def entry(config_name: str) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
@@ -73,10 +77,12 @@ def _help(config_name: str, about: str) -> None:
 
 def _checked_run(config_name: str, guarded: Callable[[DictConfig], None]) -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    overrides = [a for a in sys.argv[1:] if not a.startswith("-")]
     try:
-        check_overrides(config_name, [a for a in sys.argv[1:] if not a.startswith("-")])
+        check_overrides(config_name, overrides)
     except UserError as error:
         fail(error)
+    os.environ[SWEPT] = ",".join(swept_of(overrides))
     hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
 
 
@@ -195,11 +201,13 @@ def given_below(*parts: str) -> list[str]:
 def run_name(cfg: DictConfig, model: str | None = None) -> str:
     """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide.
 
+    A start and an experiment are part of it where a sweep has several of them, and the command line names no run.
     model: of the checkpoint that a run starts from, where the command line names none.
     """
-    if cfg.run is not None:
-        return str(cfg.run)
     hydra_cfg = HydraConfig.get()
+    swept = os.environ.get(SWEPT, "").split(",") if hydra_cfg.mode == RunMode.MULTIRUN else []
+    if cfg.run is not None:
+        return "-".join([str(cfg.run), *([] if "run" in given() else _of_sweep(cfg, swept))])
     choices, groups = dict(hydra_cfg.runtime.choices), ("model", "task", "softmax", "distill", "tune")
     if model is not None and "model" not in given():
         choices["model"] = model
@@ -212,4 +220,16 @@ def run_name(cfg: DictConfig, model: str | None = None) -> str:
         if key.lstrip("+") not in known:
             short = value if len(value) <= 12 else hashlib.sha256(value.encode()).hexdigest()[:8]
             parts.append(f"{key.lstrip('+').rpartition('.')[2]}={short}")
-    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", "-".join(parts))
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", "-".join([*parts, *_of_sweep(cfg, swept)]))
+
+
+def _of_sweep(cfg: DictConfig, swept: list[str]) -> list[str]:
+    """The parts of a run's name that tell jobs of a sweep over starts or experiments apart."""
+    parts = [f"experiment={chosen('experiment')}"] if "experiment" in swept else []
+    if "ckpt" in swept and cfg.ckpt is not None:
+        start = Path(str(cfg.ckpt))
+        run = start.parent.name if re.fullmatch(r"ckpt-\d+", start.name) else start.name
+        # the hash: runs in two folders, and two checkpoints of a run, may have one name
+        run = re.sub(r"[^A-Za-z0-9_.=-]+", "_", run)[:60]
+        parts.append(f"ckpt={run}-{hashlib.sha256(str(start).encode()).hexdigest()[:8]}")
+    return parts

@@ -63,6 +63,12 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         _check_value(config_name, text, defaults, compose(config_name, [*plain, text]))
 
 
+def swept(overrides: list[str]) -> list[str]:
+    """The keys and groups that are given several values, of overrides that were checked."""
+    parsed = [OverridesParser.create().parse_override(text) for text in overrides]
+    return [each.get_key_element().lstrip("+") for each in parsed if each.is_sweep_override()]
+
+
 def _values(override: Override) -> list[str]:
     """The values of a sweep, each as the override of its job; the ends of a range, whose values are of one kind.
 

@@ -4,11 +4,13 @@ import importlib.util
 
 import hydra
 import pytest
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from cgf.config import CONFIGS, build, compose
+from cgf.config import CONFIGS, build, compose, run_name
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.settings import Settings
+from cgf.overrides import swept
 from cgf.softmax.base import Softmax
 
 EXPERIMENTS = sorted((CONFIGS / "experiment").glob("*.yaml"))
@@ -109,3 +111,35 @@ def test_a_cluster_takes_the_same_sweep():
     assert (launcher.partition, launcher.gpus_per_node, launcher.max_num_timeout) == ("gpu", 1, 5)
     assert sweeper.params["softmax.p"] == "1,3,5,7"
     hydra.utils.instantiate(launcher)  # the plugin knows every field
+
+
+@pytest.fixture
+def named(monkeypatch):
+    """named(keys, *overrides): the name of a run in a sweep that gives these keys several values."""
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)  # put back at the end
+
+    def name(keys, *overrides):
+        monkeypatch.setenv("CGF_SWEPT", keys)
+        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            whole = hydra.compose("train", list(overrides), return_hydra_config=True)
+        HydraConfig.instance().set_config(whole)
+        return run_name(whole)
+
+    return name
+
+
+@pytest.mark.parametrize("own", ["experiment=digits_student", "softmax=bpmax"])  # the experiment names its run
+def test_jobs_of_a_sweep_over_starts_or_experiments_have_names_of_their_own(named, own):
+    one, other, swept = [own, "ckpt=outputs/A/ckpt-4"], [own, "ckpt=more/A/ckpt-4"], "hydra.mode=MULTIRUN"
+    alone = named("", *one)
+    assert "ckpt" not in alone and "experiment" not in alone
+    assert named("ckpt,experiment", *one) == named("seed", *one, swept) == alone
+    first, second = named("ckpt,seed", *one, swept), named("ckpt,seed", *other, swept)
+    assert first != second and first.startswith(f"{alone}-ckpt=A-") and second.startswith(f"{alone}-ckpt=A-")
+    assert named("experiment", *one, swept).startswith(f"{alone}-experiment=")
+    assert named("ckpt", *one, swept, "run=mine") == "mine"
+
+
+def test_a_command_tells_its_jobs_what_it_sweeps():
+    given = ["ckpt=A,B", "experiment=digits_student", "seed=range(0,3)", "+task.x=1,2"]
+    assert swept(given) == ["ckpt", "seed", "task.x"]

@@ -173,6 +173,19 @@ def test_a_sweep_of_two(tmp_path):
     assert len(runs) == 2 and "-bpmax-" in runs[0] and "-cgf-" in runs[1]
 
 
+def test_a_sweep_over_starts_has_a_run_for_each(tmp_path):
+    """Also where two runs in different folders, and a checkpoint of one of them, have the same name."""
+    for name in ("one", "two"):
+        done = train(tmp_path / name, "A", "softmax=exact", "train.max_steps=1")
+        assert done.returncode == 0, done.stderr
+    starts = [str(tmp_path / name) for name in ("one/A", "two/A", "one/A/ckpt-1")]
+    short = ("train.max_steps=1", "softmax=cgf", "resume=false", "overwrite=true")
+    done = call("train", "--multirun", *SMALL, f"outputs={tmp_path}/out", f"ckpt={','.join(starts)}", *short)
+    assert done.returncode == 0, done.stderr
+    runs = [p.parent.parent.name for p in (tmp_path / "out").glob("*/ckpt-1/run.json")]
+    assert len(runs) == 3 and all("-ckpt=A-" in run for run in runs)
+
+
 PARALLEL = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher")
 needs_joblib = pytest.mark.skipif(not PARALLEL, reason="hydra_joblib_launcher is not installed: requirements.txt")
 
