@@ -50,6 +50,10 @@ class Settings:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
+        if self.precision == "fp16" and not torch.accelerator.is_available():  # accelerate would compute in float32
+            raise UserError(
+                "train.precision=fp16 needs a GPU, and there is none: auto, no and bf16 train on a processor"
+            )
         for name in ("epochs", "batch_size", "accumulate", "eval_batch_size", "log_every", *OPTIONAL):
             value = getattr(self, name)
             if value is None and name in OPTIONAL:
