@@ -21,7 +21,7 @@ from typing import IO
 
 from cgf.errors import UserError
 from cgf.provenance import run_info, without_home
-from cgf.target import content_of, regular
+from cgf.target import check_writable, content_of, regular, writing
 from cgf.types import JsonValue
 
 __all__ = [
@@ -62,19 +62,20 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
     """Write a file under a temporary name beside it, then rename: a crash leaves the old one.
 
     What processes that were killed left under such names is removed. UserError where `path` is something else than a
-    regular file (see `cgf.target.regular`).
+    regular file (see `cgf.target.regular`), and where the system refuses to write it.
     """
     path = regular(path)
     _remove_drafts(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with _draft(part) as file:
+        with writing(path), _draft(part) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
             os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that nothing can be written to
+            part.unlink(missing_ok=True)
 
 
 def _draft(part: Path) -> IO[bytes]:
@@ -110,7 +111,7 @@ def append_line(path: str | os.PathLike, record: dict) -> None:
 def append_lines(path: str | os.PathLike, records: list[dict]) -> None:
     """Append JSON lines in one write, as `append_line` does."""
     lines = b"".join(json.dumps(_plain(record, ""), ensure_ascii=False).encode() + b"\n" for record in records)
-    with open(regular(path), "a+b") as file:
+    with writing(path), open(regular(path), "a+b") as file:
         file.seek(0, os.SEEK_END)
         if end := file.tell():
             file.seek(end - 1)
@@ -195,8 +196,12 @@ def _parse(text: bytes) -> JsonValue:
 
 
 def check_replaceable(path: str | os.PathLike, same: Callable[[dict], bool]) -> None:
-    """UserError where there is a file already that is no result for which ``same`` holds: it is not overwritten."""
+    """UserError where there is a file already that is no result for which ``same`` holds: it is not overwritten.
+
+    UserError, too, where nothing can be written.
+    """
     path = Path(path)
+    check_writable(path)
     if not path.exists():
         return
     try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgf.errors import UserError, with_reason
+from cgf.errors import UserError, disk_is_full, memory_is_out, with_reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +36,32 @@ def regular(path: str | os.PathLike) -> Path:
             f"{path} must be a regular file to be written to, and is {kinds.get(stat.S_IFMT(mode), 'a device')}"
         )
     return target
+
+
+@contextmanager
+def writing(path: str | os.PathLike) -> Iterator[None]:
+    """For what writes to ``path``: UserError with the system's reason where it cannot.
+
+    A disk or a memory that is full passes as it is (see ``cgf.errors.shortage``).
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or disk_is_full(error) or memory_is_out(error):
+            raise
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Before the work whose result goes to ``path``: UserError where no file can be made there.
+
+    A file without a name is made in the folder, or in the first one above it that is there, since root may write to
+    everything by its rights, and yet to neither /sys nor a disk that is mounted read-only.
+    """
+    target = Path(os.path.realpath(path))
+    there = next(folder for folder in target.parents if os.path.lexists(folder))
+    with writing(path), tempfile.TemporaryFile(dir=there):
+        pass
 
 
 def content_of(path: str | os.PathLike, most: int = 2**28) -> bytes:
@@ -73,4 +102,5 @@ def result_file(out: str | os.PathLike) -> Path:
         raise UserError(f"out must name a file that ends in .json, and {str(out)!r} was given")
     if path.exists() or path.is_symlink():
         regular(path)
+    check_writable(path)
     return path

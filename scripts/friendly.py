@@ -18,6 +18,7 @@ from cgf.checks import path_part
 from cgf.config import build, entry, resolved, task_maker
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
+from cgf.target import check_writable
 from cgf.types import Json
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def main(cfg: DictConfig) -> None:
     seed_everything(cfg.seed)
     observed, other = hosts(cfg)
     folder = folder_of(cfg, observed)
+    check_writable(folder / "friendly.json")
     if cfg.ckpt is not None:  # a checkpoint has its own
         config = {key: value for key, value in config.items() if key not in ("model", "task")}
     options = (cfg.samples, cfg.seed, cfg.batch_size, cfg.padding)

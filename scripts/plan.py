@@ -18,6 +18,7 @@ from cgf.config import entry, given, resolved, task_maker
 from cgf.plan.scopes import check_scope
 from cgf.results import plain_json, run_info, write_json
 from cgf.seal import with_seal
+from cgf.target import check_writable
 
 
 @entry("plan")
@@ -42,10 +43,12 @@ def from_range(cfg: DictConfig) -> None:
     from cgf.report.front import show
 
     planner = Planner.of(config := resolved(cfg))
+    folder = Path(cfg.out or "outputs/plan").expanduser()
+    check_writable(folder / "pareto.json")
     sizes = {key: cfg[key] for key in ("rows", "columns") if cfg[key] is not None}
     request = Request(config["range"], config["range"], cfg.tolerance, mask=cfg.mask, **sizes)
     data = {**planner.pareto_set(request).to_json(), "run": run_info(config)}
-    show(data, Path(cfg.out or "outputs/plan").expanduser())
+    show(data, folder)
 
 
 def from_checkpoint(cfg: DictConfig) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cgf.errors import UserError, sentence
+from cgf.target import check_writable, writing
 
 EXAMPLES = """examples:
   python scripts/softmax.py scores.npy
@@ -44,6 +45,8 @@ def main() -> int:
             raise UserError(f"--out needs a file that ends in .npy, in a folder that is there, and is {args.out}")
         if args.out and args.out.exists():
             raise UserError(f"--out needs a name that is free, and {args.out} is there already")
+        if args.out:
+            check_writable(args.out)
         from cgf.interface.matrix import apply_softmax  # loads torch: not before the file was read
 
         applied = apply_softmax(matrix, args.method, args.engine, tolerance=args.tolerance)
@@ -53,7 +56,8 @@ def main() -> int:
             f"{applied.seconds:.2f} s, largest error {applied.error:.2e}"
         )
         if args.out:
-            np.save(args.out, applied.weights)
+            with writing(args.out):
+                np.save(args.out, applied.weights)
             print(args.out)
     except UserError as error:
         print(sentence(error), file=sys.stderr)

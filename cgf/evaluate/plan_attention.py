@@ -23,6 +23,7 @@ from cgf.memory import resident_mib
 from cgf.plan.attention_cost import predict_attention
 from cgf.plan.op_times import OpTimes
 from cgf.results import read_json, run_info, write_json
+from cgf.target import check_writable
 from cgf.types import Json
 
 FILE = "attention_plan.json"
@@ -120,12 +121,12 @@ def plan_whole(config: Json, make_task: Callable[[Json], Task]) -> str:
     workers, times = whole_workers(config["workers"]), one_thread(config["times"])
     most_mib = whole("memory_mib", config["memory_mib"], 1)
     opened = open_checkpoint(config["ckpt"], config["split"], make_task)
+    check_writable(path := opened.checkpoint.path / FILE)
     if opened.softmaxes[0].uses_exponential:
         opened.put_in_place({"method": "plan"})
     indices = opened.samples(config["samples"], config["seed"])
     sets = plan_attention(opened, DesiloOwner, times, indices, most_mib)
     plan = content(sets, config["split"], len(indices), workers, resident_mib())
-    path = opened.checkpoint.path / FILE
     write_json(path, {**plan, "run": run_info(config, config["seed"])})
     total = f"{plan['wall_s']:.0f} s by {workers} workers, {plan['mib']:.0f} MiB each, {plan['levels']} levels"
     return "\n".join([*(s.told() for s in sets), total, str(path)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from cgf.checkpoint import resolve
 from cgf.data.task import Collate, Items, Task
 from cgf.errors import UserError
 from cgf.evaluate.calibrate import run
@@ -21,6 +22,7 @@ from cgf.plan.plan import Plan
 from cgf.plan.planner import ParetoSet, Planner, Requests, content, fit_of, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.target import check_writable
 from cgf.types import Json
 
 SLOTS = 8192  # what rows of whole samples are to fill, where nobody says how many are evaluated together
@@ -201,7 +203,11 @@ def plan_checkpoint(
 
 
 def plan_asked(config: Json, make_task: Callable[[Json], Task]) -> tuple[PlannedCheckpoint, OpenCheckpoint]:
-    """``plan_checkpoint`` as the settings of configs/plan.yaml ask for it."""
+    """``plan_checkpoint`` as the settings of configs/plan.yaml ask for it.
+
+    UserError before the work where the plan could not be written beside the checkpoint.
+    """
+    check_writable(resolve(config["ckpt"]) / FILE)
     planner = Planner.of(config)
     calibrating = CalibrationRequest(
         *(config[key] for key in ("split", "samples", "whole", "batch_size", "seed", "padding"))

@@ -23,6 +23,7 @@ from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import PredictedNetwork, predict_network
 from cgf.plan.op_times import OpTimes
 from cgf.results import run_info, write_json
+from cgf.target import check_writable
 from cgf.types import Json
 
 FILE = "network_plan.json"
@@ -45,13 +46,15 @@ def plan_network(config: Json, make_task: Callable[[Json], Task]) -> str:
     alone, processes = _shared_out(config)
     workers, times = whole_workers(config["workers"]), one_thread(config["times"])
     if config["shape"] is not None:
+        folder = Path(config["out"] or "outputs/plan").expanduser()
+        check_writable(folder / FILE)
         shape = NetworkShape(**arguments(NetworkShape, config["shape"], "shape"))
         sets = {shape.tokens: (1, 1)}
         program = program_of(shape.network(), shape.tokens, streams=not alone)
         predicted = [predict_network(program, times, alone, processes)]
-        folder = Path(config["out"] or "outputs/plan").expanduser()
     else:
         opened = open_checkpoint(config["ckpt"], config["split"], make_task)
+        check_writable(opened.checkpoint.path / FILE)
         if opened.softmaxes[0].uses_exponential:
             opened.put_in_place({"method": "plan"})
         sets, predicted = planned(opened, times, opened.samples(config["samples"], config["seed"]), alone, processes)

@@ -13,17 +13,21 @@ from cgf.approx.exponential_json import exponential_from_json
 from cgf.errors import UserError
 from cgf.plan import candidates
 from cgf.results import write_json
+from cgf.target import check_writable
 
 
 class FitCache:
     """One JSON file a fit in a folder; folder None: every fit is made anew.
 
     A file's name is a digest of the request and of the source of cgf.approx and of the list of candidates, so a
-    changed search never reads an old result. A damaged file is made again.
+    changed search never reads an old result. A damaged file is made again. UserError for a folder that cannot be
+    written to, before a fit is made: at once where it holds none, which might be all that are asked for.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        if folder is not None and not any(folder.glob("*.json")):
+            check_writable(folder / "fit.json")
         sources = [*sorted(Path(fit.__file__).parent.glob("*.py")), Path(candidates.__file__)] if folder else []
         self._source = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()
 
@@ -36,6 +40,7 @@ class FitCache:
         try:
             return exponential_from_json(json.loads(path.read_text()))
         except (OSError, ValueError, UserError):
+            check_writable(path)
             exponential = make()
         write_json(path, exponential.to_json())
         return exponential

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from cgf.report.figure import colours, new_figure, png
 from cgf.report.tables import MISSING, error, percent, plain
+from cgf.results import write_bytes
 
 WIDTH_WITHOUT_TERMINAL = 190
 NARROW, WIDE = "0.001", "0.999"  # the quantiles that table and plot show
@@ -41,7 +42,7 @@ def show(result: dict, folder: str | os.PathLike, heads: bool) -> None:
     print(folder / "friendly.json")
     for name, image in (("ranges.png", range_figure(result)), ("kappa.png", kappa_figure(result))):
         if image is not None:
-            (folder / name).write_bytes(image)
+            write_bytes(folder / name, image)
             print(folder / name)
 
 

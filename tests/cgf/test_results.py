@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ import pytest
 from cgf import provenance, results
 from cgf.errors import UserError
 from cgf.results import append_line, find_results, read_json, read_lines, run_info, write_json
+from cgf.target import check_writable
 
 
 def test_numpy_values_come_back_as_plain_ones(tmp_path):
@@ -17,6 +19,39 @@ def test_numpy_values_come_back_as_plain_ones(tmp_path):
     write_json(path, {"accuracy": np.float32(0.5), "n": np.int64(3), "range": np.array([1.0, 2.0]), "ok": np.True_})
     assert read_json(path) == {"accuracy": 0.5, "n": 3, "range": [1.0, 2.0], "ok": True}
     assert [entry.name for entry in path.parent.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("path", ["/proc/a.json", "/proc/new/a.json"])  # where not even root makes a file
+def test_a_place_that_cannot_be_written_is_told(path):
+    for write in (
+        lambda: write_json(path, {"accuracy": 0.5}),
+        lambda: append_line(path, {"accuracy": 0.5}),
+        lambda: check_writable(path),
+        lambda: results.check_replaceable(path, bool),
+    ):
+        with pytest.raises(UserError, match=rf"{path} cannot be written: "):
+            write()
+
+
+def test_what_the_system_refuses_while_writing_is_told_and_a_full_disk_is_not(tmp_path, monkeypatch):
+    """A full disk has a sentence of its own, which needs the error."""
+    path = tmp_path / "a.json"
+    for number, kind in ((errno.EROFS, UserError), (errno.EIO, UserError), (errno.ENOSPC, OSError)):
+
+        def refuse(_, number=number):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", refuse)
+        with pytest.raises(kind, match=os.strerror(number)):
+            write_json(path, {"accuracy": 0.5})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_can_be_written_stays_as_it_is(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "a.json")
+    for name in ("a.json", "new/folders/a.json", "link"):
+        check_writable(tmp_path / name)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["link"]
 
 
 @pytest.mark.parametrize("stage", ["replace", "fsync"])

@@ -3,9 +3,12 @@
 Most run the decorated main in this process; a handful are real processes.
 """
 
+import errno
 import gzip
 import json
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -444,3 +447,36 @@ def test_a_hub_that_cannot_be_reached(refused, place, tmp_path):
     done = run("train", *arguments)
     one_sentence(done, "hub dataset clinc/clinc_oos", "data.root or CGF_DATA_ROOT")
     assert not list(place.iterdir())
+
+
+# -- places that cannot be written ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "script, work, arguments, path",
+    [
+        ("eval_plain", "cgf.evaluate.plain_result.measure", ["samples=20", "out=/proc/x.json"], "/proc/x.json"),
+        ("plan", "cgf.evaluate.plan_checkpoint.open_checkpoint", ["cache=/proc"], "/proc/fit.json"),
+        ("friendly", "cgf.evaluate.observed_host.ObservedHost.run", ["out=/proc"], "/proc/friendly.json"),
+        (
+            "plan",
+            "cgf.plan.planner.Planner.pareto_set",
+            ["ckpt=null", "range=[-9,0]", "out=/proc"],
+            "/proc/pareto.json",
+        ),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_the_work(
+    refused, checkpoint, monkeypatch, script, work, arguments, path
+):
+    monkeypatch.setattr(work, None)  # to call it fails
+    refused(script, [f"ckpt={checkpoint}", *arguments], f"{path} cannot be written: ")
+
+
+def test_a_plan_beside_a_checkpoint_on_a_disk_that_is_read_only(refused, checkpoint, monkeypatch):
+    def read_only(dir):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr("cgf.evaluate.plan_checkpoint.open_checkpoint", None)
+    refused("plan", [f"ckpt={checkpoint}", "cache=null"], "plan.json cannot be written: Read-only file system")

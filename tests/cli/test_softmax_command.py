@@ -47,6 +47,14 @@ def test_nothing_is_overwritten(softmax):
     assert done.code == 2 and "is there already" in done.err and np.array_equal(np.load("scores.npy"), np.eye(3))
 
 
+def test_a_place_that_cannot_be_written_is_told_before_the_work(softmax, monkeypatch):
+    module = ModuleType("cgf.interface.matrix")  # without the function: to call it fails
+    monkeypatch.setitem(sys.modules, "cgf.interface.matrix", module)
+    np.save("scores.npy", np.eye(3))
+    done = softmax("scores.npy", "--engine", "sim", "--out", "/proc/w.npy")
+    assert done.code == 2 and done.err.startswith("error: /proc/w.npy cannot be written: ")
+
+
 def test_a_matrix_through_the_simulator(softmax):
     scores = np.random.default_rng(0).normal(size=(4, 16))
     np.save("scores.npy", scores)

@@ -83,7 +83,7 @@ def test_settings_are_checked(bad):
 
 def test_half_precision_needs_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    with pytest.raises(UserError, match="train.precision=fp16 needs a GPU, and there is none"):
+    with pytest.raises(UserError, match=r"train\.precision=fp16 needs a GPU, and there is none"):
         Settings(precision="fp16")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     assert Settings(precision="fp16").mixed_precision() == "fp16"
