@@ -207,12 +207,12 @@ def plan_asked(config: Json, make_task: Callable[[Json], Task]) -> tuple[Planned
 
     UserError before the work where the plan could not be written beside the checkpoint.
     """
-    check_writable(resolve(config["ckpt"]) / FILE)
     planner = Planner.of(config)
     calibrating = CalibrationRequest(
         *(config[key] for key in ("split", "samples", "whole", "batch_size", "seed", "padding"))
     )
     sizes = {key: config[key] for key in ("tolerance", "rows", "columns")}
+    check_writable(resolve(config["ckpt"]) / FILE)
     return plan_checkpoint(config["ckpt"], planner, calibrating, make_task, **sizes)
 
 
