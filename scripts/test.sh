@@ -8,19 +8,19 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they st
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
 # two halves side by side, which take about as long
-large_and_documents() {
+documents_and_large() {
+    "$PY" scripts/repo/tables.py --check # first: mypy beside takes 1.4 GB, which leaves too little for the tests below
+    for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
+    NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
     # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5.
     # Without arguments no other file is loaded.
     local files=("$@")
     [ $# -gt 0 ] || mapfile -t files < <(grep --recursive --files-with-matches --include='*.py' 'mark\.alone' tests)
     "$PY" -m pytest -m alone --durations=3 "${files[@]}" || [ $? = 5 ]
-    "$PY" scripts/repo/tables.py --check
-    for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
-    NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
 }
 told=$(mktemp)
 set -m # a process group of its own, which ends as a whole
-large_and_documents "$@" >"$told" 2>&1 &
+documents_and_large "$@" >"$told" 2>&1 &
 beside=$!
 set +m
 trap 'kill -- "-$beside" 2>/dev/null || true' EXIT

@@ -82,6 +82,7 @@ ALLOWED = {
         "cgf.checks",
         "cgf.former",
         "cgf.seal",
+        "cgf.target",
     },
     "cgf.data": {"cgf.checks", "cgf.hub", "cgf.cache", "cgf.named", "cgf.former", "cgf.target"},
     "cgf.overrides": {"cgf.checks", "cgf.help"},

@@ -92,7 +92,7 @@ def lines(folder: Path) -> list[list[str]]:
         [
             r["host"],
             r["task"],
-            _softmax(r),
+            softmax_of(r),
             exponential(r),
             f"{r['samples']:,}",
             _per_cent(r["accuracy"]) + _interval(r) + (" (red)" if reasons(r) else ""),
@@ -120,7 +120,7 @@ def lines(folder: Path) -> list[list[str]]:
     return table
 
 
-def _softmax(result: Json) -> str:
+def softmax_of(result: Json) -> str:
     """Name of the softmax; where the file's own says more (cgf_untrained), that."""
     rest = result["file"].removeprefix(f"{result['host']}-{result['task']}-")
     return rest if rest.startswith(f"{result['softmax']}_") else result["softmax"]
@@ -180,7 +180,7 @@ def draw(folder: Path) -> bytes:
                 r["us_per_entry"],
                 100 * r["accuracy"],
                 color=colour,
-                label=f"{name}{_softmax(r)} {exponential(r)}, {r['levels']} levels",
+                label=f"{name}{softmax_of(r)} {exponential(r)}, {r['levels']} levels",
             )
         if own is not rest:
             for exact in sorted({_exact(folder, r) for r in own} - {"–"}):
@@ -198,7 +198,7 @@ def draw(folder: Path) -> bytes:
 def shown(folder: Path) -> list[JsonValue]:
     """All that the figure shows (``figure.is_current``)."""
     keys = ("host", "task", "levels", "us_per_entry", "accuracy")
-    return [[*(r[k] for k in keys), _softmax(r), exponential(r), _exact(folder, r)] for r in results(folder)]
+    return [[*(r[k] for k in keys), softmax_of(r), exponential(r), _exact(folder, r)] for r in results(folder)]
 
 
 def _per_cent(share: float) -> str:

@@ -144,8 +144,8 @@ def test_what_cannot_be_scaled_is_refused_and_stays_as_it_was():
 def test_a_run_scales_its_students_queries_once(tmp_path):
     own = ["model=vit_digits", "train.batch_size=16", "task.limit={train: 48, val: 16}", f"outputs={tmp_path}"]
     call("train", *own, "run=teacher", "softmax=exact", "train.epochs=1")
-    # a ViT that has hardly learned has scores near 0, where CGF-softmax is exact and BPMax is not
-    student = [*own, f"ckpt={tmp_path}/teacher", "distill=kd", "softmax=bpmax", "train.epochs=0"]
+    # a ViT that has hardly learned has scores near 0, where CGF-softmax is exact and an even power is not
+    student = [*own, f"ckpt={tmp_path}/teacher", "distill=kd", "softmax=power", "train.epochs=0"]
     assert "queries scaled" not in call("train", *student, "run=plain").stdout
     assert call("train", *student, "run=scaled", "temper.samples=32").stdout.count("queries scaled by") == 1
     weights = [load_file(next((tmp_path / run).glob("ckpt-*")) / "model.safetensors") for run in ("plain", "scaled")]

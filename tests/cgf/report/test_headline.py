@@ -22,21 +22,23 @@ def test_a_line_a_file_and_none_is_missing(tmp_path):
     (tmp_path / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.6}))
     for name in FILES:
         host, task, softmax = (name.split("/")[-1] + "-cgf_chain").split("-")[:3]
+        softmax = softmax.removesuffix("_tempered")
         result = {"model": host, "task": task, "softmax": softmax, "samples": 10, "accuracy": 0.5, "agreement": 1.0}
         cost = {"client_s": 2.0, "server_s": 3.0} if "/" in name else {}
         (tmp_path / "he" / f"{name}.json").write_text(json.dumps({**result, "levels": 5, **cost}))
     table = headline(tmp_path).splitlines()
     assert len(table) == 2 + len(FILES)
-    assert table[2].startswith("| softmax | minilm | clinc150 | `cgf_chain` | 10 | 50.00 % [")
+    assert table[2].startswith("| softmax | minilm | clinc150 | `cgf` | 10 | 50.00 % [")
+    assert table[4].startswith("| softmax | minilm_sentences | sst2 | `cgf_tempered` | 10 |")
     assert table[2].endswith("| 5 | – | – |") and table[6].endswith("| 5 | – | 0.50 |")  # no table of parameters
     assert [line.split(" | ")[0] for line in table[2:]] == [
-        "| " + what for what in [*["softmax"] * 3, "attention", *["network"] * 2]
+        "| " + what for what in [*["softmax"] * 4, "attention", *["network"] * 2]
     ]
-    assert [line.split(" | ")[7] for line in (table[2], table[3], table[5])] == ["-10.00, undecided: 1 seed", "–", "–"]
-    path = tmp_path / "he" / f"{FILES[5]}.json"
+    assert [line.split(" | ")[7] for line in (table[2], table[3], table[6])] == ["-10.00, undecided: 1 seed", "–", "–"]
+    path = tmp_path / "he" / f"{FILES[6]}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "eval_network", "red": ["7 logits are wrong"]}))
     shown = [line.split(" | ")[5] for line in headline(tmp_path).splitlines()[2:]]
-    assert [cell.endswith("] (red)") for cell in shown] == [False] * 5 + [True]
-    (tmp_path / "he" / f"{FILES[3]}.json").unlink()
-    with pytest.raises(UserError, match=FILES[3]):
+    assert [cell.endswith("] (red)") for cell in shown] == [False] * 6 + [True]
+    (tmp_path / "he" / f"{FILES[4]}.json").unlink()
+    with pytest.raises(UserError, match=FILES[4]):
         headline(tmp_path)
