@@ -17,7 +17,6 @@ from cgf.types import Json
 FILES = [
     "minilm-clinc150-cgf",
     "minilm-banking77-cgf_tempered",
-    "minilm_sentences-sst2-cgf_tempered",
     "smollm2-clinc150-cgf",
     "attention/minilm-clinc150-cgf_chain",
     "network/bert_tiny-clinc150",

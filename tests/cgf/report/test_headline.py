@@ -29,16 +29,16 @@ def test_a_line_a_file_and_none_is_missing(tmp_path):
     table = headline(tmp_path).splitlines()
     assert len(table) == 2 + len(FILES)
     assert table[2].startswith("| softmax | minilm | clinc150 | `cgf` | 10 | 50.00 % [")
-    assert table[4].startswith("| softmax | minilm_sentences | sst2 | `cgf_tempered` | 10 |")
+    assert table[3].startswith("| softmax | minilm | banking77 | `cgf_tempered` | 10 |")
     assert table[2].endswith("| 5 | – | – |") and table[6].endswith("| 5 | – | 0.50 |")  # no table of parameters
     assert [line.split(" | ")[0] for line in table[2:]] == [
-        "| " + what for what in [*["softmax"] * 4, "attention", *["network"] * 2]
+        "| " + what for what in [*["softmax"] * 3, "attention", *["network"] * 2]
     ]
-    assert [line.split(" | ")[7] for line in (table[2], table[3], table[6])] == ["-10.00, undecided: 1 seed", "–", "–"]
-    path = tmp_path / "he" / f"{FILES[6]}.json"
+    assert [line.split(" | ")[7] for line in (table[2], table[3], table[5])] == ["-10.00, undecided: 1 seed", "–", "–"]
+    path = tmp_path / "he" / f"{FILES[5]}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "eval_network", "red": ["7 logits are wrong"]}))
     shown = [line.split(" | ")[5] for line in headline(tmp_path).splitlines()[2:]]
-    assert [cell.endswith("] (red)") for cell in shown] == [False] * 6 + [True]
-    (tmp_path / "he" / f"{FILES[4]}.json").unlink()
-    with pytest.raises(UserError, match=FILES[4]):
+    assert [cell.endswith("] (red)") for cell in shown] == [False] * 5 + [True]
+    (tmp_path / "he" / f"{FILES[3]}.json").unlink()
+    with pytest.raises(UserError, match=FILES[3]):
         headline(tmp_path)
