@@ -7,11 +7,13 @@ source "$(dirname "$0")/setup.sh" requirements.txt requirements-dev.txt requirem
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the test workers and what they start share the cores
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
-# two halves side by side, which take about as long
-documents_and_large() {
-    "$PY" scripts/repo/tables.py --check # first: mypy beside takes 1.4 GB, which leaves too little for the tests below
+# two at a time, side by side: of the three that take 2 GB (types, large tests, all others) only one
+documents() {
+    "$PY" scripts/repo/tables.py --check
     for page in tree reference errors methods drawings paper_page; do "$PY" "scripts/repo/$page.py" --check; done
     NO_MKDOCS_2_WARNING=1 "$PY" -m mkdocs build --strict --quiet --site-dir "$(mktemp -d)/site"
+}
+large() {
     # tests that take 2 GB, in engines or in processes of torch; where the arguments name none of these, pytest ends with code 5.
     # Without arguments no other file is loaded.
     local files=("$@")
@@ -19,14 +21,22 @@ documents_and_large() {
     "$PY" -m pytest -m alone --durations=3 "${files[@]}" || [ $? = 5 ]
 }
 told=$(mktemp)
-set -m # a process group of its own, which ends as a whole
-documents_and_large "$@" >"$told" 2>&1 &
-beside=$!
-set +m
-trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+beside() { # a function and its arguments, in a process group of its own, which ends as a whole
+    set -m
+    "$@" >"$told" 2>&1 &
+    own=$!
+    set +m
+    trap 'kill -- "-$own" 2>/dev/null || true' EXIT
+}
+ended() { # what ran beside
+    wait "$own" || { cat "$told"; exit 1; }
+    cat "$told"
+}
+beside documents
 "$PY" -m mypy
+ended
+beside large "$@"
 bash scripts/repo/test_openfhe.sh --quiet # in a CPython 3.10, where there is one; the tests below skip OpenFHE
-wait "$beside" || { cat "$told"; exit 1; }
-cat "$told"
+ended
 # worksteal: a worker's tests follow one another as they stand, so that what a file makes once is made once
 "$PY" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal --durations=10 -m "not alone" "$@"
