@@ -120,6 +120,8 @@ class OwnFolderTask(OwnImages):
         super().__post_init__()
         if not self.root:
             raise UserError(f"task={self.name} needs task.root=FOLDER, and it is not given")
+        if not isinstance(self.equal_together, bool | None):
+            raise UserError(f"task.equal_together must be true, false or null, and {self.equal_together!r} was given")
 
     @cached_property
     def class_names(self) -> list[str]:

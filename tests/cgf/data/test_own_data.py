@@ -327,6 +327,8 @@ def test_a_folder_of_a_checkpoint(make, tmp_path, grey):
 
 
 def test_faults_of_folders_are_refused(make, tmp_path, grey):
+    for odd in ("maybe", 1):
+        refused(lambda odd=odd: make("image_folder", root="x", equal_together=odd), "must be true, false or null")
     refused(lambda: make("image_folder"), "task=image_folder needs task.root=FOLDER")
     refused(lambda: make("image_folder", root=str(tmp_path / "none")).class_names, "needs a folder, and there is none")
     flat = pictures(tmp_path / "flat", ["cat", "dog"])
