@@ -22,6 +22,7 @@ from cgf.he.packed import Packed
 from cgf.he.pairwise import pairwise
 from cgf.he.score_rows import Rows
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.bpmax import BPMax, power
 from cgf.softmax.cgf import CGF
 from cgf.softmax.inheritance import age, as_defined
 from cgf.softmax.loop import LoopCGF
@@ -71,6 +72,8 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
         same = age(type(softmax), "without_last") <= age(type(softmax), "formula")  # a newer formula stands alone
         if rows.uniform is None and softmax.last_power and same:
             return by_decryption(softmax, rows)
+        if isinstance(softmax, BPMax) and style != "paper" and as_defined(softmax, BPMax.formula):
+            return rooted(softmax, rows)
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:
         raise UserError(
@@ -141,6 +144,25 @@ def by_decryption(softmax: Softmax, rows: Rows) -> Circuit:
     waits for decryption. Levels: one less than the formula's."""
     factor = rows.counts[:, None] ** softmax.last_power
     return Circuit("formula", softmax.without_last, softmax.public_scale(None), factor)
+
+
+def rooted(softmax: BPMax, rows: Rows) -> Circuit:
+    """BPMax on scores t x with t the p-th root of 1 / R, row by row: (t x + t c)^p. Levels: ceil(log2 p).
+
+    Nothing is left to divide, and what is raised is about the p-th root of a weight. The formula as it stands raises
+    scores of one scale for all heads and multiplies by r / R, and the noise with it: a thousandfold in a head whose R
+    is a thousandth of the others'. An entry that does not count stays zero: t c raised could wrap the whole ciphertext.
+    """
+    roots = softmax.roots(rows.shape[2])
+    shift = softmax.c * roots
+
+    def run(x: Packed) -> Packed:
+        if not x.has_invalid:
+            return power(x.plus_public(shift), softmax.p)
+        by_row = x.by_row(shift)
+        return power(x.add_vector([mask * by_row for mask in x.mask()]), softmax.p)
+
+    return Circuit("rooted", run, input_scale=rows.part(roots, 1))
 
 
 def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: str) -> Circuit:

@@ -11,6 +11,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 EPSILON = 1e-10  # the definition's own guard against a zero denominator
@@ -38,9 +39,9 @@ class BPMax(Softmax):
     As defined for Powerformer (Park et al., ACL 2025): p odd, the sum runs over all keys, those that may
     not be attended included; in training R comes from the batch and the gradient flows through it; the
     buffer keeps the last training batch's value, and evaluation uses it. Query positions that no training
-    batch reached keep R = 1. Encrypted, 1/R and the mask are one public vector: levels ceil(log2 p) for
-    odd p >= 3. Weights are zero where not valid; x + c < 0 gives negative weights. Raises UserError for a p that is not
-    odd and positive.
+    batch reached keep R = 1. Encrypted, R is public and divides the scores as its p-th root (``roots``): levels
+    ceil(log2 p). Weights are zero where not valid; x + c < 0 gives negative weights. Raises UserError for a p that is
+    not odd and positive.
     """
 
     name: ClassVar[str] = "bpmax"
@@ -56,13 +57,13 @@ class BPMax(Softmax):
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
 
     def formula(self, x: V) -> V:
-        """The frozen form: the denominator is public. r/R joins one factor, which saves a level.
+        """The frozen form: the denominator is public. r/R joins one factor, which saves a level, but for p = 1.
 
         x is scores times r^(-1/p) with r the geometric mean of the R: powers and factors are then near 1, where 1/R
         alone, often below 1e-4, would leave few digits above the noise of a ciphertext.
         """
         shifted = x + self.c * self.public_scale(None)
-        scaled = shifted.times_public(self._inverse(x.queries))
+        scaled = shifted.times_public(self.typical / self.denominators(x.queries))
         return scaled if self.p == 1 else power(shifted, self.p - 1, times=scaled)
 
     def weights(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -144,15 +145,26 @@ class BPMax(Softmax):
         """r^(-1/p), which makes powers of the shifted scores weights but for the ratio of r and R."""
         return float(self.typical ** (-1.0 / self.p))
 
-    def _inverse(self, queries: int) -> Tensor | float:
-        """r / (R + eps) as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
+    def denominators(self, queries: int) -> Tensor | float:
+        """R + eps as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
         if self.denominator is None:
-            return 1.0 / (1.0 + EPSILON)
+            return 1.0 + EPSILON
         kept = self.denominator
         if kept.shape[1] < queries:
             kept = kept.new_ones(kept.shape[0], queries, 1)
             kept[:, : self.denominator.shape[1]] = self.denominator
-        return self.typical / (kept[:, :queries].double() + EPSILON)
+        return kept[:, :queries].double() + EPSILON
+
+    def roots(self, queries: int) -> np.ndarray:
+        """t (H, Q, 1), or one number where nothing was measured yet, with (t x + t c)^p = (x + c)^p / (R + eps).
+
+        Of a negative R the root is negative, since p is odd.
+        """
+        import numpy as np
+
+        known = self.denominators(queries)
+        values = np.asarray(known if isinstance(known, float) else known.cpu())
+        return np.sign(values) * np.abs(values) ** (-1.0 / self.p)
 
     def tensors(self) -> dict[str, Tensor]:
         """denominator: R (H, Q, 1), once it was measured."""

@@ -167,19 +167,20 @@ def test_low_degree_taylor(owner_of):
     assert names == {"folded"} and record.levels == 1 + 2
 
 
-@pytest.mark.parametrize("p, levels", [(1, 1), (3, 2), (5, 3), (7, 3), (9, 4)])
+@pytest.mark.parametrize("style, name", [("folded", "rooted"), ("abreast", "rooted"), ("paper", "formula")])
+@pytest.mark.parametrize("p, levels", [(1, {"rooted": 0, "formula": 1}), *((p, {}) for p in (3, 5, 7, 9))])
 @pytest.mark.parametrize("make", [BPMax, CalibratedBPMax])
-def test_bpmax_equals_its_definition(owner_of, make, p, levels):
+def test_bpmax_equals_its_definition(owner_of, make, p, levels, style, name):
     softmax = make(p=p, c=3.0)
-    denominator = np.random.default_rng(1).uniform(500, 900, (3, 12, 1))
+    denominator = np.random.default_rng(1).uniform(500, 900, (3, 12, 1)) * np.array([1.0, -1.0, 1e-3])[:, None, None]
     softmax.denominator = torch.from_numpy(denominator)
     for valid in (None, causal(12), causal(12) & padded_keys(4, 12, 9)):
         x = scores(4, 3, 12, 12)
-        weights, record, names = run(owner_of, "sim", softmax, x, valid)
+        weights, record, names = run(owner_of, "sim", softmax, x, valid, style=style)
         expected = (x.numpy() + 3.0) ** p / (denominator + 1e-10)
         expected = expected if valid is None else np.where(valid.numpy(), expected, 0.0)
         np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-9, atol=1e-9)
-        assert names == {"formula"} and record.levels == record.levels_counted == levels
+        assert names == {name} and record.levels == record.levels_counted == levels.get(name, math.ceil(math.log2(p)))
 
 
 REAL = {
@@ -213,6 +214,29 @@ def test_real_bpmax(owner_of):
     expected = np.where(causal(12).numpy(), (x.numpy() + 3.0) ** 5 / 3000.0, 0.0)
     assert np.abs(weights.numpy() - expected).max() <= 1e-5
     assert record.levels == record.levels_counted == 3
+
+
+@pytest.mark.parametrize("mask", [None, "causal"])
+@pytest.mark.parametrize("p", [1, 3, 7])
+def test_a_small_denominator_does_not_enlarge_the_noise(owner_of, p, mask):
+    """One head's scores lie near -c, so that its powers and its R are small: at p = 7 some 1e-8 of the other heads'.
+
+    The formula as it stands divides the noise of the raised scores by that. What stands where entries do not count
+    would, raised with the shift of that head, wrap the whole ciphertext.
+    """
+    c, valid = 20.0, None if mask is None else causal(12)
+    softmax, x = BPMax(p=p, c=c), scores(4, 3, 12, 12, scale=0.3)
+    x[:, 1] = 0.05 * x[:, 1] - c + 0.2
+    powers = (x + c) ** p
+    softmax.denominator = powers.sum(-1, keepdim=True).mean(0)
+    expected = (powers / softmax.denominators(12)).numpy()
+    expected, off = expected if valid is None else np.where(valid.numpy(), expected, 0.0), {}
+    for style in ("folded", "paper"):
+        weights, record, _ = run(owner_of, "desilo", softmax, x, valid, style=style)
+        off[style] = np.abs(weights.numpy() - expected)[:, 1].max()
+        if style == "folded":
+            assert not record.heads.wrong.any()
+    assert off["folded"] <= 1e-6 and off["paper"] > 10 * off["folded"], off
 
 
 # -- rows, levels, bad input ----------------------------------------------------------------------------

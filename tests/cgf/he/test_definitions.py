@@ -175,7 +175,7 @@ def test_a_method_of_one_object_alone_counts():
         (PolynomialCGF(), "folded"),
         (GaussianKernel(), "plain"),
         (CGF(order=3), "formula"),
-        (BPMax(), "formula"),
+        (BPMax(), "rooted"),
         (Standard(), "formula"),
     ],
 )
