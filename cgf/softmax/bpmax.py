@@ -164,7 +164,8 @@ class BPMax(Softmax):
 
         known = self.denominators(queries)
         values = np.asarray(known if isinstance(known, float) else known.cpu())
-        return np.sign(values) * np.abs(values) ** (-1.0 / self.p)
+        roots: np.ndarray = np.sign(values) * np.abs(values) ** (-1.0 / self.p)
+        return roots
 
     def tensors(self) -> dict[str, Tensor]:
         """denominator: R (H, Q, 1), once it was measured."""
