@@ -10,6 +10,7 @@ from cgf.activation.load import ACTIVATION, activations_from_json
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.verified import verified
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.former import current_name
 from cgf.named import plain, short
@@ -76,7 +77,7 @@ def _part(path: Path) -> tuple[Json | None, dict[str, int]]:
 def described_softmax(described: Json, path: Path) -> tuple[Softmax, int]:
     """The softmax of softmax.json, with the exponential that it was trained with, and the count of layers."""
     softmax, layers = described["softmax"], described["layers"]
-    if not isinstance(softmax, dict) or not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+    if not isinstance(softmax, dict) or not is_whole(layers) or layers < 1:
         raise UserError(f"{path} needs a softmax and a count of layers: it is not a checkpoint of this project")
     if layers > MOST_LAYERS:
         raise UserError(f"{path} may have {MOST_LAYERS} layers at most, and says {short(layers)}")

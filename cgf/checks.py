@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Integral
+from typing import TypeGuard
 
 from cgf.errors import UserError
 from cgf.types import JsonValue
@@ -12,10 +13,15 @@ from cgf.types import JsonValue
 Interval = tuple[float, float]
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number; true and false, which Python counts as 1 and 0, are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def whole(name: str, value: JsonValue, least: int, most: int | None = None) -> int:
     """The value as a whole number from least to most (None: no end); UserError for anything else."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):
+    counts = isinstance(value, Integral) and not isinstance(value, bool)
+    if not counts or value < least or (most is not None and value > most):
         reach = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise UserError(f"{name} must be a whole number {reach}, and {value!r} was given")
     return int(value)

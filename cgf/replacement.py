@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.named import arguments, short
 from cgf.types import Json, JsonValue
@@ -117,7 +118,7 @@ def variant_from_json(data: JsonValue, table: Mapping[str, type[V]], file: str) 
 
 def check_features(features: JsonValue, where: str) -> int:
     """The count of features that a file gives. UserError for what is none."""
-    if not isinstance(features, int) or isinstance(features, bool) or not 1 <= features <= MOST_FEATURES:
+    if not is_whole(features) or not 1 <= features <= MOST_FEATURES:
         raise UserError(f"'features' of {where} must be from 1 to {MOST_FEATURES}, and is {short(features)}")
     return features
 

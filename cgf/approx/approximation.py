@@ -14,6 +14,7 @@ from cgf.approx.cost_counter import CostCounter
 from cgf.approx.exponential import A, Arithmetic, Interval
 from cgf.approx.fit import GUARD_BOUND, guard_interval
 from cgf.approx.recording import RecordingArray
+from cgf.checks import is_whole
 from cgf.errors import UserError
 
 GRID = 20_000  # points, even and as many even in log x, on which measured_error is taken
@@ -132,5 +133,5 @@ class Iteration(Approximation):
 
 def check_steps(name: str, steps: int, least: int) -> None:
     """UserError unless steps is a whole number from least to 60."""
-    if not isinstance(steps, int) or isinstance(steps, bool) or not least <= steps <= MAX_STEPS:
+    if not is_whole(steps) or not least <= steps <= MAX_STEPS:
         raise UserError(f"{name} needs {least} to {MAX_STEPS} iterations, and {steps!r} was given")

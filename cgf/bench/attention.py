@@ -11,6 +11,7 @@ from multiprocessing.synchronize import Barrier
 
 import numpy as np
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.he import attention_run
 from cgf.he.attention_needs import needs_of
@@ -72,7 +73,7 @@ def measured(shape: Shape, costing: Costing) -> Json:
 
 def odd(runs: int) -> int:
     """As it is; UserError unless it is an odd number of runs, one of which is the median."""
-    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1 or runs % 2 == 0:
+    if not is_whole(runs) or runs < 1 or runs % 2 == 0:
         raise UserError(f"runs must be an odd number, so that one of them is the median, and is {runs!r}")
     return runs
 

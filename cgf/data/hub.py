@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
 from cgf.named import listed
@@ -91,7 +92,7 @@ def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) ->
     names = getattr(data.features[label], "names", None)
     records = []
     for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
-        if names is not None and (not isinstance(value, int) or not 0 <= value < len(names)):
+        if names is not None and (not is_whole(value) or not 0 <= value < len(names)):
             raise UserError(f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}")
         records.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
     return records

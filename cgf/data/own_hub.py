@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from cgf.checks import is_whole
 from cgf.data.columns import as_text, check_columns_of, in_order
 from cgf.data.files import check_own, sha256_of_all
 from cgf.data.hub import load_all, load_folder, pinned
@@ -205,7 +206,7 @@ class HubTask(Task):
         labels = []
         for i, value in enumerate(data[column]):
             told = as_text(value)
-            if names is not None and isinstance(value, int):
+            if names is not None and is_whole(value):
                 told = str(names[value]) if 0 <= value < len(names) else None
             if not told:
                 raise UserError(f"{split} of {self.name} needs a label in every row, and row {i} has {value!r}")

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 from torch import Tensor
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.types import Item, Json, Tokenizer
 
@@ -95,7 +96,7 @@ class Task(ABC):
             )
         for split, count in (self.limit or {}).items():
             self.check_split(split)
-            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            if count is not None and (not is_whole(count) or count < 1):
                 raise UserError(f"task.limit.{split} needs a count of at least 1, and it is {count!r}")
 
     @property

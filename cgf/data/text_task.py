@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
+from cgf.checks import is_whole
 from cgf.data.files import Record
 from cgf.data.hub import hub_records, load_hub, pinned
 from cgf.data.pairs import MARK, parted
@@ -74,7 +75,7 @@ class TextTask(Task):
             raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
         for name, what in (("min_words", "words"), ("test_sentences", "sentences")):
             count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            if not is_whole(count) or count < 0:
                 raise UserError(f"task.{name} needs to be a count of {what}, and it is {count!r}")
 
     @abstractmethod

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 
 import torch
 
+from cgf.checks import is_whole
 from cgf.data.task import Items
 from cgf.errors import UserError
 from cgf.evaluate.he_lengths import Joint
@@ -20,7 +21,7 @@ ALIKE = (3, 4)  # a text is at least 3/4 as long as the longest of its batch, or
 
 def chosen_samples(total: int, count: int | None, seed: int) -> list[int]:
     """The first ``count`` of a fixed permutation of the split, so that fewer samples are a subset of more."""
-    if count is not None and (isinstance(count, bool) or not (isinstance(count, int) and count >= 1)):
+    if count is not None and (not is_whole(count) or count < 1):
         raise UserError(f"samples must be a whole number of at least 1, and {count!r} was given")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed)).tolist()
     return sorted(order[: total if count is None else min(count, total)])
@@ -53,7 +54,7 @@ class Batches:
         """Every index once, longest texts first: the last batches are short, so that workers end together."""
         grouped = partial(batches_of_rows, masked=self.masked)
         rows = self.rows_at_once
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        if rows is not None and (not is_whole(rows) or rows < 1):
             raise UserError(f"he.rows_at_once must be a whole number of at least 1 or null, and {rows!r} was given")
         # 1. of a size that was asked for, whatever the slots hold: as an evaluation in the clear groups them
         if self.size is not None and rows is None and not self.whole_sets:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgf.checks import is_whole
 from cgf.data.task import Collate, Items
 from cgf.errors import UserError
 from cgf.models.self_check import evaluating
@@ -91,7 +92,7 @@ def batches_of_rows(dataset: Items, size: int, indices: Sequence[int], masked: b
 
 
 def _check_size(size: int) -> None:
-    if isinstance(size, bool) or not (isinstance(size, int) and size >= 1):
+    if not is_whole(size) or size < 1:
         raise UserError(f"a batch must hold a whole number of samples, at least 1, and {size!r} was given")
 
 

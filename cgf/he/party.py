@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.he import attention_run
 from cgf.he.attention_needs import AttentionCost, needs_of
@@ -56,7 +57,7 @@ class Party:
         alone: bool = False,
         processes: int = 1,
     ) -> None:
-        if max_level is not None and (isinstance(max_level, bool) or not isinstance(max_level, int)):
+        if max_level is not None and not is_whole(max_level):
             raise UserError(f"he.max_level must be a whole number or null, and {max_level!r} was given")
         if not isinstance(check, bool):
             raise UserError(f"he.check must be true or false, and {check!r} was given")

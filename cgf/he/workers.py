@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.he.layer_record import LayerRecord
 from cgf.he.network_run import NetworkRecord
@@ -164,7 +165,7 @@ class EngineNode(Protocol):
 def whole_workers(count: object, name: str = "he.workers") -> int:
     """A setting checked: a whole number of at least 1, at most the cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= cores:
+    if not is_whole(count) or not 1 <= count <= cores:
         raise UserError(f"{name} must be a whole number from 1 to the {cores} cores here, and {count!r} was given")
     return count
 

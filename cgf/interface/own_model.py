@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from cgf.checks import is_whole
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.models import llama
@@ -144,7 +145,7 @@ def _image(model: nn.Module) -> ImageInput:
         channels = 3 if stem is None else stem.in_channels
         if size is None:
             size = getattr(model, "pretrained_cfg", {}).get("input_size", (3, None))[1:]
-    height, width = (size, size) if isinstance(size, int) else tuple(size or (None, None))
-    if not isinstance(height, int) or not isinstance(width, int):
+    height, width = (size, size) if is_whole(size) else tuple(size or (None, None))
+    if not is_whole(height) or not is_whole(width):
         raise UserError(f"{type(model).__name__} does not say what size its images have")
     return ImageInput((channels, height, width), (0.5,) * channels, (0.5,) * channels)

@@ -9,6 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.interface.own_model import IMAGE, TEXT
 from cgf.models.host import Host
@@ -56,7 +57,7 @@ def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool 
     labels), or a pair (images, labels). labelled: labels must be there. UserError for another batch, padding on the
     left, an input that is not known, a loader without samples, and texts that the model cannot read.
     """
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+    if most is not None and (not is_whole(most) or most < 1):
         raise UserError(f"samples must be a whole number of at least 1, and {most!r} was given")
     items = list(islice((item for batch in loader for item in _items(batch, labelled)), most))
     if not items:

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from cgf.approx.exponential_json import exponential_from_json
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.named import plain, short
 from cgf.network.inputs import Inputs, Patches, Table
@@ -60,8 +61,8 @@ def load_network(folder: str | Path) -> Network:
     where = f"{Path(folder) / NETWORK}.json"
     _keys(facts, ("kind", "schema", "name", "features", "tokens", "classes", "layers"), where)
     layers, classes, tokens = facts["layers"], facts["classes"], facts["tokens"]
-    whole = isinstance(facts["features"], int) and isinstance(tokens, list) and len(tokens) == 2
-    if not whole or not all(isinstance(n, int) and not isinstance(n, bool) for n in (facts["features"], *tokens)):
+    two = isinstance(tokens, list) and len(tokens) == 2
+    if not two or not all(map(is_whole, (facts["features"], *tokens))):
         raise UserError(f"{where} needs whole numbers for 'features' and two for 'tokens'")
     if not isinstance(facts["name"], str) or not isinstance(classes, list) or not isinstance(layers, list):
         raise UserError(f"{where} needs a text for 'name', and lists of 'classes' and 'layers'")

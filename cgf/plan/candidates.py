@@ -12,7 +12,7 @@ from scipy.special import ive
 
 from cgf.approx import fit, tree
 from cgf.approx.exponential import Exponential, Interval
-from cgf.checks import whole
+from cgf.checks import is_whole, whole
 from cgf.errors import UserError
 
 Fitting = Callable[[float, float, int], Exponential]  # of lo, hi and k
@@ -84,7 +84,7 @@ def specs(
         raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
     if degree is not None:
         whole("degree", degree, 1, tree.MAX_DEGREE)
-    if k is not None and not isinstance(k, int):
+    if k is not None and not is_whole(k):
         raise UserError(f"k must be a whole number, and is {k!r}")
     # 2. of several methods, those that can have this degree and k; one alone says itself that it cannot
     if len(methods) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cgf.checks import interval, positive, share
+from cgf.checks import interval, is_whole, positive, share
 from cgf.errors import UserError
 from cgf.plan.calibration import Calibration, Interval, merged
 from cgf.plan.choose import choose
@@ -43,8 +43,8 @@ class Budget:
         positive("tolerance", self.tolerance), share("outside", self.outside, "the entries")
         if not isinstance(self.margin, int | float) or not (math.isfinite(self.margin) and self.margin >= 1):
             raise UserError(f"margin stretches the range, by 1 or more, and {self.margin} was given")
-        if not isinstance(self.levels, int) or self.levels < 1:
-            raise UserError(f"levels must be at least 1, and is {self.levels}")
+        if not is_whole(self.levels) or self.levels < 1:
+            raise UserError(f"levels must be a whole number of at least 1, and is {self.levels!r}")
         if self.domain is not None:
             object.__setattr__(self, "domain", interval("domain", self.domain))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgf.checks import interval
+from cgf.checks import interval, is_whole
 from cgf.errors import UserError
 from cgf.former import current_plan
 from cgf.plan.choose import choose
@@ -69,7 +69,7 @@ def select(
             )
         return plan.on(softmax)
     k = approx.get("k")
-    if k is not None and not isinstance(k, int):
+    if k is not None and not is_whole(k):
         raise UserError(f"approx.k must be a whole number, and {k!r} was given")
     range_ = approx.get("range")
     if range_ is None and plan is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx.exponential import A, square
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.softmax.base import Softmax
 from cgf.softmax.value import V
@@ -53,7 +54,7 @@ class BPMax(Softmax):
     reached: int = field(default=0, init=False, repr=False)  # query positions of the last training batch
 
     def __post_init__(self) -> None:
-        if not isinstance(self.p, int) or self.p < 1 or self.p % 2 == 0:
+        if not is_whole(self.p) or self.p < 1 or self.p % 2 == 0:
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
 
     def formula(self, x: V) -> V:

@@ -311,7 +311,7 @@ def test_a_plan_by_hand_whose_guard_is_too_narrow(refused, checkpoint):
         (["tolerance=0"], ["tolerance must be positive"]),
         (["outside=1"], ["from 0 to below 1"]),
         (["margin=0.5"], ["by 1 or more, and 0.5"]),
-        (["levels=0"], ["levels must be at least 1"]),
+        (["levels=0"], ["levels must be a whole number of at least 1"]),
         (["domain=[1]"], ["two numbers [lo, hi]"]),
         (["samples=0"], ["at least 1, and 0"]),
         (["split=foo"], ["'foo'"]),

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.he.engines.count import Counting
 from cgf.he.engines.deferred import DeferredOperation, in_order
@@ -172,7 +173,7 @@ class LanesOwner:
 
     def __init__(self, max_level: int, make_owner: Callable[..., PortableOwner], lanes: int | None = None) -> None:
         lanes = len(os.sched_getaffinity(0)) if lanes is None else lanes
-        if not isinstance(lanes, int) or lanes < 1:
+        if not is_whole(lanes) or lanes < 1:
             raise UserError(f"lanes must be a whole number of at least 1, and {lanes!r} was given")
         first = make_owner(max_level=max_level)
         others = [make_owner(max_level=max_level, secret=first.dump_secret()) for _ in range(lanes - 1)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.softmax.inheritance import age
 from cgf.softmax.published.base import Replacement
@@ -47,7 +48,7 @@ class ScaledReLU(Replacement):
             )
 
     def __post_init__(self) -> None:
-        if self.bound <= 0 or self.scale < 0 or not isinstance(self.degree, int):
+        if self.bound <= 0 or self.scale < 0 or not is_whole(self.degree):
             raise UserError(
                 f"{self.name} needs bound > 0, scale >= 0 and a whole degree, and has {self.bound}, "
                 f"{self.scale}, {self.degree!r}"

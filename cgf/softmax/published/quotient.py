@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from cgf.approx.inverse import Goldschmidt
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.softmax.bpmax import power
 from cgf.softmax.published.base import Replacement
@@ -40,7 +41,7 @@ class Power(Replacement):
     iterations: int = 10
 
     def __post_init__(self) -> None:
-        if not isinstance(self.p, int) or self.p < 2 or self.p % 2 or self.eps < 0:
+        if not is_whole(self.p) or self.p < 2 or self.p % 2 or self.eps < 0:
             raise UserError(f"{self.name} needs a positive even power p and eps >= 0, and has {self.p} and {self.eps}")
         self.divider  # noqa: B018
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from cgf.approx import series
 from cgf.approx.series import Series
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.softmax.published.base import ReLUQuotient
 from cgf.softmax.value import C, V
@@ -31,7 +32,7 @@ class TwoReLU(ReLUQuotient):
     degree: int = 30
 
     def __post_init__(self) -> None:
-        if self.eps <= 0 or self.bound <= 0 or self.n < 1 or not isinstance(self.degree, int):
+        if self.eps <= 0 or self.bound <= 0 or self.n < 1 or not is_whole(self.degree):
             raise UserError(
                 f"two_relu needs eps > 0, bound > 0, n >= 1 and a whole degree, and has {self.eps}, "
                 f"{self.bound}, {self.n}, {self.degree!r}"

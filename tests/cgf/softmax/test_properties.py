@@ -19,6 +19,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.published.base import Published
+from cgf.softmax.published.two_relu import TwoReLU
 from cgf.softmax.taylor import TaylorCGF
 
 ROOT = Path(__file__).parents[3]
@@ -207,6 +208,8 @@ def test_observers_see_the_exponent_of_valid_entries():
         (lambda: CalibratedBPMax(momentum=-0.1), "momentum=-0.1"),
         (lambda: CalibratedBPMax(p=2), "odd power"),
         (lambda: BPMax(p=2.5), "p=2.5"),
+        (lambda: BPMax(p=True), "p=True"),
+        (lambda: TwoReLU(degree=True), "whole degree, and has .* True"),
         (lambda: TaylorCGF(order=7), "order=7"),
         (lambda: BPMax().weights(torch.ones(4, 4)), r"scores \(..., H, Q, K\)"),
     ],
