@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
-from cgf.checks import is_whole
 from cgf.errors import UserError, inert
 from cgf.types import Json, JsonValue
 
@@ -76,7 +75,7 @@ def fits(value: JsonValue, hint: object) -> bool:
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
-        return is_whole(value)
+        return isinstance(value, int) and not isinstance(value, bool)
     assert hint in (str, bool, NoneType), hint
     return isinstance(value, hint)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from cgf.approx.exponential import A, square
 from cgf.checks import is_whole
 from cgf.errors import UserError
@@ -12,7 +14,6 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 EPSILON = 1e-10  # the definition's own guard against a zero denominator
@@ -161,8 +162,6 @@ class BPMax(Softmax):
 
         Of a negative R the root is negative, since p is odd.
         """
-        import numpy as np
-
         known = self.denominators(queries)
         values = np.asarray(known if isinstance(known, float) else known.cpu())
         roots: np.ndarray = np.sign(values) * np.abs(values) ** (-1.0 / self.p)
