@@ -127,8 +127,8 @@ def write(model: nn.Module, folder: Path) -> None:
     if not isinstance(made, dict) or "architecture" not in made:
         raise UserError(
             f"{type(model).__name__} was not made by timm.create_model, and what makes it again is not known: keep "
-            "model.state_dict() and tensors() of each softmax that cgf.install returned, and call cgf.install again on "
-            "the model that you make and load, and load_tensors() of each softmax"
+            "model.state_dict(), and load it into the model that you make again, once cgf.install put the same softmax "
+            "into that"
         )
     try:
         timm.models.save_for_hf(model, str(folder), safe_serialization=True)

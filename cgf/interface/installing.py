@@ -10,6 +10,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.interface.own_model import measured
 from cgf.interface.saved import save_with_softmax
+from cgf.interface.state import keep_in_state
 from cgf.models.install import install_copies, installed_softmaxes
 from cgf.models.install import uninstall as restore
 from cgf.models.saving import SAVER
@@ -25,14 +26,16 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
     softmax  a name ('cgf', 'bpmax' ...), or a Softmax, of which every layer gets a copy
 
     The untouched model is checked first: an exact softmax put in must give its logits again. A second install replaces
-    the first. ``model.save_pretrained`` keeps the softmax beside the weights from then on. Raises UserError for a name
-    that is not known and a model that is refused; the model is then as it was.
+    the first. ``model.save_pretrained`` keeps the softmax beside the weights from then on, and ``model.state_dict()``
+    what it was trained to (BPMax's denominators, a chain's constants), as cgf_softmax.LAYER.NAME. Raises UserError for
+    a name that is not known and a model that is refused; the model is then as it was.
     """
     chosen = softmax_of(softmax)
     measured(model)
     if hasattr(model, "save_pretrained"):
         object.__setattr__(model, SAVER, partial(save_with_softmax, model))
     slots = install_copies(model, chosen)
+    keep_in_state(model)
     if any(slot.parameters() for slot in slots):
         warnings.warn(
             f"softmax '{chosen.name}' has constants that are trained, and model.parameters() does not hold them: give "

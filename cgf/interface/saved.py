@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from cgf.checkpoint_files import described_softmax
 from cgf.errors import UserError, with_reason
 from cgf.interface.own_model import measured
+from cgf.interface.state import KEY, weights_alone
 from cgf.models.described import CONFIG, is_timm
 from cgf.models.install import installed_softmaxes
 from cgf.models.pretrained import check_named
@@ -57,7 +59,8 @@ def save(model: nn.Module, folder: str | Path) -> None:
 
     goal = regular(Path(folder).expanduser() / DESCRIBED).parent
     with tempfile.TemporaryDirectory(prefix=".cgf-", dir=goal) as part:
-        timm_folder.write(model, Path(part))
+        with weights_alone(model):  # timm reads this folder too, and knows no softmax
+            timm_folder.write(model, Path(part))
         _write_softmax(slots, Path(part))
         _check_again(model, Path(part))
         (goal / TENSORS).unlink(missing_ok=True)  # of what was saved there before
@@ -75,8 +78,8 @@ def _check_again(model: nn.Module, part: Path) -> None:
     if away > TOLERANCE:
         raise UserError(
             f"{type(model).__name__} made again by timm gives other numbers (by {away:.1e} of the largest): keep "
-            "model.state_dict() and tensors() of each softmax that cgf.install returned, and call cgf.install again on "
-            "the model that you make and load, and load_tensors() of each softmax"
+            "model.state_dict(), and load it into the model that you make again, once cgf.install put the same softmax "
+            "into that"
         )
 
 
@@ -142,7 +145,7 @@ def _classifier(path: Path) -> nn.Module:
 
         folder = timm_folder.read(path)
         return folder.model(folder.classes)[0]
-    from transformers import AutoConfig, AutoModelForImageClassification, AutoModelForSequenceClassification
+    from transformers import AutoConfig, AutoModelForImageClassification, AutoModelForSequenceClassification, logging
 
     check_named(str(path))
     with with_reason(f"{path / CONFIG} describes no model that transformers can make"):
@@ -154,8 +157,15 @@ def _classifier(path: Path) -> nn.Module:
     if auto is None:
         raise UserError(f"{path} is of {stated or 'no model that it names'}: a sequence or image classifier is needed")
     options = {"dtype": torch.float32, "trust_remote_code": False, "local_files_only": True, "use_safetensors": True}
-    with with_reason(f"{path} is no model that transformers can make"):
-        model, info = auto.from_pretrained(path, output_loading_info=True, **options)
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # its report names what the softmaxes keep in state_dict as weights without a place
+    try:
+        with with_reason(f"{path} is no model that transformers can make"):
+            model, info = auto.from_pretrained(path, output_loading_info=True, **options)
+    finally:
+        logging.set_verbosity(level)
     if lost := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
         raise UserError(f"{path} lacks weights of its model: {lost[0]}")
+    if without := sorted(str(key) for key in info["unexpected_keys"] if not str(key).startswith(KEY)):
+        warnings.warn(f"{path} holds weights that its model has no place for: {without[0]}", stacklevel=3)
     return model
