@@ -39,7 +39,7 @@ beside() { # name of the result, checkpoint: exact softmax of as many epochs, in
 clinc150() { # the study of the range (scripts/range.py): a chain of 3 in the loop, exact softmax of as many epochs
     local studied=outputs/range/minilm/seed-42
     "$PY" scripts/range.py study=minilm 'seeds=[42]' 'only=[teacher,cgf,exact,exact_more,chain3]' "out=$out/range.json"
-    beside minilm-clinc150 "$studied/exact_more"
+    beside minilm-clinc150 "$studied/exact_more" # of minilm-clinc150-cgf_chain
     encrypted "$studied/chain3" minilm-clinc150-cgf_chain approx=exact
 }
 

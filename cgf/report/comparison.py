@@ -16,6 +16,7 @@ from cgf.types import Json
 Result = Json
 KEPT = "_kept"  # of a result that was read: its Predictions, or None where it is of before they were kept
 SIGNIFICANT = 0.05
+EXACT = "exact"  # the softmax of that name
 Right = NDArray[np.bool_]
 
 
@@ -44,8 +45,10 @@ def samples_of(result: Result) -> int:
 def against_exact(results: list[Result]) -> Comparison:
     """Results of one run, one a seed, each against the run that it was trained beside.
 
-    UserError where a result's counts of samples that one alone has right are not the difference of its accuracies.
+    UserError where a result's counts of samples that one alone has right are not the difference of its accuracies, and
+    where the seeds were tested on other samples.
     """
+    check_one_test_set(results)
     right = [(k.right("this"), k.right("against")) for k in (r.get(KEPT) for r in results) if k is not None]
     for r in results:
         apart = r["paired"]["this_alone"] - r["paired"]["exact_alone"]
@@ -61,13 +64,14 @@ def against_exact(results: list[Result]) -> Comparison:
 
 
 def against_run(results: list[Result], others: list[Result]) -> Comparison | None:
-    """Results of one run against those of another, over the seeds of one teacher (``paired_by_teacher``).
+    """Results of one run against those of another, over the seeds that began alike (``paired_by_beginnings``).
 
-    None where there is none. UserError where two results of a seed have predictions on other test samples.
+    None where there is none. UserError where they were tested on other samples.
     """
-    pairs = paired_by_teacher(results, others)
+    pairs = paired_by_beginnings(results, others)
     if not pairs:
         return None
+    check_one_test_set([result for pair in pairs for result in pair])
     right = [_right(a, b) for a, b in pairs]
     known = [pair for pair in right if pair is not None]
     return compare(
@@ -77,30 +81,59 @@ def against_run(results: list[Result], others: list[Result]) -> Comparison | Non
     )
 
 
-def paired_by_teacher(results: list[Result], others: list[Result]) -> list[tuple[Result, Result]]:
-    """Results of two runs of one seed that learned from one teacher, which is known by its accuracy on the test set.
+def paired_by_beginnings(results: list[Result], others: list[Result]) -> list[tuple[Result, Result]]:
+    """Results of two runs of one seed that were trained beside one exact softmax and learned from one teacher.
 
-    A teacher that was trained anew on another machine is another one: its students differ by more than their softmax.
+    A teacher that was trained anew on another machine, or an exact student of another schedule, is another one: what
+    stands beside it differs by more than its softmax. They are known by their accuracies on the test set and, where
+    both results keep predictions, by every answer of the exact student.
     """
     by_seed = {r["seed"]: r for r in others}
     pairs = [(r, by_seed[r["seed"]]) for r in results if r["seed"] in by_seed]
-    return [(a, b) for a, b in pairs if a.get("accuracy_teacher") == b.get("accuracy_teacher")]
+    return [(a, b) for a, b in pairs if _alike(a, b)]
+
+
+def _alike(result: Result, other: Result) -> bool:
+    """Of two results of one seed; an exact softmax goes with those that were trained beside it, too."""
+    if result.get("accuracy_teacher") != other.get("accuracy_teacher") or samples_of(result) != samples_of(other):
+        return False
+    mine, theirs = result.get(KEPT), other.get(KEPT)
+    beside = [(result["accuracy_exact"], None if mine is None else mine.against)]
+    if result["softmax"] == EXACT:
+        beside.append((result["accuracy"], None if mine is None else mine.this))
+    return any(
+        accuracy == other["accuracy_exact"]
+        and (answers is None or theirs is None or np.array_equal(answers, theirs.against))
+        for accuracy, answers in beside
+    )
+
+
+def check_one_test_set(results: list[Result]) -> None:
+    """UserError unless all results were tested on one set: as many samples and, where predictions are kept, one order
+    of labels."""
+    first = results[0]
+    labels = [r[KEPT].labels for r in results if r.get(KEPT) is not None]
+    if any(samples_of(r) != samples_of(first) for r in results) or not all(
+        np.array_equal(labels[0], other) for other in labels
+    ):
+        rows = ", ".join(dict.fromkeys(f"{r['run']}, seed {r['seed']}" for r in results))
+        raise UserError(f"rows of {first['host']} on {first['task']} have other test samples: {rows}")
 
 
 def _right(result: Result, other: Result) -> tuple[Right, Right] | None:
     mine, theirs = result.get(KEPT), other.get(KEPT)
     if mine is None or theirs is None:
         return None
-    if not np.array_equal(mine.labels, theirs.labels):
-        raise UserError(f"rows {result['run']} and {other['run']} of {result['host']} have other test samples")
     return mine.right("this"), theirs.right("this")
 
 
 def accuracy_interval(results: list[Result]) -> tuple[float, float]:
     """95 % interval of the accuracy of a run, in per cent: of one seed Wilson's over samples, of several t over seeds.
 
-    Where predictions of every seed are kept, it is the wider of that and of the bootstrap over samples.
+    Where predictions of every seed are kept, it is the wider of that and of the bootstrap over samples. UserError where
+    the seeds were tested on other samples.
     """
+    check_one_test_set(results)
     n = samples_of(results[0])
     if len(results) == 1:
         low, high = wilson(round(results[0]["accuracy"] * n), n)

@@ -56,12 +56,12 @@ def points(folder: Path) -> list[Point]:
 
 
 def _trained(results: list[Result]) -> list[Point]:
-    """A point for each run with levels, and for the exact softmax, over its seeds."""
+    """A point for each run whose every seed has levels, and for the exact softmax, over its seeds."""
     by: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
-        if result["total_levels"] is not None or result["run"] == REFERENCE:
-            by.setdefault((result["host"], result["task"], result["run"]), []).append(with_its_polynomial(result))
-    return [_point(group) for group in by.values()]
+        by.setdefault((result["host"], result["task"], result["run"]), []).append(with_its_polynomial(result))
+    counted = (g for g in by.values() if g[0]["run"] == REFERENCE or all(r["total_levels"] is not None for r in g))
+    return [_point(group) for group in counted]
 
 
 def _point(results: list[Result]) -> Point:

@@ -15,7 +15,7 @@ from cgf.report.comparison import (
     against_exact,
     against_run,
     kept,
-    paired_by_teacher,
+    paired_by_beginnings,
     told,
 )
 from cgf.results import read_json
@@ -78,13 +78,18 @@ PAPER = (
 def read_results(folder: Path) -> list[Result]:
     """The results in a results folder, by file name, with their predictions and their openings.
 
-    UserError for one that lacks a field, came from a changed tree, or whose predictions are not those it was made with.
+    UserError for one that lacks a field, has another row's name, came from a changed tree, or whose predictions are not
+    those it was made with.
     """
     results, opened = [], openings(folder)
     for path in sorted((folder / "train").glob("*.json")):
         result = current_row(read_json(path), path)
         if missing := [key for key in NEEDED if not isinstance(result, dict) or key not in result]:
             raise UserError(f"{path} is to be a row of training, and lacks {', '.join(missing)}")
+        if path.stem != (named := f"{result['host']}-{result['task']}-{result['run']}-{result['seed']}"):
+            raise UserError(
+                f"{path} holds the row {named}, which belongs into a file of that name: a copy would count twice"
+            )
         if result["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
         results.append({**result, KEPT: kept(result, path), OPENED: opened.get(f"train/{path.stem}", [])})
@@ -144,8 +149,7 @@ def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
 
 
 def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list[list[Result]]:
-    """The results of each run that one stands against: the yardsticks of its host and task that are trained as it is,
-    by the same teacher.
+    """The results of each run that one stands against: the yardsticks of its host and task that are trained as it is.
 
     None for a yardstick itself, nor where no yardstick was tuned so, or left untrained.
     """
@@ -167,13 +171,13 @@ def _teacher(result: Result) -> str:
 
 
 def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:
-    """Results of the yardstick that shares most seeds and teachers, of those the best on validation there.
+    """Results of the yardstick that shares most seeds and beginnings, of those the best on validation there.
 
     Of equals the first by name, which is the paper's own form. None where none shares any.
     """
 
     def rank(other: list[Result]) -> tuple[int, float]:
-        shared = [r["validation"] for _, r in paired_by_teacher(results, other)]
+        shared = [r["validation"] for _, r in paired_by_beginnings(results, other)]
         return len(shared), round(_mean(shared), DIGITS) if shared else 0.0
 
     by_name = sorted(others, key=lambda other: other[0]["run"])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cgf.checks import path_part
 from cgf.errors import UserError
 from cgf.predictions import read_encrypted
 from cgf.published import RUNTIMES
@@ -44,6 +43,7 @@ TITLES = [
     "workers",
     "peak MiB",
 ]
+NAMED_BEFORE = {"minilm-clinc150-cgf_chain": "minilm-clinc150"}  # result -> its exact one, in the register by that name
 
 
 def results(folder: Path) -> list[Json]:
@@ -135,13 +135,11 @@ def _interval(result: Json) -> str:
 def exact_result(folder: Path, result: Json) -> Json | None:
     """The evaluation of exact softmax, distilled from the same teacher in as many epochs; None where there is no file.
 
-    It lies in results/he/exact, by the name of the result, or by host and task for all the others.
+    It lies in results/he/exact, by the name of the result: that of another one would be of another teacher.
     """
-    host, task = (path_part(f"{key} of {result['file']}.json", result[key]) for key in ("host", "task"))
-    for name in (result["file"], f"{host}-{task}"):
-        if (path := folder / "he" / "exact" / f"{name}.json").is_file():
-            return read_json(path)
-    return None
+    name = NAMED_BEFORE.get(result["file"], result["file"])
+    path = folder / "he" / "exact" / f"{name}.json"
+    return read_json(path) if path.is_file() else None
 
 
 def _exact(folder: Path, result: Json) -> str:
@@ -164,7 +162,7 @@ def exponential(result: Json) -> str:
 
 def draw(folder: Path) -> bytes:
     """PNG: accuracy under CKKS against microseconds an entry, a panel a host and task with several results, and one
-    for all the others; exact softmax of as many epochs as a line."""
+    for all the others; exact softmax of as many epochs as a line, red results as crosses."""
     files = results(folder)
     of: dict[tuple[str, str], list[Json]] = {}
     for r in files:
@@ -180,7 +178,9 @@ def draw(folder: Path) -> bytes:
                 r["us_per_entry"],
                 100 * r["accuracy"],
                 color=colour,
-                label=f"{name}{softmax_of(r)} {exponential(r)}, {r['levels']} levels",
+                marker="x" if reasons(r) else "o",
+                label=f"{name}{softmax_of(r)} {exponential(r)}, {r['levels']} levels"
+                + (" (red)" if reasons(r) else ""),
             )
         if own is not rest:
             for exact in sorted({_exact(folder, r) for r in own} - {"–"}):
@@ -198,7 +198,10 @@ def draw(folder: Path) -> bytes:
 def shown(folder: Path) -> list[JsonValue]:
     """All that the figure shows (``figure.is_current``)."""
     keys = ("host", "task", "levels", "us_per_entry", "accuracy")
-    return [[*(r[k] for k in keys), softmax_of(r), exponential(r), _exact(folder, r)] for r in results(folder)]
+    return [
+        [*(r[k] for k in keys), softmax_of(r), exponential(r), _exact(folder, r), bool(reasons(r))]
+        for r in results(folder)
+    ]
 
 
 def _per_cent(share: float) -> str:

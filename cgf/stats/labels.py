@@ -47,7 +47,7 @@ class Comparison:
 
         Always that under three seeds, and where one of the two intervals is not to be had. Where the interval over
         samples does not support ``within 0.5``, and could not in four of five cases though the truth were 0, it says
-        so with the power.
+        so with the power, and whether the seeds alone would not support it either.
         """
         if self.seeds < LEAST_SEEDS:
             return [f"{UNDECIDED}: {self.seeds} seed{'s' if self.seeds != 1 else ''}"]
@@ -57,8 +57,10 @@ class Comparison:
         held = [(ABOVE, low > 0), (BELOW, high < 0), (WITHIN, low > -MARGIN)]
         if labels := [label for label, holds in held if holds]:
             return labels
-        small = self.samples.low <= -MARGIN and self.samples.power < LEAST_POWER
-        return [f"{TOO_SMALL} (power {100 * self.samples.power:.0f} %)" if small else UNDECIDED]
+        if self.samples.low > -MARGIN or self.samples.power >= LEAST_POWER:
+            return [UNDECIDED]
+        few = ", seeds too far apart" if self.between.low <= -MARGIN else ""
+        return [f"{TOO_SMALL} (power {100 * self.samples.power:.0f} %){few}"]
 
     def p(self, label: str) -> float | None:
         """p-value of what a label denies: the larger of the two tests, since both have to reject.

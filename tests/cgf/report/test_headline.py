@@ -19,7 +19,7 @@ def test_the_interval_is_wilsons():
 def test_a_line_a_file_and_none_is_missing(tmp_path):
     for name in ("exact", "attention", "network"):
         (tmp_path / "he" / name).mkdir(parents=True)
-    (tmp_path / "he" / "exact" / "minilm-clinc150.json").write_text(json.dumps({"accuracy": 0.6}))
+    (tmp_path / "he" / "exact" / f"{FILES[0]}.json").write_text(json.dumps({"accuracy": 0.6}))
     for name in FILES:
         host, task, softmax = (name.split("/")[-1] + "-cgf_chain").split("-")[:3]
         softmax = softmax.removesuffix("_tempered")

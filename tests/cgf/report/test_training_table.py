@@ -47,7 +47,7 @@ def write(folder, softmax, seed, accuracy, **more):
         },
         **more,
     }
-    write_json(folder / "train" / f"toy-{row['task']}-{softmax}-{seed}.json", row)
+    write_json(folder / "train" / f"{row['host']}-{row['task']}-{softmax}-{seed}.json", row)
 
 
 def register(folder):
@@ -249,7 +249,9 @@ def test_rows_of_today_and_of_before_make_one_table(folder):
     for path in (folder / "train").iterdir():
         row = current_row(read_json(path), path)
         assert row["made"] is None or row["made"] == {"config": {}}
-        write_json(path, {**row, "run": f"my-{row['run']}"} if row["run"] != "exact" else row)
+        path.unlink()
+        row["run"] = row["run"] if row["run"] == "exact" else f"my-{row['run']}"
+        write_json(path.with_name(f"toy-t-{row['run']}-{row['seed']}.json"), row)
     assert filled(TEXT, folder).replace("my-", "") == before
     facts = {row["run"]: row for row in training.read_results(folder)}
     kept = ("softmax", "tuning", "tempered", "trained", "yardstick", "within")
@@ -257,6 +259,14 @@ def test_rows_of_today_and_of_before_make_one_table(folder):
     assert [facts["my-cgf_tempered_hidden"][key] for key in kept] == ["cgf", "full", True, True, False, 0.5]
     assert [facts["my-bpmax_attention"][key] for key in kept] == ["bpmax", "attention", False, True, True, None]
     assert [facts["my-cgf_untrained"][key] for key in kept] == ["cgf", "full", False, False, False, None]
+
+
+def test_a_copy_of_a_row_is_refused(folder):
+    (folder / "train" / "toy-t-cgf-42-copy.json").write_text((folder / "train" / "toy-t-cgf-42.json").read_text())
+    with pytest.raises(
+        UserError, match=r"cgf-42-copy\.json holds the row toy-t-cgf-42, which belongs into a file of that name"
+    ):
+        training.read_results(folder)
 
 
 def test_a_row_of_a_later_schema_is_refused(folder):
@@ -288,6 +298,43 @@ def three_seeds(folder):
         cgf[ones[:2]], cgf[zeros[:2]], bpmax[ones[-60:]] = 0, 1, 0
         for name, answers in (("exact", exact), ("cgf", cgf), ("bpmax", bpmax)):
             kept(folder, name, seed, answers.tolist(), exact.tolist(), labels)
+
+
+def test_a_row_beside_another_exact_softmax_is_compared_with_no_yardstick(tmp_path):
+    """Known by its answers where these are kept, though it has as many right; else by how many it has right."""
+    three_seeds(tmp_path)
+    assert cells(tmp_path, "cgf")["points against BPMax"] != "–"
+    rng = np.random.default_rng(1)
+    for seed in (42, 43, 44):
+        row = read_json(tmp_path / "train" / f"toy-t-bpmax-{seed}.json")
+        exact = rng.permutation(2000) < round(2000 * row["accuracy_exact"])
+        kept(tmp_path, "bpmax", seed, exact.astype(int).tolist(), exact.astype(int).tolist(), [1] * 2000)
+        assert read_json(tmp_path / "train" / f"toy-t-bpmax-{seed}.json")["accuracy_exact"] == row["accuracy_exact"]
+    assert cells(tmp_path, "cgf")["points against BPMax"] == "–"
+    folder = tmp_path / "before"
+    for softmax, exact in (("exact", 0.9), ("cgf", 0.9), ("bpmax", 0.9)):
+        write(folder, softmax, 42, exact)
+    assert cells(folder, "cgf")["points against BPMax"] == "+0.00, undecided: 1 seed"
+    write(
+        folder,
+        "bpmax",
+        42,
+        0.93,
+        accuracy_exact=0.93,
+        paired={"both": 93, "neither": 7, "this_alone": 0, "exact_alone": 0},
+    )
+    assert cells(folder, "cgf")["points against BPMax"] == "–"
+
+
+@pytest.mark.parametrize("change", ["other samples", "another order", "fewer"])
+def test_seeds_that_were_tested_on_other_samples_are_refused(tmp_path, change):
+    three_seeds(tmp_path)
+    labels = {"other samples": [0] + [1] * 1999, "another order": [1] * 1999 + [0], "fewer": [1] * 1000}[change]
+    first = [0] + [1] * 1999 if change == "another order" else [1] * 2000
+    for seed, truth in ((42, first), (43, labels), (44, first)):
+        kept(tmp_path, "cgf", seed, truth, truth, truth)
+    with pytest.raises(UserError, match="rows of toy on t have other test samples: cgf, seed 42, cgf, seed 43"):
+        training.lines(training.read_results(tmp_path))
 
 
 def test_labels_of_rows_that_kept_their_predictions(tmp_path):
