@@ -5,6 +5,7 @@ transformers is imported only where such a model is at hand: it takes seconds, a
 
 from __future__ import annotations
 
+import copy
 import inspect
 from functools import cache, partial
 
@@ -19,6 +20,7 @@ from cgf.types import Options, VendorObject
 NAME = "cgf"  # under which the attention and the mask function are registered
 # attributes of an attention module: its softmax, and the window that it was run with last
 SLOT, WINDOW = "_cgf_softmax", "_cgf_window"
+OWN = "_cgf_own_config"  # of a model that shares its configuration with no other any more
 
 HIDDEN = -1e4  # a number of an additive mask that hides a key: -inf, the least of a type, or what half precision holds
 # keywords that hosts pass and that change no weight here, with the reason
@@ -215,10 +217,23 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
 def switch_on(model: nn.Module) -> None:
     """The registered attention in place, and no saving of the weights alone: see cgf.models.saving."""
     register()
+    _own_config(model)
     # mypy: a transformers model has it
     object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
     model.set_attn_implementation(NAME)  # type: ignore[operator]  # as above
     settle(model)
+
+
+def _own_config(model: nn.Module) -> None:
+    """Gives a model a configuration of its own: another model made of the same object would run its attention too."""
+    if hasattr(model, OWN):
+        return
+    copies: dict[int, object] = {}  # by the identity of what was copied, parts of a configuration among them
+    copy.deepcopy(model.config, copies)
+    for module in model.modules():
+        if (held := vars(module).get("config")) is not None and id(held) in copies:
+            module.config = copies[id(held)]  # type: ignore[assignment]  # no module, and no tensor
+    object.__setattr__(model, OWN, True)
 
 
 def restore(model: nn.Module) -> int:
@@ -232,5 +247,6 @@ def restore(model: nn.Module) -> int:
     if before is not None:
         model.set_attn_implementation(before)  # type: ignore[operator]  # as above
         object.__delattr__(model, BEFORE)
+        object.__delattr__(model, OWN)
         settle(model)
     return len(held)

@@ -34,6 +34,7 @@ from cgf.types import Ciphertext
 Exponent = Callable[..., Value]  # of a softmax and its rows: a method as a function
 MOST_GROWN = 256.0  # by which weights of the shortest row may be larger under encryption than those of the longest
 STYLES = ("folded", "abreast", "paper")
+ROOTED = (BPMax.formula, BPMax.public_scale, BPMax.roots)  # what the circuit of that name puts together by itself
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def circuit_for(softmax: Softmax, rows: Rows, padded: bool, style: str = "folded
         same = age(type(softmax), "without_last") <= age(type(softmax), "formula")  # a newer formula stands alone
         if rows.uniform is None and softmax.last_power and same:
             return by_decryption(softmax, rows)
-        if isinstance(softmax, BPMax) and style != "paper" and as_defined(softmax, BPMax.formula):
+        if style != "paper" and isinstance(softmax, BPMax) and as_defined(softmax, *ROOTED):
             return rooted(softmax, rows)
         return Circuit("formula", softmax.formula, input_scale=softmax.public_scale(rows.uniform))
     if softmax.exponential is None:

@@ -10,7 +10,7 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.interface.own_model import measured
 from cgf.interface.saved import save_with_softmax
-from cgf.interface.state import keep_in_state
+from cgf.interface.state import forget_state, keep_in_state
 from cgf.models.install import install_copies, installed_softmaxes
 from cgf.models.install import uninstall as restore
 from cgf.models.saving import SAVER
@@ -48,6 +48,7 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
 def uninstall(model: nn.Module) -> int:
     """Puts the model's own attention back, as it was; returns how many softmaxes stood in it, 0 where none did."""
     count = restore(model)
+    forget_state(model)
     if SAVER in vars(model):
         object.__delattr__(model, SAVER)
     return count

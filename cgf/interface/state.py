@@ -19,11 +19,18 @@ HOOKED, LEFT_OUT = "_cgf_state_hooked", "_cgf_state_left_out"  # attributes of a
 
 
 def keep_in_state(model: nn.Module) -> None:
-    """Makes the tensors of its softmaxes part of the model's state_dict; of none, once they are taken out again."""
+    """Makes the tensors of its softmaxes part of the model's state_dict, until ``forget_state``."""
     if not hasattr(model, HOOKED):  # a copy of a model has its hooks already
-        object.__setattr__(model, HOOKED, True)
-        model.register_state_dict_post_hook(_give)
-        model.register_load_state_dict_pre_hook(_take)
+        handles = model.register_state_dict_post_hook(_give), model.register_load_state_dict_pre_hook(_take)
+        object.__setattr__(model, HOOKED, handles)
+
+
+def forget_state(model: nn.Module) -> None:
+    """Its state_dict is that of its own modules again."""
+    for handle in getattr(model, HOOKED, ()):
+        handle.remove()
+    if hasattr(model, HOOKED):
+        object.__delattr__(model, HOOKED)
 
 
 @contextmanager

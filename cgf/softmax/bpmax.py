@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -148,14 +149,30 @@ class BPMax(Softmax):
         return float(self.typical ** (-1.0 / self.p))
 
     def denominators(self, queries: int) -> Tensor | float:
-        """R + eps as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet."""
+        """R + eps as (H, Q, 1) in float64, or a number near 1 where nothing was measured yet.
+
+        Warns where there are more query positions than training reached. UserError where one of them is no number that
+        can divide.
+        """
         if self.denominator is None:
             return 1.0 + EPSILON
-        kept = self.denominator
-        if kept.shape[1] < queries:
+        kept, reached = self.denominator, self.denominator.shape[1]
+        if reached < queries:
+            warnings.warn(
+                f"{self.name} measured its denominators on {reached} query positions, and these rows have more: "
+                "beyond them R = 1, so that weights there are powers of scores that nothing divides",
+                stacklevel=2,
+            )
             kept = kept.new_ones(kept.shape[0], queries, 1)
-            kept[:, : self.denominator.shape[1]] = self.denominator
-        return kept[:, :queries].double() + EPSILON
+            kept[:, :reached] = self.denominator
+        known = kept[:, :queries].double() + EPSILON
+        if not bool((known.isfinite() & (known != 0)).all()):
+            head, query = (~known.isfinite() | (known == 0)).nonzero()[0, :2].tolist()
+            raise UserError(
+                f"layer {self.layer} of {self.name} cannot divide by {float(known[head, query, 0])}, the denominator "
+                f"of head {head} at query position {query}: train it again"
+            )
+        return known
 
     def roots(self, queries: int) -> np.ndarray:
         """t (H, Q, 1), or one number where nothing was measured yet, with (t x + t c)^p = (x + c)^p / (R + eps).

@@ -185,6 +185,20 @@ def test_the_definitions_at_hand_keep_their_circuits(softmax, circuit):
     assert circuit_for(softmax, Rows((1, 1, N, N), 0, None, np.full(N, float(N))), False).name == circuit
 
 
+@pytest.mark.parametrize("method", ["public_scale", "roots", "denominators", "typical"])
+def test_a_bpmax_of_ones_own_computes_under_encryption_what_it_computes_in_the_clear(method):
+    """Whatever it changes of what the formula or the circuit puts together."""
+    changed = {
+        "public_scale": lambda self, count: 0.5 * BPMax.public_scale(self, count),
+        "roots": lambda self, queries: 1.1 * BPMax.roots(self, queries),
+        "denominators": lambda self, queries: 2.0 * BPMax.denominators(self, queries),
+        "typical": property(lambda self: 3.0),
+    }
+    softmax = make_class(BPMax, **{method: changed[method]})()
+    softmax.denominator = torch.full((H, N, 1), 4000.0)
+    agrees(softmax, None, "formula" if method in ("public_scale", "roots") else "rooted")
+
+
 def test_a_definition_gets_a_circuit_by_one_row(monkeypatch):
     softmax = Wider()
     softmax.exponential = CHAIN

@@ -110,6 +110,19 @@ def test_install_changes_the_weights_and_uninstall_gives_the_model_back_bit_for_
     assert "save_pretrained" not in vars(model) and not [n for n in vars(model) if n.startswith("_cgf")]
 
 
+def test_two_models_of_one_configuration_keep_an_attention_each():
+    config = BertConfig(**SMALL, intermediate_size=16, num_labels=3)
+    teacher, student = (sharpened(BertForSequenceClassification(config)) for _ in range(2))
+    before = logits(teacher, texts())
+    cgf.install(student, "cgf")
+    assert torch.equal(logits(teacher, texts()), before) and teacher.config is config
+    assert all(m.config is student.config for m in student.modules() if "config" in vars(m))
+    cgf.install(teacher, "taylor")
+    cgf.uninstall(student)
+    assert not torch.equal(logits(teacher, texts()), before)
+    assert cgf.uninstall(teacher) == 2 and torch.equal(logits(teacher, texts()), before)
+
+
 @pytest.mark.parametrize(("make", "data"), [(llama, texts), (vit, images)])
 def test_report_plan_and_evaluation_of_a_model_at_hand(make, data):
     model, loader = make(), data()
@@ -349,6 +362,9 @@ def test_a_matrix_that_is_none_is_refused():
     for odd in ([["a", "b"]], [[1.0, 2.0], [3.0]], np.array([[1j, 2.0]]), torch.tensor([[1j, 2.0]])):
         with pytest.raises(UserError, match=r"a matrix \(R, N\) of finite numbers is needed, and this one is none"):
             cgf.apply_softmax(odd, engine="sim")
+    hidden = np.ma.masked_array([[1.0, 30.0]], mask=[[False, True]])
+    with pytest.raises(UserError, match="without masked entries"):
+        cgf.apply_softmax(hidden, engine="sim")
     half = cgf.apply_softmax(torch.tensor([[1.0, 2.0], [0.5, 0.0]], dtype=torch.bfloat16), engine="sim")
     whole = cgf.apply_softmax([[1.0, 2.0], [0.5, 0.0]], engine="sim")
     np.testing.assert_array_equal(half.weights, whole.weights)
