@@ -226,7 +226,7 @@ def switch_on(model: nn.Module) -> None:
 
 def _own_config(model: nn.Module) -> None:
     """Gives a model a configuration of its own: another model made of the same object would run its attention too."""
-    if hasattr(model, OWN):
+    if OWN in vars(model):
         return
     copies: dict[int, object] = {}  # by the identity of what was copied, parts of a configuration among them
     copy.deepcopy(model.config, copies)
@@ -243,10 +243,10 @@ def restore(model: nn.Module) -> int:
         object.__delattr__(module, SLOT)
         if hasattr(module, WINDOW):
             object.__delattr__(module, WINDOW)
-    before = getattr(model, BEFORE, None)
-    if before is not None:
-        model.set_attn_implementation(before)  # type: ignore[operator]  # as above
-        object.__delattr__(model, BEFORE)
-        object.__delattr__(model, OWN)
-        settle(model)
+    for part in list(model.modules()):  # peft's wrapper may have been put around a model with its softmaxes in place
+        if BEFORE in vars(part):
+            part.set_attn_implementation(vars(part)[BEFORE])  # type: ignore[operator]  # as above
+            object.__delattr__(part, BEFORE)
+            object.__delattr__(part, OWN)
+            settle(part)
     return len(held)

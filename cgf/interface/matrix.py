@@ -51,7 +51,7 @@ def apply_softmax(
     Raises UserError for another matrix, a method without a circuit, a range that no polynomial holds, and weights that
     are not to be believed: scores beyond what the method's polynomials hold, or an error beyond what is stated.
     """
-    if np.ma.is_masked(matrix):
+    if any(map(np.ma.is_masked, matrix if isinstance(matrix, list | tuple) else [matrix])):
         raise UserError(
             "a matrix without masked entries is needed: an array has no place for a mask, and would lose it"
         )

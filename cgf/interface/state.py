@@ -6,8 +6,10 @@ BPMax's denominators and the constants of a chain are no parameters of the model
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 from torch import Tensor, nn
 
@@ -18,19 +20,47 @@ KEY = "cgf_softmax."  # then the layer and the name: cgf_softmax.0.denominator
 HOOKED, LEFT_OUT = "_cgf_state_hooked", "_cgf_state_left_out"  # attributes of a model
 
 
+class Kept:
+    """What the keys lead to as a path of attributes, ``model.cgf_softmax.0.denominator``: torch's distributed
+    checkpoints follow each key of a state_dict so."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+
+    def __getattr__(self, layer: str) -> SimpleNamespace:
+        if not layer.isdecimal():
+            raise AttributeError(layer)
+        return SimpleNamespace(**installed_softmaxes(self._model)[int(layer)].softmax.tensors())
+
+
 def keep_in_state(model: nn.Module) -> None:
-    """Makes the tensors of its softmaxes part of the model's state_dict, until ``forget_state``."""
-    if not hasattr(model, HOOKED):  # a copy of a model has its hooks already
-        handles = model.register_state_dict_post_hook(_give), model.register_load_state_dict_pre_hook(_take)
-        object.__setattr__(model, HOOKED, handles)
+    """Makes the tensors of its softmaxes part of the model's state_dict, until ``forget_state``.
+
+    Of a model that peft wraps it is that of the model inside, which is what stays where adapters are merged.
+    """
+    own = _inside(model)
+    if HOOKED not in vars(own):  # a copy of a model has its hooks already
+        handles = own.register_state_dict_post_hook(_give), own.register_load_state_dict_pre_hook(_take)
+        object.__setattr__(own, HOOKED, handles)
+        object.__setattr__(own, KEY[:-1], Kept(own))
 
 
 def forget_state(model: nn.Module) -> None:
     """Its state_dict is that of its own modules again."""
-    for handle in getattr(model, HOOKED, ()):
-        handle.remove()
-    if hasattr(model, HOOKED):
-        object.__delattr__(model, HOOKED)
+    own = _inside(model)
+    if HOOKED in vars(own):
+        for handle in getattr(own, HOOKED):
+            handle.remove()
+        object.__delattr__(own, HOOKED)
+        object.__delattr__(own, KEY[:-1])
+
+
+def _inside(model: nn.Module) -> nn.Module:
+    peft = sys.modules.get("peft")  # whoever has a model of its has imported it
+    if peft is None or not isinstance(model, peft.PeftModel):
+        return model
+    inside: nn.Module = model.get_base_model()
+    return inside
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from cgf.types import Json
 Result = Json
 KEPT = "_kept"  # of a result that was read: its Predictions, or None where it is of before they were kept
 SIGNIFICANT = 0.05
+WEAK = "†"
 EXACT = "exact"  # the softmax of that name
 Right = NDArray[np.bool_]
 
@@ -148,7 +149,8 @@ def accuracy_interval(results: list[Result]) -> tuple[float, float]:
 def told(comparisons: list[Comparison | None]) -> list[str]:
     """Each comparison of a table in words: points, the interval that decides, labels, and p where it was tested.
 
-    A star behind a label: it holds after Holm's correction over the table too. p is of 'no difference', so corrected.
+    A star behind a label: it holds after Holm's correction over the table too; a dagger: the interval that has the
+    chance of samples and of seeds at once does not support it. p is of 'no difference', so corrected.
     A dash where there is nothing to compare with.
     """
     zero, margin = corrected(comparisons, ABOVE), corrected(comparisons, WITHIN)
@@ -165,5 +167,6 @@ def _told(comparison: Comparison, p_zero: float | None, p_margin: float | None) 
     for label in comparison.labels:
         p = p_margin if label == WITHIN else p_zero
         holds = not label.startswith(UNDECIDED) and p is not None and p < SIGNIFICANT
-        words.append(label + ("\\*" if holds else ""))
+        weak = not label.startswith(UNDECIDED) and not comparison.holds_for_both(label)
+        words.append(label + ("\\*" if holds else "") + (WEAK if weak else ""))
     return f"{comparison.points:+.2f}{shown}, {', '.join(words)}" + (f"; p {p_zero:.2g}" if p_zero is not None else "")

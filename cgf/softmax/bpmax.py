@@ -54,6 +54,7 @@ class BPMax(Softmax):
     c: float = 5.0
     denominator: Tensor | None = field(default=None, init=False, repr=False)  # (H, Q, 1)
     reached: int = field(default=0, init=False, repr=False)  # query positions of the last training batch
+    heads: int | None = field(default=None, init=False, repr=False)  # of the layer that it was put into
 
     def __post_init__(self) -> None:
         if not is_whole(self.p) or self.p < 1 or self.p % 2 == 0:
@@ -86,6 +87,8 @@ class BPMax(Softmax):
             denominator = self.measure(powers, valid)
             weights = powers / (denominator + EPSILON)
             return weights if valid is None else torch.where(valid, weights, weights.new_zeros(()))
+        if self.denominator is None:
+            warnings.warn(f"{self.name} has measured no denominators, and computes with R = 1: train it", stacklevel=2)
         rows = TensorRows(dense, valid, 1.0)  # at_invalid(0) comes last: the power needs no mask
         return self.formula(rows * self.public_scale(None)).at_invalid(0.0).data
 
@@ -192,12 +195,27 @@ class BPMax(Softmax):
         """The denominator."""
         return ("denominator",)
 
+    def sized(self, heads: int) -> None:
+        """Takes the count of heads, which denominators are kept for. UserError where it has those of another count."""
+        if self.denominator is not None and self.denominator.shape[0] != heads:
+            raise UserError(
+                f"{self.name} has denominators of {self.denominator.shape[0]} heads, and this layer has {heads}"
+            )
+        self.heads = heads
+
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Takes the denominator over. Raises UserError for any other tensor."""
+        """Takes the denominator over. Raises UserError for any other tensor, and for one of another shape."""
         unknown = set(tensors) - {"denominator"}
         if unknown:
             raise UserError(f"{self.name} keeps the tensor 'denominator', and the checkpoint has {sorted(unknown)}")
-        self.denominator = tensors.get("denominator")
+        given = tensors.get("denominator")
+        shape = None if given is None else tuple(given.shape)
+        if shape is not None and (len(shape) != 3 or shape[2] != 1 or self.heads not in (None, shape[0])):
+            raise UserError(
+                f"{self.name} needs 'denominator' of shape ({self.heads or 'heads'}, queries, 1), and the checkpoint "
+                f"has {shape}"
+            )
+        self.denominator = given
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binomtest
+from scipy.stats import nct as noncentral
 from scipy.stats import t as student
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -152,6 +153,46 @@ def over_seeds(points: Sequence[float], samples: int) -> Evidence:
         min(1.0, 2 * float(student.sf(abs(mean) / error, k - 1))),
         min(1.0, 2 * float(student.sf((mean + MARGIN) / error, k - 1))),
         power_within(deviation, k),
+    )
+
+
+def over_both(differences: NDArray[np.int8]) -> Evidence:
+    """Student's t interval of the difference where seeds and test samples both were drawn, with the variance of both.
+
+    differences (S, N) as in ``over_samples``, of two seeds at least. Each of the other two intervals holds one source
+    of chance alone, so that both together promise too much where the two are alike. Here seeds and samples are crossed
+    random effects with one value a cell, and the variance of the mean and its degrees of freedom are Satterthwaite's:
+
+    1. Mean squares of the seeds' means, of the samples' means and of what is left of each cell.
+    2. Variance of the mean: (seeds + samples - rest) / (S N), where the sum is no less than either of its first two
+       parts, nor than that of rounding to a sample.
+    3. Degrees of freedom: that sum squared over the squares of its parts, each over its own.
+
+    Source: Satterthwaite, Biometrics Bulletin 2, 1946. UserError for one seed.
+    """
+    seeds, samples = differences.shape
+    if seeds < 2 or samples < 2:
+        raise UserError(f"an interval over both needs two seeds and two samples, and has {seeds} and {samples}")
+    values = 100.0 * differences
+    by_seed, by_sample, mean = values.mean(1), values.mean(0), float(values.mean())
+    of_seeds = samples * float(by_seed.var(ddof=1))
+    of_samples = seeds * float(by_sample.var(ddof=1))
+    total = float(np.square(values - mean).sum())
+    rest = total - (seeds - 1) * of_seeds - (samples - 1) * of_samples
+    of_rest = max(0.0, rest / ((seeds - 1) * (samples - 1)))
+    parts = ((of_seeds, seeds - 1), (of_samples, samples - 1), (of_rest, (seeds - 1) * (samples - 1)))
+    rounding = (100 / samples) ** 2 / 12 * samples  # as ``over_seeds`` takes it, in units of a mean square
+    both = max(of_seeds + of_samples - of_rest, of_seeds, of_samples, rounding)
+    squares = sum(part**2 / freedom for part, freedom in parts)
+    freedom = both**2 / squares if squares > 0 else seeds - 1.0
+    error = math.sqrt(both / (seeds * samples))
+    quantile = float(student.ppf((1 + LEVEL) / 2, freedom))
+    return Evidence(
+        mean - quantile * error,
+        mean + quantile * error,
+        min(1.0, 2 * float(student.sf(abs(mean) / error, freedom))),
+        min(1.0, 2 * float(student.sf((mean + MARGIN) / error, freedom))),
+        float(noncentral.sf(quantile, freedom, MARGIN / error)),
     )
 
 

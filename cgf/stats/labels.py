@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cgf.stats.intervals import MARGIN, Evidence, alone, holm, mcnemar_p, over_samples, over_seeds
+from cgf.stats.intervals import MARGIN, Evidence, alone, holm, mcnemar_p, over_both, over_samples, over_seeds
 from cgf.types import Json
 
 ABOVE, BELOW, WITHIN, UNDECIDED = "above", "below", f"within {MARGIN:g}", "undecided"
@@ -27,6 +27,7 @@ class Comparison:
     samples  over test samples; None where predictions were not kept
     between  over seeds; None of one seed
     exact_p  McNemar's exact test of one seed alone; None of several, or where the counts are not known
+    both     over samples and seeds as two sources of chance at once; None where either is not to be had
     """
 
     points: float
@@ -34,6 +35,7 @@ class Comparison:
     samples: Evidence | None
     between: Evidence | None
     exact_p: float | None = None
+    both: Evidence | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -72,6 +74,17 @@ class Comparison:
         known = [evidence for evidence in (self.samples, self.between) if evidence is not None]
         return max((e.p_margin if label == WITHIN else e.p_zero for e in known), default=None)
 
+    def holds_for_both(self, label: str) -> bool:
+        """Whether the interval that has the chance of samples and of seeds at once supports a label, too.
+
+        Each of the two that decide holds one source of chance alone, so that together they promise too much where the
+        two sources are alike.
+        """
+        if self.both is None:
+            return False
+        low, high = self.both.low, self.both.high
+        return {ABOVE: low > 0, BELOW: high < 0, WITHIN: low > -MARGIN}[label]
+
 
 def compare(
     accuracies: Sequence[tuple[float, float]],
@@ -99,6 +112,7 @@ def compare(
         None if differences is None else over_samples(differences),
         over_seeds(points, samples) if seeds > 1 else None,
         mcnemar_p(*one_alone) if seeds == 1 and one_alone is not None else None,
+        None if differences is None or seeds == 1 else over_both(differences),
     )
 
 

@@ -363,8 +363,9 @@ def test_a_matrix_that_is_none_is_refused():
         with pytest.raises(UserError, match=r"a matrix \(R, N\) of finite numbers is needed, and this one is none"):
             cgf.apply_softmax(odd, engine="sim")
     hidden = np.ma.masked_array([[1.0, 30.0]], mask=[[False, True]])
-    with pytest.raises(UserError, match="without masked entries"):
-        cgf.apply_softmax(hidden, engine="sim")
+    for masked in (hidden, [hidden[0]]):
+        with pytest.raises(UserError, match="without masked entries"):
+            cgf.apply_softmax(masked, engine="sim")
     half = cgf.apply_softmax(torch.tensor([[1.0, 2.0], [0.5, 0.0]], dtype=torch.bfloat16), engine="sim")
     whole = cgf.apply_softmax([[1.0, 2.0], [0.5, 0.0]], engine="sim")
     np.testing.assert_array_equal(half.weights, whole.weights)

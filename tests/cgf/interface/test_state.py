@@ -1,12 +1,15 @@
 """What softmaxes were trained to goes with the model's state_dict, whoever keeps it and loads it back."""
 
 import copy
+import warnings
 
 import pytest
 import timm
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 import cgf
@@ -133,6 +136,47 @@ def test_a_model_of_timm_keeps_them_in_its_state_and_out_of_the_weights_that_tim
     cgf.save(model, tmp_path / "out")
     assert not [key for key in load_file(tmp_path / "out" / "model.safetensors") if "cgf" in key]
     assert added(model) == KEYS and torch.equal(cgf.load(tmp_path / "out")(images), model(images))
+
+
+def test_torchs_distributed_checkpoints_find_every_key():
+    model, again = measured(), bert(seed=1)
+    state = get_model_state_dict(model)
+    assert set(KEYS) <= set(state)
+    set_model_state_dict(again, state)
+    assert torch.equal(logits(again), logits(model))
+
+
+def test_adapters_that_are_merged_leave_the_denominators(tmp_path):
+    adapted = get_peft_model(bert("exact"), LoraConfig(r=2, target_modules=["query"]))
+    cgf.install(adapted, "bpmax")  # in the place of what stood there before the adapters
+    adapted.train()(input_ids=IDS[:4])
+    assert [key.rpartition("cgf_softmax")[2] for key in adapted.state_dict() if "cgf_softmax" in key] == [
+        ".0.denominator",
+        ".1.denominator",
+    ]
+    merged = adapted.eval().merge_and_unload()
+    assert added(merged) == KEYS
+    cgf.install(again := bert(seed=1), "bpmax")
+    again.load_state_dict(merged.state_dict())
+    assert torch.equal(logits(again), logits(merged))
+
+
+@pytest.mark.parametrize("cut", [lambda t: t[:1], lambda t: t[..., 0], lambda t: torch.cat([t, t], 2)])
+def test_denominators_of_another_shape_are_refused(cut):
+    model = measured()
+    state = {key: cut(tensor) if key in KEYS else tensor for key, tensor in model.state_dict().items()}
+    with pytest.raises(
+        RuntimeError, match=r"bpmax needs 'denominator' of shape \(2, queries, 1\), and the checkpoint h"
+    ):
+        bert().load_state_dict(state)
+
+
+def test_bpmax_that_has_measured_nothing_says_so_when_it_is_evaluated():
+    with pytest.warns(UserWarning, match="bpmax has measured no denominators, and computes with R = 1"):
+        logits(bert())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bert().train()(input_ids=IDS[:2])
 
 
 class WorseEachTime(TrainerCallback):
