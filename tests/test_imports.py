@@ -172,7 +172,6 @@ ALLOWED = {
     },
     "cgf.report": {
         "cgf.help",
-        "cgf.checks",
         "cgf.former",
         "cgf.openings",
         "cgf.operations",

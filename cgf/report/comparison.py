@@ -117,8 +117,8 @@ def check_one_test_set(results: list[Result]) -> None:
     if any(samples_of(r) != samples_of(first) for r in results) or not all(
         np.array_equal(labels[0], other) for other in labels
     ):
-        rows = ", ".join(dict.fromkeys(f"{r['run']}, seed {r['seed']}" for r in results))
-        raise UserError(f"rows of {first['host']} on {first['task']} have other test samples: {rows}")
+        which = ", ".join(dict.fromkeys(f"{r['run']}, seed {r['seed']}" for r in results))
+        raise UserError(f"rows of {first['host']} on {first['task']} have other test samples: {which}")
 
 
 def _right(result: Result, other: Result) -> tuple[Right, Right] | None:

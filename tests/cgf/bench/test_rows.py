@@ -513,7 +513,8 @@ def test_students_of_a_host_are_trained_alike(name):
         ["teacher", "exact_lora", "lora", "lora_tempered"],
     )
     trials = max(study.run(name).searched + len(study.run(name).choices) for name in ("bpmax", "bpmax_calibrated"))
-    assert trials == max(run.searched + len(run.choices) for run in study.runs) > 1
+    twice = {"minilm_banking77": "cgf_tempered"}.get(name)  # searched a second time, as docs/results/training.md says
+    assert trials == max(run.searched + len(run.choices) for run in study.runs if run.name != twice) > 1
 
 
 def trainings(config):
