@@ -13,6 +13,7 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_mo
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 import cgf
+from cgf.errors import UserError
 from cgf.models.install import installed_softmaxes
 
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
@@ -169,6 +170,13 @@ def test_denominators_of_another_shape_are_refused(cut):
         RuntimeError, match=r"bpmax needs 'denominator' of shape \(2, queries, 1\), and the checkpoint h"
     ):
         bert().load_state_dict(state)
+
+
+def test_denominators_of_other_heads_are_not_put_in():
+    softmax = cgf.BPMax()
+    softmax.denominator = torch.ones(3, 7, 1)
+    with pytest.raises(UserError, match="bpmax has denominators of 3 heads, and this layer has 2"):
+        cgf.install(bert("exact"), softmax)
 
 
 def test_bpmax_that_has_measured_nothing_says_so_when_it_is_evaluated():

@@ -215,7 +215,7 @@ def test_labels_that_both_sources_support_are_wrong_as_seldom_with_many_seeds():
         found = compare([(a.mean(), b.mean()) for a, b in pairs], 400, pairs)
         above = "above" in found.labels
         wrong, weak = wrong + (above and found.holds_for_both("above")), weak + above
-    assert wrong <= weak and wrong / 300 <= 0.06  # 0.03 at most: of 300 cases 18 or fewer, but for one in a thousand
+    assert wrong < weak and wrong / 300 <= 0.04  # some labels lose it; 0.03 at most, of 300 cases a dozen by chance
 
 
 def test_one_seed_alone_has_mcnemars_p_and_a_table_is_corrected_over_what_was_tested():
