@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -146,27 +148,61 @@ def accuracy_interval(results: list[Result]) -> tuple[float, float]:
     return max(0.0, min(e.low for e in intervals)), min(100.0, max(e.high for e in intervals))
 
 
-def told(comparisons: list[Comparison | None]) -> list[str]:
-    """Each comparison of a table in words: points, the interval that decides, labels, and p where it was tested.
+@dataclass(frozen=True)
+class Verdict:
+    """What a table says of a comparison.
 
-    A star behind a label: it holds after Holm's correction over the table too; a dagger: the interval that has the
-    chance of samples and of seeds at once does not support it. p is of 'no difference', so corrected.
-    A dash where there is nothing to compare with.
+    points  mean difference in points
+    ends    of the interval that decides; None where there is none
+    labels  each with its marks. A star: it holds after Holm's correction over the table too; a dagger: the interval
+            that has the chance of samples and of seeds at once does not support it
+    p       of 'no difference', after Holm's correction over the table; None where nothing was tested
     """
+
+    points: float
+    ends: tuple[float, float] | None
+    labels: tuple[str, ...]
+    p: float | None
+
+    @property
+    def _difference(self) -> str:
+        shown = "" if self.ends is None else f" [{self.ends[0]:+.2f}, {self.ends[1]:+.2f}]"
+        return f"{self.points:+.2f}{shown}"
+
+    def whole(self) -> str:
+        """All of it in words."""
+        p = "" if self.p is None else f"; p {self.p:.2g}"
+        return f"{self._difference}, {', '.join(self.labels)}{p}"
+
+    def brief(self) -> str:
+        """Without p, and without the reason for which it is undecided."""
+        return f"{self._difference}, {', '.join(label.partition(':')[0] for label in self.labels)}"
+
+
+def judged(comparisons: Sequence[Comparison | None]) -> list[Verdict | None]:
+    """What a table says of each of its comparisons; None where there is nothing to compare with."""
     zero, margin = corrected(comparisons, ABOVE), corrected(comparisons, WITHIN)
     return [
-        "–" if c is None else _told(c, p_zero, p_margin)
+        None if c is None else Verdict(c.points, c.interval, _marked(c, p_zero, p_margin), p_zero)
         for c, p_zero, p_margin in zip(comparisons, zero, margin, strict=True)
     ]
 
 
-def _told(comparison: Comparison, p_zero: float | None, p_margin: float | None) -> str:
-    ends = comparison.interval
-    shown = "" if ends is None else f" [{ends[0]:+.2f}, {ends[1]:+.2f}]"
+def told(comparisons: Sequence[Comparison | None]) -> list[str]:
+    """Each comparison of a table in words (``Verdict.whole``); a dash where there is nothing to compare with."""
+    return [in_words(verdict) for verdict in judged(comparisons)]
+
+
+def in_words(verdict: Verdict | None) -> str:
+    """All of a verdict in words; a dash where there is none."""
+    return "–" if verdict is None else verdict.whole()
+
+
+def _marked(comparison: Comparison, p_zero: float | None, p_margin: float | None) -> tuple[str, ...]:
     words = []
     for label in comparison.labels:
         p = p_margin if label == WITHIN else p_zero
         holds = not label.startswith(UNDECIDED) and p is not None and p < SIGNIFICANT
         weak = not label.startswith(UNDECIDED) and not comparison.holds_for_both(label)
         words.append(label + ("\\*" if holds else "") + (WEAK if weak else ""))
-    return f"{comparison.points:+.2f}{shown}, {', '.join(words)}" + (f"; p {p_zero:.2g}" if p_zero is not None else "")
+    return tuple(words)

@@ -11,12 +11,14 @@ from cgf.report.columns import grid
 from cgf.report.comparison import (
     KEPT,
     Result,
+    Verdict,
     accuracy_interval,
     against_exact,
     against_run,
+    in_words,
+    judged,
     kept,
     paired_by_beginnings,
-    told,
 )
 from cgf.results import read_json
 from cgf.types import Json
@@ -185,25 +187,33 @@ def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] 
     return best if best is not None and rank(best)[0] else None
 
 
-def lines(results: list[Result]) -> list[list[str]]:
-    """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
+def judged_groups(results: list[Result]) -> list[tuple[Json, Verdict | None, Verdict | None]]:
+    """The entries of ``groups``, each with what the table says of it against exact softmax and against BPMax.
+
+    Holm's correction is one over all that the table compares.
+    """
     entries = groups(results)
     exact = [None if g["run"] == REFERENCE else g["exact"] for g in entries]
-    both = told(exact + [g["yardstick"] for g in entries])  # one correction over both columns
+    both = judged([*exact, *(g["yardstick"] for g in entries)])
+    return list(zip(entries, both[: len(entries)], both[len(entries) :], strict=True))
+
+
+def lines(results: list[Result]) -> list[list[str]]:
+    """The cells of the table under TITLES; the paper's own rows, which were not run, come last."""
     cells, reasons = [], again(results)
-    for g, against, apart in zip(entries, both[: len(entries)], both[len(entries) :], strict=True):
+    for g, against, apart in judged_groups(results):
         spread = f" ({100 * g['least']:.2f} to {100 * g['most']:.2f})" if len(g["seeds"]) > 1 else ""
         cells.append(
             [
                 g["host"],
                 g["task"],
                 g["run"],
-                _levels(g["levels"]),
+                levels_told(g["levels"]),
                 ", ".join(map(str, g["seeds"])),
                 f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]",
-                against,
+                in_words(against),
                 "–" if g["run"] == REFERENCE else f"{g['alone'][0]} / {g['alone'][1]}",
-                apart,
+                in_words(apart),
                 "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
                 f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
                 ("" if g["all_trials"] else "at least ") + str(g["trials"]),
@@ -235,7 +245,8 @@ def _opened(lines: list[Json], reasons: list[str]) -> str:
     return shown + "".join(f" ({number})" for number in numbers)
 
 
-def _levels(levels: list[int] | None) -> str:
+def levels_told(levels: list[int] | None) -> str:
+    """Levels of a run over its seeds, least to most; a dash where they are not known."""
     if levels is None:
         return "–"
     return str(levels[0]) if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"

@@ -13,7 +13,7 @@ from cgf.predictions import Predictions, packed
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
-from cgf.report.comparison import accuracy_interval
+from cgf.report.comparison import Verdict, accuracy_interval
 from cgf.report.figure import new_figure
 from cgf.report.values import value
 from cgf.results import append_lines, read_json, write_json
@@ -89,6 +89,35 @@ def test_means_over_seeds_and_rows_not_run(folder):
     assert (bpmax["points against BPMax"], bpmax["trials"], cgf["trials"]) == ("–", "at least 2", "at least 1")
     assert table.index("| exact |") < table.index("| cgf |") < table.index("| bpmax |")
     assert table.count("not run here: needs weights and data") == len(training.PAPER)
+
+
+def short(folder, name):
+    """Lines of one of the tables at a glance, as cells."""
+    text = f"<!-- table: {name} -->\n<!-- end -->\n"
+    return [line.strip("| ").split(" | ") for line in filled(text, folder).splitlines() if line.startswith("|")]
+
+
+def test_at_a_glance_labels_are_those_of_the_table(folder):
+    write(folder, "exact", 43, 0.9, total_levels=None)
+    titles, _, line = short(folder, "against_exact")
+    assert titles[:4] == ["host", "task", "seeds", "exact softmax"] and line[:4] == ["toy", "t", "2", "90.00 %"]
+    told = dict(zip(titles[4:], line[4:], strict=True))
+    assert told["`cgf`"] == "-1.00 [-26.41, +24.41], undecided (5 to 6)"
+    assert told["`bpmax`"].startswith("-5.00 [") and told["`bpmax`"].endswith("undecided (3, 1 seed)")
+    assert told["`cgf_tempered`"] == told["`bpmax_calibrated`"] == "–"
+    assert short(folder, "against_bpmax")[2:] == [["toy", "t", "+6.00, undecided", "–"]]
+    for path in (folder / "train").glob("toy-t-exact-*.json"):
+        path.unlink()
+    assert short(folder, "against_exact")[2:] == []
+
+
+def test_at_a_glance_marks_stay_and_reasons_go():
+    assert (
+        Verdict(1.0, (0.1, 1.9), ("above\\*†", "within 0.5"), 0.01).brief()
+        == "+1.00 [+0.10, +1.90], above\\*†, within 0.5"
+    )
+    small = Verdict(-1.0, (-2.0, 0.5), ("undecided: test too small (power 9 %), seeds too far apart",), 0.2)
+    assert small.brief() == "-1.00 [-2.00, +0.50], undecided" and small.whole().endswith("seeds too far apart; p 0.2")
 
 
 def test_attention_alone_stands_against_attention_alone(folder):

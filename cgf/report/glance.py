@@ -1,0 +1,62 @@
+"""Training at a glance: what the table of training says of a few softmaxes, a line for each host and task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgf.report.columns import grid
+from cgf.report.comparison import Verdict
+from cgf.report.training import REFERENCE, judged_groups, levels_told, read_results
+from cgf.types import Json
+
+OURS = ("cgf", "cgf_tempered")
+RUNS = (*OURS, "bpmax", "bpmax_calibrated")
+TITLES = ["host", "task", "seeds", "exact softmax", *(f"`{run}`" for run in RUNS)]
+BESIDE_BPMAX = ["host", "task", *(f"`{run}` against BPMax" for run in OURS)]
+Found = dict[
+    str, tuple[Json, Verdict | None, Verdict | None]
+]  # by run: its entry, against exact softmax, against BPMax
+
+
+def against_exact(folder: Path) -> str:
+    """A markdown table: a line for each host and task that has rows of exact softmax, a column for each of RUNS.
+
+    Labels, marks and intervals are those of the table of training, whose correction they have. Parentheses hold the
+    levels and, of a run with fewer seeds than exact softmax, their number. UserError where the folder has no row of
+    training.
+    """
+    return grid(TITLES, [_line(*names, runs) for names, runs in _by_set(folder).items() if REFERENCE in runs])
+
+
+def against_bpmax(folder: Path) -> str:
+    """The same for OURS against the form of BPMax that the table of training compares them with.
+
+    Sets on which neither is compared with BPMax have no line.
+    """
+    lines = []
+    for (host, task), runs in _by_set(folder).items():
+        verdicts = [runs[run][2] if run in runs else None for run in OURS]
+        if any(verdicts):
+            lines.append([host, task, *("–" if v is None else v.brief() for v in verdicts)])
+    return grid(BESIDE_BPMAX, lines)
+
+
+def _by_set(folder: Path) -> dict[tuple[str, str], Found]:
+    by: dict[tuple[str, str], Found] = {}
+    for entry, *verdicts in judged_groups(read_results(folder)):
+        by.setdefault((entry["host"], entry["task"]), {})[entry["run"]] = (entry, *verdicts)
+    return by
+
+
+def _line(host: str, task: str, runs: Found) -> list[str]:
+    exact = runs[REFERENCE][0]
+    seeds = len(exact["seeds"])
+    return [host, task, str(seeds), f"{100 * exact['accuracy']:.2f} %", *(_cell(runs, run, seeds) for run in RUNS)]
+
+
+def _cell(runs: Found, run: str, seeds: int) -> str:
+    if run not in runs or (against := runs[run][1]) is None:
+        return "–"
+    own = len(runs[run][0]["seeds"])
+    fewer = "" if own == seeds else f", {own} seed{'s' if own != 1 else ''}"
+    return f"{against.brief()} ({levels_told(runs[run][0]['levels'])}{fewer})"
