@@ -64,6 +64,9 @@ def main(cfg: DictConfig) -> None:
             opening=opening(register, part, task, seed),
         )
 
+    for path in (path_of(out, study, task, name, seed) for seed in seeds for name in names):
+        if path.exists():
+            print(f"{path}: there already, and left as it is")
     runs = {}
     for seed in [] if cfg.collect else seeds:
         missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]

@@ -56,7 +56,7 @@ def test_rows_from_training_to_their_files(tmp_path):
     assert row["total_levels"] > 2 and row["accuracy_planned"] is not None and row["approx"] != "exact"
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json*")}
     again = spawn("rows", *QUICK, cwd=tmp_path)
-    assert again.returncode == 0 and again.stdout == ""
+    assert again.returncode == 0 and again.stdout == f"{path.relative_to(tmp_path)}: there already, and left as it is\n"
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json*")} == before
     elsewhere = spawn("rows", *QUICK, "outputs=others", "out=more", cwd=tmp_path)
     assert elsewhere.returncode == 2 and "a test figure is opened once a row" in elsewhere.stderr
@@ -79,3 +79,14 @@ def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
         done = call("rows", *arguments)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())
+
+
+def test_a_row_that_is_there_is_named_and_left(tmp_path):
+    out = tmp_path / "rows"
+    path = out / "digits-digits-cgf-8.json"
+    out.mkdir()
+    path.write_text("{}")
+    places = [f"outputs={tmp_path / 'runs'}", f"out={out}", f"opened={tmp_path / 'opened.jsonl'}"]
+    done = call("rows", *QUICK, "seeds=[8]", *places)
+    assert done.returncode == 0 and done.stdout == f"{path}: there already, and left as it is\n"
+    assert path.read_text() == "{}" and not (tmp_path / "runs").exists()
