@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cgf.errors import UserError
 from cgf.models.saving import BEFORE, settle
 from cgf.softmax.slot import Slot
-from cgf.types import Options, VendorObject
+from cgf.types import HostConfig, Options, VendorObject
 
 NAME = "cgf"  # under which the attention and the mask function are registered
 # attributes of an attention module: its softmax, and the window that it was run with last
@@ -218,10 +218,17 @@ def switch_on(model: nn.Module) -> None:
     """The registered attention in place, and no saving of the weights alone: see cgf.models.saving."""
     register()
     _own_config(model)
+    object.__setattr__(model, BEFORE, _implementations(model.config))  # type: ignore[arg-type]  # transformers' own
     # mypy: a transformers model has it
-    object.__setattr__(model, BEFORE, model.config._attn_implementation)  # type: ignore[union-attr]
     model.set_attn_implementation(NAME)  # type: ignore[operator]  # as above
     settle(model)
+
+
+def _implementations(config: HostConfig) -> dict[str, str]:
+    """The attention of a configuration, as "", and of each part that it holds, as ``set_attn_implementation`` takes."""
+    parts = {name: getattr(config, name, None) for name in getattr(config, "sub_configs", ())}
+    held = {"": config, **{name: part for name, part in parts.items() if part is not None}}
+    return {name: part._attn_implementation for name, part in held.items()}
 
 
 def _own_config(model: nn.Module) -> None:
