@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cgf.data.task import ImageInput
-from cgf.errors import UserError
+from cgf.errors import UserError, with_reason
 from cgf.named import arguments, plain, short
 from cgf.results import read_json
+from cgf.target import check_regular
 from cgf.types import Json, JsonValue
 
 # options of timm's vision transformers that a checkpoint may carry: least and most of numbers, or the choices
@@ -36,6 +37,7 @@ SHARES = {
 }
 FLAGS = ("qkv_bias", "qk_norm", "proj_bias", "class_token", "pre_norm", "final_norm", "fc_norm", "no_embed_class")
 CHOICES = {"global_pool": ("", "avg", "avgmax", "max", "token", "map"), "pos_embed": ("", "learn", "none")}
+INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos")  # of torchvision
 MOST_PATCHES = 2**16
 # keys of a configuration by which transformers would fetch or choose code or a file, wherever they are nested
 CODE = (
@@ -47,6 +49,7 @@ CODE = (
     "transformers_weights",
 )
 MOST, MOST_BY_NAME = 2**24, {"num_hidden_layers": 1024, "num_labels": 2**16}  # whole numbers of a configuration
+FLOATS = ("F64", "F32", "F16", "BF16")  # as safetensors calls them
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 CONFIG, TOKENIZER = "config.json", "tokenizer_config.json"
 
@@ -112,7 +115,24 @@ def image_facts(image: JsonValue, where: str) -> ImageInput:
     if len(size) != 3 or not all(1 <= n <= SIZES["img_size"][1] for n in size):
         raise UserError(f"'size' of {where} must be channels, height and width, and is {short(size)}")
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
-    return ImageInput(**facts)
+    return checked_image(ImageInput(**facts), where)
+
+
+def checked_image(image: ImageInput, where: str) -> ImageInput:
+    """The same images. UserError where none can be made so: by their mean, deviation, interpolation or crop."""
+    if not len(image.mean) == len(image.std) == image.size[0] or not all(deviation > 0 for deviation in image.std):
+        raise UserError(
+            f"{where} must have a mean and a std above 0 for each of {image.size[0]} channels, and has "
+            f"{short(list(image.mean))} and {short(list(image.std))}"
+        )
+    if image.interpolation not in INTERPOLATIONS:
+        raise UserError(
+            f"'interpolation' of {where} must be one of {', '.join(INTERPOLATIONS)}, and is "
+            f"{short(image.interpolation)}"
+        )
+    if not image.crop_pct > 0:
+        raise UserError(f"'crop_pct' of {where} must be above 0, and is {short(image.crop_pct)}")
+    return image
 
 
 def check_folder(folder: Path, bounded: bool = False) -> None:
@@ -163,7 +183,7 @@ def _check_numbers(config: JsonValue, where: str) -> None:
 
 
 def check_weights(folder: Path) -> None:
-    """UserError for a folder of transformers weights that has them as pickles alone, or as adapters."""
+    """UserError for a folder of transformers weights that has them as pickles alone, as adapters, or quantized."""
     files = {p.name for p in folder.iterdir()}
     pickled = sorted(name for name in files if name.endswith(PICKLED) and name != "training_args.bin")
     if pickled and not any(name.endswith((".safetensors", ".gguf")) for name in files):
@@ -176,4 +196,22 @@ def check_weights(folder: Path) -> None:
         raise UserError(
             f"{folder} holds adapters (adapter_config.json), and whole models are read: merge them first "
             "(merge_and_unload of peft)"
+        )
+    for name in sorted(name for name in files if name.endswith(".safetensors")):
+        check_floats(folder / name)
+
+
+def check_floats(path: Path) -> None:
+    """UserError where a safetensors file has weights that are no floats of 16 bits or more: quantized ones would be
+    read without their scales."""
+    from safetensors import safe_open
+
+    with with_reason(f"{path} cannot be read"):
+        check_regular(path)
+        with safe_open(path, framework="pt") as file:
+            kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118  (no mapping)
+    if odd := [key for key, kind in kinds.items() if key.endswith(".weight") and kind not in FLOATS]:
+        raise UserError(
+            f"{path} holds quantized weights ({odd[0]} in {kinds[odd[0]]}), and floats are read: save the model with "
+            "its weights as floats"
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cgf.data.task import ImageInput, Inputs
 from cgf.errors import UserError
 from cgf.hub import fetching
+from cgf.models.described import checked_image
 from cgf.models.host import Host, HostFacts, listed
 from cgf.models.pretrained import at, check_named, named_head, whence, with_head
 from cgf.models.self_check import checked
@@ -99,7 +100,7 @@ def image_input(config: HostConfig, where: str, commit: str | None = None) -> Im
     if other or stated.get("crop_pct") is not None:
         raise UserError(f"{path} prepares images by {[*other, 'crop_pct'][0]}, which is not repeated here")
     crop, stretch = _crop(stated, (height, width), path)
-    return ImageInput(
+    image = ImageInput(
         (channels, height, width),
         tuple(map(float, mean)),  # type: ignore[arg-type]  # as many as channels, checked above
         tuple(map(float, std)),  # type: ignore[arg-type]  # as above
@@ -107,6 +108,7 @@ def image_input(config: HostConfig, where: str, commit: str | None = None) -> Im
         crop,
         stretch,
     )
+    return checked_image(image, path)
 
 
 def _crop(stated: Json, goal: tuple[int, int], path: str) -> tuple[float, bool]:

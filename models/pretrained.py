@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -13,7 +14,10 @@ from torch import nn
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
+from cgf.named import short
 from cgf.types import AutoClass, Json, Tokenizer
+
+LAYER = re.compile(r".*?\.\d+(?=\.)")  # of a key that names a numbered layer, up to its first number
 
 
 def locate(
@@ -72,9 +76,9 @@ def classifier(
                  put into the task's order; one that names other classes counts as not trained for these. Names that
                  nobody gave (LABEL_0, LABEL_1 ...) tell nothing: such a head is taken as it is.
 
-    Raises UserError for a model whose head came without some of the weights below it, and for a tokenizer that is not
-    there or gives more ids than the model embeds. Without a head such weights start at random, as the head does, and a
-    printed line says which.
+    Raises UserError for a model whose head came without some of the weights below it, for weights of a layer that are
+    missing or are another model's, and for a tokenizer that is not there or gives more ids than the model embeds.
+    Without a head other weights, such as a pooler's, start at random, as the head does, and a printed line says which.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging
 
@@ -117,7 +121,7 @@ def check_ids(tokenizer: Tokenizer, embedding: nn.Module, where: str) -> None:
 
 def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) -> tuple[nn.Module, set[str]]:
     """(a model of one of transformers' auto classes with a head of num_classes, the keys that did not come with the
-    weights), in float32, from safetensors."""
+    weights), in float32, from safetensors. UserError where what did come is another model's."""
     model, info = kind.from_pretrained(
         where,
         num_labels=num_classes,
@@ -129,7 +133,25 @@ def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) 
         **options,
     )
     lost = {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
+    _check_below_head(model, info["missing_keys"], lost, info["unexpected_keys"], where)
     return model, set(info["missing_keys"]) | lost
+
+
+def _check_below_head(
+    model: nn.Module, missing: Iterable[str], of_other_shape: Iterable[str], unexpected: Iterable[str], where: str
+) -> None:
+    """UserError where the weights below the head are of another model than the configuration describes: of another
+    shape, without some of a numbered layer, or with a layer that the model does not have."""
+    prefix = f"{model.base_model_prefix}."
+    inner = {key for key in model.state_dict() if key.startswith(prefix)}
+    if lost := sorted(key for key in missing if key in inner and LAYER.match(key)):
+        raise UserError(f"{where} lacks weights of its model: {lost[0]}")
+    layers = {match[0] for key in inner if (match := LAYER.match(key.removeprefix(prefix)))}
+    stacks = {layer.rpartition(".")[0] for layer in layers}
+    more = {key: LAYER.match(key.removeprefix(prefix)) for key in unexpected}  # a model saved alone has no prefix
+    surplus = [key for key, at in more.items() if at and at[0] not in layers and at[0].rpartition(".")[0] in stacks]
+    if other := sorted([key for key in of_other_shape if key in inner] or surplus):
+        raise UserError(f"{where} holds other weights than its {CONFIG} describes: {other[0]}")
 
 
 def named_head(model: nn.Module, trained: bool, class_names: list[str] | None, where: str) -> bool:
@@ -150,10 +172,12 @@ def fit_head(model: nn.Module, class_names: list[str], where: str) -> bool:
     """Puts the rows of a trained head into the order of class_names; returns whether it is of these classes.
 
     Names are compared without case, and with '_', '-' and ' ' alike. UserError where the order differs and the head
-    does not end in one linear layer.
+    does not end in one linear layer, and where it does not name its classes from 0 on.
     """
     # mypy: a transformers model has it
     labels: dict[int, str] = {int(i): name for i, name in model.config.id2label.items()}  # type: ignore
+    if set(labels) != set(range(len(labels))) or not all(isinstance(name, str) for name in labels.values()):
+        raise UserError(f"id2label of {where} must name the classes 0 to {len(labels) - 1}, and is {short(labels)}")
     if len(labels) != len(class_names) or all(name == f"LABEL_{i}" for i, name in labels.items()):
         return len(labels) == len(class_names)
     order = class_order([labels[i] for i in range(len(labels))], class_names, where)

@@ -86,6 +86,10 @@ def _compared(host: Host, batch: dict[str, Tensor]) -> tuple[RowKind, Tensor, di
     given: dict[str, Output] = {}
     with running("as it is"), _hooked(host.model, names, lambda name, output: given.update({name: output})):
         logits = host.forward(host.model, batch)
+    if not bool(logits.isfinite().all()):
+        raise UserError(
+            "it gives no finite logits of a small batch as it is: a weight of it is no number, or too large"
+        )
     with installed(host.model, lambda _: IndependentExact()) as stands:
         unreplaced = OperationWatch(host.model, EXACT)
         mask = batch.get("attention_mask")

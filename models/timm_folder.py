@@ -10,8 +10,8 @@ from timm.models import VisionTransformer
 from torch import nn
 
 from cgf.data.task import ImageInput
-from cgf.errors import UserError
-from cgf.models.described import CONFIG, check_options, check_weights, image_facts, is_timm, timm_source
+from cgf.errors import UserError, with_reason
+from cgf.models.described import CONFIG, check_floats, check_options, check_weights, image_facts, is_timm, timm_source
 from cgf.models.pretrained import class_order
 from cgf.named import short
 from cgf.results import read_json
@@ -55,10 +55,13 @@ class TimmFolder:
         """(the model with a head of num_classes, whether that head came with the weights); more: arguments of timm's.
 
         The rows of a head that names the same classes in another order are put into that of class_names. UserError for
-        weights of another model, and for a model that cannot take images of another size than its own.
+        weights of another model, for a model that timm cannot build, and for one that takes images of its own size
+        alone.
         """
         built = self.options if self.own_options is None else self.own_options
-        model = timm.create_model(self.name, num_classes=num_classes, **{**built, **more})
+        with with_reason(f"{self.path / CONFIG} describes no model that timm can build"):
+            model = timm.create_model(self.name, num_classes=num_classes, **{**built, **more})
+        check_floats(self.path / WEIGHTS)
         own, head, order = model.state_dict(), _head(model), self._order(num_classes, class_names)
         taken = {key for key in own if order is not None or not key.startswith(head)}
         kept = {key: t for key, t in tensors_of(self.path / WEIGHTS).items() if order is not None or key in taken}

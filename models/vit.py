@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cgf.data.task import ImageInput, Inputs
-from cgf.errors import UserError
+from cgf.errors import UserError, with_reason
 from cgf.hub import fetching
 from cgf.memory import need_memory
 from cgf.models import timm_folder, timm_hub
@@ -64,7 +64,7 @@ def load(
     options = {**given, **dropping(drop_path)}
     known = _known(name, timm_name, options)
     make = partial(timm.create_model, known, num_classes=num_classes, **options)
-    with torch.device("meta"):  # sizes alone: nothing is allocated
+    with torch.device("meta"), with_reason(f"model '{name}' is none that timm can build"):  # nothing is allocated
         count = sum(weight.numel() for weight in make(pretrained=False).parameters())
     need_memory(count * BYTES / 2**30, f"model '{name}' with its {count:,} weights")
     if pretrained:
