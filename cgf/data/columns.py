@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cgf.data.files import parsed_json, read_text
+from cgf.data.files import MOST_TEXT, parsed_json, read_text
 from cgf.errors import UserError
-from cgf.named import listed
+from cgf.named import listed, short
 from cgf.types import JsonValue
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
@@ -47,6 +47,11 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
     for number, line in lines:
         values = tuple(as_text(line.get(column)) for column in needed)
         for column, value in zip(needed, values, strict=True):
+            if value is None and line.get(column) is not None:
+                raise UserError(
+                    f"{path} needs a text or a number in '{column}' of every row, and line {number} has "
+                    f"{short(line[column])}"
+                )
             if not value:
                 raise UserError(f"{path} needs a value of '{column}' in every row, and line {number} has none")
             if not _is_unicode(value):
@@ -105,6 +110,7 @@ def _separated(path: Path, needed: Sequence[str], tabs: bool) -> Iterator[Line]:
         lines = csv.reader([line.rstrip("\r") for line in content.split("\n")], delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
         lines = csv.reader(io.StringIO(content, newline=""), strict=True)
+    most = csv.field_size_limit(MOST_TEXT)  # of a value, for all of Python; 2**17 without this
     try:
         header = [name.strip() for name in next(lines, [])]
         check_columns_of(path, needed, header)
@@ -119,6 +125,8 @@ def _separated(path: Path, needed: Sequence[str], tabs: bool) -> Iterator[Line]:
             yield lines.line_num, dict(zip(header, line, strict=True))
     except csv.Error as error:
         raise UserError(f"{path} needs to be a table, and line {lines.line_num} is not: {error}") from None
+    finally:
+        csv.field_size_limit(most)
 
 
 def _objects(path: Path, needed: Sequence[str], whole: bool) -> Iterator[Line]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from cgf.data.task import LabelledItems, Task
+from cgf.errors import inert
 
 SHOWN = 12  # classes with their counts; of more the largest and the smallest
 
@@ -28,7 +31,25 @@ def told(task: Task, sets: Mapping[str, LabelledItems], max_length: int | None =
         lines.append(f"{task.name} {split}: {len(data)} samples: {shown}{_lengths(data, max_length)}")
         if split == "train" and (empty := [name for name, number in of if not number]):
             lines.append(f"{task.name} train: no sample of {', '.join(empty[:5])}{', ...' if empty[5:] else ''}")
-    return [*lines, *(f"{task.name}: {note}" for note in task.notes())]
+    if alike := near(task.class_names):
+        lines.append(f"{task.name}: {', '.join(map(ascii, alike))} are classes of their own, and nearly the same name")
+    return [inert(line) for line in [*lines, *(f"{task.name}: {note}" for note in task.notes())]]
+
+
+def near(names: Sequence[str]) -> list[str]:
+    """The first names that differ in case, blanks, the form of a letter or how a number is written alone; or none."""
+    same: dict[object, list[str]] = {}
+    for name in names:
+        same.setdefault(_plain(name), []).append(name)
+    return next((group for group in same.values() if len(group) > 1), [])
+
+
+def _plain(name: str) -> object:
+    text = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    try:
+        return number if math.isfinite(number := float(text)) else text
+    except ValueError:
+        return text
 
 
 def _lengths(data: LabelledItems, max_length: int | None) -> str:
