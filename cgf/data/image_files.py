@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from cgf.errors import UserError
 from cgf.types import HubDataset
@@ -19,6 +19,8 @@ from cgf.types import HubDataset
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
 DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
 MOST_PIXELS = 2**26  # of an image before it is resized
+LONGEST = 200  # times as long as wide: the shorter side is brought to the model's, and the longer one grows with it
+TURNED, UPRIGHT = 0x112, 1  # EXIF's entry of how an image is turned, and its value for one that is not
 FULLEST = 100  # an archive of images holds at most so many times its own size
 # what PIL and zipfile raise for damaged files, beside their own errors
 BROKEN = (OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, struct.error, zlib.error)
@@ -33,14 +35,14 @@ class Folder:
         self.path = path
 
     def names(self, top: str) -> list[str]:
-        """Names of the image files in `top/<class>/`, sorted."""
-        folders = sorted(path for path in (self.path / top).glob("*") if path.is_dir())
-        names = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+        """Names of the image files in `top/<class>/`, sorted; hidden ones are left out."""
+        folders = (self.path / top / name for name in self.classes(top))
+        names = (f"{top}/{folder.name}/{file.name}" for folder in folders for file in folder.glob("[!.]*"))
         return sorted(name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES)
 
     def classes(self, top: str) -> list[str]:
-        """The class folders of `top`, sorted; an empty list where there is no such folder."""
-        return sorted(path.name for path in (self.path / top).glob("*") if path.is_dir())
+        """The class folders of `top`, sorted, without hidden ones; an empty list where there is no such folder."""
+        return sorted(path.name for path in (self.path / top).glob("[!.]*") if path.is_dir())
 
     def places(self, top: str) -> set[Path]:
         """Where `top` and its class folders really are, links followed."""
@@ -81,6 +83,7 @@ class Archive(Folder):
         """See Folder."""
         paths = [PurePosixPath(name) for name in self.content]
         inside = [path for path in paths if len(path.parts) == 3 and path.parts[0] == top]
+        inside = [path for path in inside if not any(part.startswith(".") for part in path.parts[1:])]
         return sorted(str(path) for path in inside if path.suffix.lower() in SUFFIXES)
 
     def classes(self, top: str) -> list[str]:
@@ -144,11 +147,11 @@ class HubImages:
             raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
         if image is None:
             raise UserError(f"{where} needs to be an image, and there is none")
-        return shallow(image, where)
+        return usable(image, where)
 
 
 def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
-    """The image that the bytes hold; UserError for none, for one of too many pixels, and of more than 8 bits a channel.
+    """The image that the bytes hold; UserError for none, for one of too many pixels, and what is not ``usable``.
 
     The pixels are counted before they take memory: a file of kilobytes can say that it has thousands of millions.
     """
@@ -166,15 +169,29 @@ def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
         raise
     except BROKEN_IMAGE as error:
         raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
-    return shallow(image, where)
+    return usable(image, where)
+
+
+def is_turned(path: Path) -> bool:
+    """Whether an image file says by EXIF that it is to be turned or mirrored before it is looked at."""
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore")
+            return image.getexif().get(TURNED, UPRIGHT) != UPRIGHT
+    except BROKEN_IMAGE:  # which is said where it is read
+        return False
 
 
 def _first_line(error: BaseException) -> str:
+    if isinstance(error, UnidentifiedImageError):  # whose own words hold an address of memory
+        return "it is of no format that is known"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def shallow(image: Image.Image, where: str) -> Image.Image:
-    """The image; UserError for one of more than 8 bits a channel."""
+def usable(image: Image.Image, where: str) -> Image.Image:
+    """The image; UserError for one of more than 8 bits a channel, and for one that is a thin line."""
     if image.mode.split(";")[0] in DEEP:
         raise UserError(f"{where} needs 8 bits a channel, and is of PIL's mode {image.mode}")
+    if max(image.size) > LONGEST * min(image.size):
+        raise UserError(f"{where} may be {LONGEST} times as long as wide, and has {image.size[0]} x {image.size[1]}")
     return image

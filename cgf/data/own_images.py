@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cgf.data.files import check_own, sha256, sha256_of_hashes
-from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places
+from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places, is_turned
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment
 from cgf.data.task import SPLITS, check_share, choose
@@ -152,6 +152,11 @@ class OwnFolderTask(OwnImages):
         for place in self._places.values():
             top, read = self._folder.path / place, set(self._folder.names(place))
             files = sorted(p.relative_to(self._folder.path) for p in top.rglob("[!.]*") if p.is_file())
+            if turned := sorted(name for name in read if is_turned(self._folder.path / name)):
+                notes.append(
+                    f"{len(turned)} images of {place}/ are to be turned by their EXIF data, {turned[0]} for one: they "
+                    "are read as they are stored"
+                )
             if other := [str(file) for file in files if str(file) not in read]:
                 notes.append(
                     f"{len(other)} files of {place}/ are not read, {other[0]} for one: images are "

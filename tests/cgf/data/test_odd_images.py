@@ -1,0 +1,77 @@
+"""Folders of images as cameras and file managers leave them: hidden files, turned photographs, thin lines."""
+
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cgf.data.image_files import Archive, EncodedImages, Folder
+from cgf.errors import UserError
+
+TURN = Image.Exif()
+TURN[0x112] = 6  # a quarter turn
+
+
+@pytest.fixture
+def root(tmp_path):
+    draw = np.random.default_rng(0)
+    for split in ("train", "val", "test"):
+        for name in "ab":
+            (tmp_path / split / name).mkdir(parents=True)
+            for i in range(2):
+                pixels = draw.integers(0, 256, (8, 8), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / split / name / f"{i}.png")
+    return tmp_path
+
+
+def test_hidden_folders_are_no_classes_and_hidden_files_no_images(make, root):
+    whole = make("image_folder", root=str(root))
+    hashes = whole.kept()["sha256"]
+    (root / "train" / "a" / "._0.png").write_bytes(b"\0\5\x16\7")
+    (root / "train" / ".ipynb_checkpoints").mkdir()
+    (root / "train" / ".ipynb_checkpoints" / "1.png").write_bytes((root / "train" / "a" / "1.png").read_bytes())
+    task = make("image_folder", root=str(root))
+    assert task.class_names == ["a", "b"] and task.kept()["sha256"] == hashes
+    (note,) = task.notes()
+    assert note.startswith("1 files of train/ are not read, train/.ipynb_checkpoints/1.png for one")
+    with zipfile.ZipFile(root / "all.zip", "w") as archive:
+        for file in ("train/a/0.png", "train/a/._0.png", "train/.ipynb_checkpoints/1.png"):
+            archive.write(root / file, file)
+    assert Archive(root / "all.zip").names("train") == ["train/a/0.png"]
+
+
+def test_photographs_that_are_to_be_turned_are_told(make, root):
+    assert make("image_folder", root=str(root)).notes() == []
+    Image.new("L", (8, 4)).save(root / "train" / "b" / "2.jpg", exif=TURN)
+    Image.new("L", (8, 4)).save(root / "train" / "b" / "3.jpg")
+    task = make("image_folder", root=str(root))
+    (note,) = task.notes()
+    assert note.startswith(
+        "1 images of train/ are to be turned by their EXIF data, train/b/2.jpg for one: they are read"
+    )
+    images, own = task.read("train")
+    assert images.images[images.keys.index("train/b/2.jpg")].size == (8, 4) and len(own) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "says"),
+    [
+        (
+            "thin.png",
+            lambda path: Image.new("L", (30000, 1)).save(path),
+            "may be 200 times as long as wide, and has 30000",
+        ),
+        (
+            "empty.png",
+            lambda path: path.touch(),
+            "needs to be an image, and reading it failed: it is of no format that",
+        ),
+    ],
+)
+def test_an_image_that_is_none_is_refused_in_words_alone(root, name, write, says):
+    write(root / "train" / "a" / name)
+    with pytest.raises(UserError, match=re.escape(f"train/a/{name} {says}")) as refused:
+        EncodedImages(Folder(root), [f"train/a/{name}"])[0]
+    assert "0x" not in str(refused.value)
