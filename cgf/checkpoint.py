@@ -234,10 +234,13 @@ def save(
         shutil.rmtree(draft, ignore_errors=True)
         if disk_is_full(error):
             need = sum(t.nbytes for t in [*host.values(), *({} if state is None else state.tensors).values()])
+            free = shutil.disk_usage(folder.parent).free
+            less = (
+                "" if free < need else ", of which a quota, a limit of file sizes or its other files leave too little"
+            )
             raise UserError(
-                f"checkpoint {folder} needs {need / 2**20:.1f} MiB of disk, and "
-                f"{shutil.disk_usage(folder.parent).free / 2**20:.1f} are free; those before it are whole, "
-                "and the same command goes on from the last"
+                f"checkpoint {folder} needs {need / 2**20:.1f} MiB of disk, and {free / 2**20:.1f} are free{less}; "
+                "those before it are whole, and the same command goes on from the last"
             ) from None
         raise
     return folder

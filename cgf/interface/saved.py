@@ -24,7 +24,7 @@ from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
-from cgf.target import regular, tensors_of
+from cgf.target import check_writable, regular, tensors_of
 from cgf.types import AutoClass
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
@@ -33,14 +33,20 @@ DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
 def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: object) -> None:
     """transformers' save_pretrained, with softmax.json and the tensors that the softmaxes keep beside the weights.
 
-    UserError where the softmaxes differ by layer, are of a class that no file may name, or are to be pushed to a hub.
+    A softmax.json of before goes first: weights that are half written stand beside none. UserError where the softmaxes
+    differ by layer, are of a class that no file may name, or are to be pushed to a hub, and for a folder that cannot be
+    written.
     """
     if options.get("push_to_hub"):
         raise UserError("save_pretrained(push_to_hub=True) would push before softmax.json is there: save, then push")
-    slots = _alike(model)
+    slots, main = _alike(model), bool(options.get("is_main_process", True))
+    if main:
+        described = regular(Path(save_directory) / DESCRIBED)
+        check_writable(described)
+        described.unlink(missing_ok=True)
     # mypy: a transformers model, whose class has it
     type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
-    if options.get("is_main_process", True):
+    if main:
         _write_softmax(slots, Path(save_directory))
 
 
@@ -53,7 +59,7 @@ def save(model: nn.Module, folder: str | Path) -> None:
     """
     slots = _alike(model)
     if hasattr(model, "save_pretrained"):
-        model.save_pretrained(folder)  # type: ignore[operator]  # a method of transformers' models
+        model.save_pretrained(Path(folder).expanduser())  # type: ignore[operator]  # a method of transformers' models
         return
     from cgf.models import timm_folder
 

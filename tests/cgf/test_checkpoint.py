@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,7 +76,11 @@ def test_a_save_that_fails_leaves_nothing_of_its_own(existing, tmp_path):
         assert read(folder).run["note"] == "the old one"
 
 
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("free", "says"),
+    [(2**20, "1.0 are free; those before it are"), (2**33, "8192.0 are free, of which a quota, a limit of file sizes")],
+)
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, free, says):
     write(tmp_path / "ckpt-2", note="the old one")
     before = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*"))
 
@@ -83,7 +89,8 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(UserError, match=r"ckpt-3 needs 4\.0 MiB of disk, and [\d.]+ are free; those before it are"):
+    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(UserError, match=rf"ckpt-3 needs 4\.0 MiB of disk, and {re.escape(says)}"):
         save(tmp_path / "ckpt-3", {"w": torch.ones(2**20)}, [CGF()], RUN)
     assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
 
