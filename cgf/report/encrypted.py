@@ -57,6 +57,8 @@ def circuits(result: Json) -> str:
     """Which circuits ran, and that another than the one asked for did."""
     asked, ran = result.get("circuit_asked", result["circuit"]), result["circuits"]
     shown = "circuits: " + ", ".join(f"{name} ({count} entries)" for name, count in ran.items())
+    if asked == "abreast" and any(name in ONLY for name in ran):
+        return f"{shown}; he.circuit=abreast was asked for, and softmax '{result['softmax']}' has no such circuit"
     other = sum(count for name, count in ran.items() if name not in (asked, *ONLY, "not recorded"))
     return shown + (
         f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
