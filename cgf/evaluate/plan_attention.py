@@ -116,7 +116,7 @@ def plan_whole(config: Json, make_task: Callable[[Json], Task]) -> str:
     if config["approx"]["method"] != "auto":
         raise UserError(
             "scope=attention takes the polynomials that are planned or trained, and "
-            f"approx={config['approx']['method']} was given: plan with it first, without scope"
+            f"approx={config['approx']['method']} was given: leave it out, and plan a polynomial without scope"
         )
     workers, times = whole_workers(config["workers"]), one_thread(config["times"])
     most_mib = whole("memory_mib", config["memory_mib"], 1)

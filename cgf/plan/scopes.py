@@ -55,7 +55,7 @@ def check_scope(config: Json, given: Iterable[str]) -> str:
     if scope == "network" and method != "auto":
         raise UserError(
             "scope=network takes the polynomials that are planned or trained, and "
-            f"approx={method} was given: plan with it first, without scope"
+            f"approx={method} was given: leave it out, and plan a polynomial without scope"
         )
     subjects = {"ckpt": "a checkpoint", "shape": "a shape", "range": "a range"}
     subject = next((what for key, what in subjects.items() if config[key] is not None), "nothing")

@@ -151,7 +151,7 @@ def test_the_plan_of_whole_attentions_is_what_then_runs(checkpoint, tmp_path):
     assert refused.returncode == 2 and "scope=attention needs ckpt=RUN and times=FILE" in refused.stderr
     for more, says in (
         (f"times={tmp_path}/two.json", "needs operation times of desilo on one thread"),
-        ("approx=chebyshev", "approx=chebyshev was given: plan with it first"),
+        ("approx=chebyshev", "approx=chebyshev was given: leave it out, and plan a polynomial without scope"),
         ("rows=64", "scope=attention plans no polynomial, and rows=64 is about one"),
         ("memory_mib=1", "or more memory than he.memory_mib=1 for 16 keys"),
     ):
