@@ -30,7 +30,7 @@ class Session:
 
     make_owner  max_level -> Owner, the party with the secret key; its library's rings are those it states
     max_level   fixes the engine's levels; None: as many as each circuit needs
-    style       'folded' or 'paper', see cgf.he.circuits
+    style       one of cgf.he.circuits.STYLES
     workers     above 1: so many processes share the rows, each a Party with keys of its own
     check       every operation is compared with the simulator's, slot by slot. UserError at the first that is off by
                 more than ten times the noise that the library states. The one that evaluates then holds the secret
