@@ -12,6 +12,7 @@ from cgf.types import JsonValue
 
 MISSING = "–"
 PLAIN, CKKS, NETWORK = "eval_plain", "eval_he", "eval_network"
+USUAL = "folded"  # the circuit that is asked for unless a command says another
 EVALUATIONS = (PLAIN, CKKS, NETWORK)
 
 
@@ -110,12 +111,15 @@ def _order(result: dict) -> tuple:
 
 
 def engine_name(result: dict) -> str:
-    """'clear', 'simulator', or the engine under CKKS; of whole attentions and whole networks it says so."""
+    """'clear', 'simulator', or the engine under CKKS; it says so of whole attentions and networks, and of a circuit
+    that was asked for."""
     if result.get("kind") == PLAIN:
         return "clear"
     name = f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
     if result.get("kind") == NETWORK:
         return f"{name}, whole network"
+    if (circuit := result.get("circuit_asked", USUAL)) != USUAL:
+        name = f"{name}, he.circuit={circuit}"
     return f"{name}, whole attention" if "layout" in result else name
 
 

@@ -45,6 +45,8 @@ def test_the_simulator_equals_the_clear_run(checkpoint):
     assert result["max_error"] < 1e-9 and sum(result["layout"].values()) == 4 and result["red"] == []
     assert result["circuits"] == {"folded": result["entries"]}  # each entry went through one circuit
     assert engine_name(result) == "simulator, whole attention"
+    paper = engine_name({**result, "circuit_asked": "paper"})
+    assert paper == "simulator, he.circuit=paper, whole attention"
 
 
 def test_real_ciphertexts(checkpoint):
