@@ -50,17 +50,19 @@ class Seed:
     def carry_out(self, only: list[str] | None = None) -> None:
         """Trains and evaluates every run that is not done yet; a red evaluation is a result, and its step says so.
 
-        UserError where a step fails, where another process is at work here, and where the seed that decides
-        has not been run.
+        UserError where a step fails, where another process is at work here, where the seed that decides has not been
+        run, and where a run that has choices was trained here when it had none.
         """
         # processes that are started hold the lock too: a step outlives whoever started it
         refusal = f"another process is at work in {self.folder}: wait for it or stop it"
         with locked(self.folder / ".lock", refusal) as self._held:
-            for run in self.study.runs:
-                if only is None or run.name in only:
-                    self._train(run)
-                    self._link(run)
-                    self._evaluate(run)
+            wanted = [run for run in self.study.runs if only is None or run.name in only]
+            for run in wanted:
+                self._check_link(run)
+            for run in wanted:
+                self._train(run)
+                self._link(run)
+                self._evaluate(run)
 
     def _train(self, run: Run) -> None:
         wanted = range(len(run.choices))
@@ -80,6 +82,14 @@ class Seed:
                     f"outputs={self.folder}",
                     f"run={run.tries()[i]}",
                 ],
+            )
+
+    def _check_link(self, run: Run) -> None:
+        link = self.folder / run.name
+        if len(run.choices) > 1 and link.is_dir() and not link.is_symlink():
+            raise UserError(
+                f"{link} is a training of run {run.name} without choices, and the run has {len(run.choices)} now: "
+                "move it away"
             )
 
     def _link(self, run: Run) -> None:

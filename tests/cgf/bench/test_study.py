@@ -172,6 +172,14 @@ def test_a_killed_study_goes_on_with_the_step_that_it_was_at(step, tmp_path):
     assert machine.names() == ORDER  # nothing is left to do
 
 
+def test_a_run_that_has_choices_now_is_refused_where_it_was_trained_without_before_anything_runs(tmp_path):
+    (tmp_path / "power").mkdir()
+    machine = Machine()
+    with pytest.raises(UserError, match="power is a training of run power without choices, and the run has 3 now"):
+        seed(tmp_path, machine).carry_out()
+    assert machine.names() == [] and (tmp_path / "power").is_dir()
+
+
 def test_a_step_whose_settings_changed_is_taken_again(tmp_path):
     machine = Machine()
     seed(tmp_path, machine).carry_out()
