@@ -43,8 +43,9 @@ def against_bpmax(folder: Path) -> str:
 
 def _by_set(folder: Path) -> dict[tuple[str, str], Found]:
     by: dict[tuple[str, str], Found] = {}
-    for entry, *verdicts in judged_groups(read_results(folder)):
-        by.setdefault((entry["host"], entry["task"]), {})[entry["run"]] = (entry, *verdicts)
+    for found in judged_groups(read_results(folder)):
+        entry = found[0]
+        by.setdefault((entry["host"], entry["task"]), {})[entry["run"]] = found
     return by
 
 
