@@ -154,6 +154,7 @@ METHODS = {"exact", "taylor"}
 # what else names a softmax: keys of a comparison that is about these and no others, or another meaning of the word
 NAMED = {
     "cgf/bench/noise.py": {"cgf", "standard"},  # the paper's figure of the noise compares these two
+    "cgf/report/glance.py": {"cgf", "bpmax", "bpmax_calibrated"},  # columns of the tables at a glance
     "cgf/report/noise.py": {"cgf", "standard"},
     "cgf/report/cost.py": {"cgf", "cho"},  # the paper's table of formulas by k, and its table of seconds
     "cgf/bench/softmax_cost.py": {"cho"},

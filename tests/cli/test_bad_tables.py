@@ -257,7 +257,7 @@ TEXTS = {  # what a table holds, and what the sentence says
         lambda: b"text,label\n" + b"".join(b"t%d,l%d\n" % (i, i) for i in range(50)),
         "labels that repeat",
     ),
-    "a field of megabytes": ("train.csv", lambda: b"text,label\n" + b"x" * 2**20 + b",a\n", "field larger"),
+    "a field of megabytes": ("train.csv", lambda: b"text,label\n" + b"x" * 2**20 + b",a\n", "at least two classes"),
     "deep JSON": ("train.json", lambda: b"[" * 10**5 + b"]" * 10**5, "nested too deep"),
     "deep lines": ("train.jsonl", lambda: b"[" * 10**5 + b"]" * 10**5 + b"\n", "nested too deep"),
     "an object": ("train.json", lambda: b"{}", "list of objects"),
