@@ -13,9 +13,8 @@ OURS = ("cgf", "cgf_tempered")
 RUNS = (*OURS, "bpmax", "bpmax_calibrated")
 TITLES = ["host", "task", "seeds", "exact softmax", *(f"`{run}`" for run in RUNS)]
 BESIDE_BPMAX = ["host", "task", *(f"`{run}` against BPMax" for run in OURS)]
-Found = dict[
-    str, tuple[Json, Verdict | None, Verdict | None]
-]  # by run: its entry, against exact softmax, against BPMax
+# by run: its entry, what is said of it against exact softmax, and against BPMax
+Found = dict[str, tuple[Json, Verdict | None, Verdict | None]]
 
 
 def against_exact(folder: Path) -> str:

@@ -118,7 +118,8 @@ def engine_name(result: dict) -> str:
     name = f"CKKS ({result.get('engine', 'unnamed')})" if under_ckks(result) else "simulator"
     if result.get("kind") == NETWORK:
         return f"{name}, whole network"
-    if (circuit := result.get("circuit_asked", USUAL)) != USUAL:
+    ran = result.get("circuit")  # files of before say that alone
+    if (circuit := result.get("circuit_asked", ran if ran == "paper" else USUAL)) != USUAL:
         name = f"{name}, he.circuit={circuit}"
     return f"{name}, whole attention" if "layout" in result else name
 

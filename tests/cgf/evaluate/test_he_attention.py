@@ -47,6 +47,9 @@ def test_the_simulator_equals_the_clear_run(checkpoint):
     assert engine_name(result) == "simulator, whole attention"
     paper = engine_name({**result, "circuit_asked": "paper"})
     assert paper == "simulator, he.circuit=paper, whole attention"
+    of_before = {key: value for key, value in result.items() if key != "circuit_asked"}
+    assert engine_name(of_before) == "simulator, whole attention"
+    assert engine_name({**of_before, "circuit": "paper"}) == paper
 
 
 def test_real_ciphertexts(checkpoint):
