@@ -14,6 +14,7 @@ from cgf.errors import UserError
 from cgf.models import text
 from cgf.models.host import Host, HostFacts
 from cgf.models.self_check import checked
+from cgf.models.transformers_attention import refuse_lost_positions
 
 if TYPE_CHECKING:  # seconds to load, and a ViT needs none of it
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -56,12 +57,7 @@ def host(
     """
     if model.config.is_encoder_decoder:
         raise UserError(f"model={about.name} needs an encoder alone, and {type(model).__name__} has a decoder beside")
-    positions = getattr(model.config, "position_embedding_type", None)
-    if str(positions).startswith("relative_key"):  # of older models: transformers now adds positions, without a word
-        raise UserError(
-            f"model={about.name} has position_embedding_type={positions!r}, and transformers computes no relative "
-            f"positions of {type(model).__name__}: take a model with absolute ones"
-        )
+    refuse_lost_positions(model, f"model={about.name}")
     types = reads_types(model) if token_types is None else token_types
     made = about.host(
         model,

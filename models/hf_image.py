@@ -13,7 +13,7 @@ from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.described import checked_image
 from cgf.models.host import Host, HostFacts, listed
-from cgf.models.pretrained import at, check_named, named_head, whence, with_head
+from cgf.models.pretrained import at, body, check_named, named_head, whence, with_head
 from cgf.models.self_check import checked
 from cgf.results import read_json
 from cgf.types import HostConfig, Json
@@ -64,8 +64,9 @@ def load(
     with fetching(where, "model.path=FOLDER with its files", hub_revision):
         commit = check_named(where, hub_revision) or hub_revision
         model, fresh = with_head(AutoModelForImageClassification, where, num_classes, **at(commit))
-        image = image_input(model.config, where, commit)
-    if inner := sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}.")):
+        below, part = body(model)
+        image = image_input(part.config, where, commit)  # type: ignore[arg-type]  # a transformers model has it
+    if inner := sorted(key for key in fresh if key.startswith(f"{below}.")):
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
     trained = named_head(model, not fresh, listed(class_names), where)
     about = HostFacts(
@@ -75,7 +76,7 @@ def load(
 
 
 def image_input(config: HostConfig, where: str, commit: str | None = None) -> ImageInput:
-    """Size from the model's configuration; mean, std and how images are resized and cropped from the file beside it.
+    """Size from the configuration of what reads the images; mean, std and how images are resized and cropped from the file beside it.
 
     Raises UserError where that file is missing, or prepares images in a way that is not repeated here.
     """

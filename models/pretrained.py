@@ -94,7 +94,8 @@ def classifier(
     check_ids(tokenizer, model.get_input_embeddings(), where)  # type: ignore[operator]
     if gguf_file is not None:  # how the file was read: the weights are float32 from here on, and a checkpoint's are
         vars(model.config).pop("quantization_config", None)  # which transformers' reader leaves there
-    inner = sorted(key for key in fresh if key.startswith(f"{model.base_model_prefix}."))
+    below, _ = body(model)
+    inner = sorted(key for key in fresh if key.startswith(f"{below}."))
     trained = len(inner) == len(fresh)  # whatever else there is, is the head
     if inner and trained:
         raise UserError(f"{where} lacks weights of its model: {inner[0]}")
@@ -137,12 +138,27 @@ def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) 
     return model, set(info["missing_keys"]) | lost
 
 
+def body(model: nn.Module) -> tuple[str, nn.Module]:
+    """What stands below a classifier's head, and the name under which the model holds it.
+
+    An image classifier of a model of images and texts (CLIP, SigLIP) holds the image tower alone.
+
+    Raises UserError for a classifier that holds neither.
+    """
+    for name in (model.base_model_prefix, "vision_model"):
+        if isinstance(below := getattr(model, str(name), None), nn.Module):
+            return str(name), below
+    raise UserError(
+        f"{type(model).__name__} does not tell its head from what stands below it: such models are not read"
+    )
+
+
 def _check_below_head(
     model: nn.Module, missing: Iterable[str], of_other_shape: Iterable[str], unexpected: Iterable[str], where: str
 ) -> None:
     """UserError where the weights below the head are of another model than the configuration describes: of another
     shape, without some of a numbered layer, or with a layer that the model does not have."""
-    prefix = f"{model.base_model_prefix}."
+    prefix = f"{body(model)[0]}."
     inner = {key for key in model.state_dict() if key.startswith(prefix)}
     if lost := sorted(key for key in missing if key in inner and LAYER.match(key)):
         raise UserError(f"{where} lacks weights of its model: {lost[0]}")
@@ -210,7 +226,7 @@ def _plain(name: str) -> str:
 
 
 def _permute(model: nn.Module, order: list[int], where: str) -> None:
-    base = {id(m) for m in model.base_model.modules()}  # type: ignore[union-attr, operator]  # as above
+    base = {id(m) for m in body(model)[1].modules()}
     beside = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m) not in base]
     last = [m for m in beside if m.out_features == len(order)]
     if len(last) != 1:

@@ -153,6 +153,19 @@ def _full_mask(*args: VendorObject, **kwargs: VendorObject) -> Tensor | None:
     return sdpa_mask(*args, **kwargs)
 
 
+def refuse_lost_positions(model: nn.Module, name: str) -> None:
+    """UserError, with the model's ``name``, for one trained with relative positions that transformers computes no more.
+
+    transformers keeps the setting of older models (BERT's relative_key) and adds positions, without a word.
+    """
+    positions = getattr(model.config, "position_embedding_type", None)
+    if str(positions).startswith("relative_key"):
+        raise UserError(
+            f"{name} has position_embedding_type={positions!r}, and transformers computes no relative positions of "
+            f"{type(model).__name__}: take a model with absolute ones"
+        )
+
+
 def find(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """Modules whose forward calls the attention interface, with the model's config; by structure, not by name."""
     if not hasattr(model, "set_attn_implementation"):
@@ -216,19 +229,25 @@ def swap(model: nn.Module, name: str, module: nn.Module, softmax: Slot) -> None:
 
 def switch_on(model: nn.Module) -> None:
     """The registered attention in place, and no saving of the weights alone: see cgf.models.saving."""
+    refuse_lost_positions(model, f"this {type(model).__name__}")
     register()
     _own_config(model)
-    object.__setattr__(model, BEFORE, _implementations(model.config))  # type: ignore[arg-type]  # transformers' own
+    before = _implementations(model.config)  # type: ignore[arg-type]  # transformers' own
+    object.__setattr__(model, BEFORE, before)
     # mypy: a transformers model has it
-    model.set_attn_implementation(NAME)  # type: ignore[operator]  # as above
+    model.set_attn_implementation(dict.fromkeys(before, NAME))  # type: ignore[operator]  # as above
     settle(model)
 
 
 def _implementations(config: HostConfig) -> dict[str, str]:
-    """The attention of a configuration, as "", and of each part that it holds, as ``set_attn_implementation`` takes."""
+    """The attention of a configuration, as "", and of each part that it holds, as ``set_attn_implementation`` takes.
+
+    A part of which no model was made has none, such as the text part of an image classifier.
+    """
     parts = {name: getattr(config, name, None) for name in getattr(config, "sub_configs", ())}
     held = {"": config, **{name: part for name, part in parts.items() if part is not None}}
-    return {name: part._attn_implementation for name, part in held.items()}
+    stated = {name: part._attn_implementation for name, part in held.items()}
+    return {name: attention for name, attention in stated.items() if attention is not None}
 
 
 def _own_config(model: nn.Module) -> None:

@@ -137,6 +137,7 @@ def _image(model: nn.Module) -> ImageInput:
     """The size of the images: the model's own, not that of the weights it started from."""
     config: HostConfig = getattr(model, "config", None)
     if config is not None:
+        config = getattr(config, "vision_config", config)  # of a model of images and texts
         size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
     else:
         patches: HostModule = getattr(model, "patch_embed", None)

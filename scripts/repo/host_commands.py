@@ -93,7 +93,7 @@ def save(model: HostModule, folder: Path) -> None:
     if getattr(model, "main_input_name", "") == "input_ids":
         _tokenizer().save_pretrained(folder)
     else:
-        side = model.config.image_size
+        side = getattr(model.config, "vision_config", model.config).image_size
         prepared = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": side, "width": side}}
         (folder / "preprocessor_config.json").write_text(json.dumps(prepared))
 

@@ -13,6 +13,7 @@ from transformers import (
     BertForSequenceClassification,
     CLIPConfig,
     CLIPForImageClassification,
+    CLIPImageProcessor,
 )
 
 from cgf.errors import UserError
@@ -133,10 +134,60 @@ def test_a_processor_that_divides_by_zero_is_refused(tmp_path):
         image_input(config, str(tmp_path))
 
 
+PART = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+TOWER = {"text_config": PART, "vision_config": {**PART, "image_size": 8, "patch_size": 4}, "num_labels": 3}
+
+
+@pytest.fixture
+def clip(tmp_path):
+    """An image classifier of CLIP's, which holds the image tower under another name than CLIP's own."""
+    CLIPForImageClassification(CLIPConfig(**TOWER)).save_pretrained(tmp_path)
+    CLIPImageProcessor(size={"shortest_edge": 8}, crop_size={"height": 8, "width": 8}).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_the_image_tower_of_a_model_of_images_and_texts_is_a_host(clip):
+    host = hf.load("hf", 3, path=str(clip))
+    assert host.head_trained and host.inputs.image.size == (3, 8, 8) and host.inputs.image.mean[0] == 0.48145466
+    batch = {"pixel_values": torch.randn(2, 3, 8, 8)}
+    with torch.no_grad():
+        theirs = CLIPForImageClassification.from_pretrained(clip).eval()(**batch).logits
+        assert torch.equal(host.forward(host.model.eval(), batch), theirs)
+    model = CLIPForImageClassification.from_pretrained(clip).eval()
+    install(model, "cgf")  # its text part has no attention of its own, and no model
+    with torch.no_grad():
+        assert not torch.equal(model(**batch).logits, theirs)
+        uninstall(model)
+        assert torch.equal(model(**batch).logits, theirs)
+
+
+@pytest.mark.parametrize(
+    ("lost", "says"),
+    [
+        ("vision_model.encoder.layers.0.mlp.fc1.weight", "lacks weights of its model: vision_model.encoder.layers.0."),
+        ("vision_model.embeddings.class_embedding", "lacks weights of its model: vision_model.embeddings.class"),
+    ],
+)
+def test_an_image_tower_without_a_weight_is_refused(clip, lost, says):
+    change_weights(clip, lambda kept: {key: t for key, t in kept.items() if key != lost})
+    with pytest.raises(UserError, match=says):
+        hf.load("hf", 3, path=str(clip))
+
+
+def test_relative_positions_that_transformers_lost_are_refused_where_a_softmax_is_put_in():
+    config = BertConfig(**BERT, num_labels=3, position_embedding_type="relative_key")
+    model = BertForSequenceClassification(config).eval()
+    ids = torch.arange(6).view(1, 6)
+    before = model(ids).logits
+    with pytest.raises(
+        UserError, match="this BertForSequenceClassification has position_embedding_type='relative_key'"
+    ):
+        install(model, "cgf")
+    assert torch.equal(model(ids).logits, before)
+
+
 def test_each_part_of_a_configuration_gets_its_own_attention_back():
-    part = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = CLIPConfig(text_config=part, vision_config={**part, "image_size": 8, "patch_size": 4}, num_labels=3)
-    config.image_size = 8
+    config = CLIPConfig(**TOWER)
     own = {"text_config": "sdpa", "vision_config": "eager"}
     model = CLIPForImageClassification._from_config(config, attn_implementation=own)
     install(model, "cgf")
