@@ -76,7 +76,7 @@ def load(
 
 
 def image_input(config: HostConfig, where: str, commit: str | None = None) -> ImageInput:
-    """Size from the configuration of what reads the images; mean, std and how images are resized and cropped from the file beside it.
+    """Size from the configuration of what reads the images; the file beside it says mean, std and how they are resized.
 
     Raises UserError where that file is missing, or prepares images in a way that is not repeated here.
     """
