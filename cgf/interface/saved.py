@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -12,7 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from cgf.checkpoint_files import described_softmax
-from cgf.errors import UserError, with_reason
+from cgf.errors import UserError, disk_is_full, reason, with_reason
 from cgf.interface.own_model import measured
 from cgf.interface.state import KEY, weights_alone
 from cgf.models.described import CONFIG, is_timm
@@ -35,7 +37,7 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: o
 
     A softmax.json of before goes first: weights that are half written stand beside none. UserError where the softmaxes
     differ by layer, are of a class that no file may name, or are to be pushed to a hub, and for a folder that cannot be
-    written.
+    written or has no room.
     """
     if options.get("push_to_hub"):
         raise UserError("save_pretrained(push_to_hub=True) would push before softmax.json is there: save, then push")
@@ -44,10 +46,11 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: o
         described = regular(Path(save_directory) / DESCRIBED)
         check_writable(described)
         described.unlink(missing_ok=True)
-    # mypy: a transformers model, whose class has it
-    type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
-    if main:
-        _write_softmax(slots, Path(save_directory))
+    with _room(Path(save_directory), "it holds a part of the model, which cgf.load refuses"):
+        # mypy: a transformers model, whose class has it
+        type(model).save_pretrained(model, save_directory, **options)  # type: ignore[attr-defined]
+        if main:
+            _write_softmax(slots, Path(save_directory))
 
 
 def save(model: nn.Module, folder: str | Path) -> None:
@@ -55,7 +58,8 @@ def save(model: nn.Module, folder: str | Path) -> None:
 
     A transformers model saves itself, as its ``save_pretrained`` does. Of a model that ``timm.create_model`` made,
     config.json, model.safetensors and softmax.json are written, once a model made of them gives the same numbers.
-    Raises UserError for softmaxes that differ by layer, for any other model, and for one that cannot be made again.
+    Raises UserError for softmaxes that differ by layer, for any other model, for one that cannot be made again, and for
+    a folder without room.
     """
     slots = _alike(model)
     if hasattr(model, "save_pretrained"):
@@ -64,7 +68,7 @@ def save(model: nn.Module, folder: str | Path) -> None:
     from cgf.models import timm_folder
 
     goal = regular(Path(folder).expanduser() / DESCRIBED).parent
-    with tempfile.TemporaryDirectory(prefix=".cgf-", dir=goal) as part:
+    with _room(goal, "it is as it was"), tempfile.TemporaryDirectory(prefix=".cgf-", dir=goal) as part:
         with weights_alone(model):  # timm reads this folder too, and knows no softmax
             timm_folder.write(model, Path(part))
         _write_softmax(slots, Path(part))
@@ -72,6 +76,19 @@ def save(model: nn.Module, folder: str | Path) -> None:
         (goal / TENSORS).unlink(missing_ok=True)  # of what was saved there before
         for file in sorted(Path(part).iterdir()):
             os.replace(file, goal / file.name)
+
+
+@contextmanager
+def _room(folder: Path, state: str) -> Iterator[None]:
+    """UserError where the disk is full, or a limit of its files is met: it says in what ``state`` the folder is."""
+    try:
+        yield
+    except Exception as error:
+        if not disk_is_full(error):
+            raise
+        raise UserError(
+            f"{folder} has no room for the model ({reason(error)}), and {state}: make room, and save it again"
+        ) from error
 
 
 def _check_again(model: nn.Module, part: Path) -> None:

@@ -31,7 +31,7 @@ def logits(model):
             mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
             out = model(input_ids=torch.randint(1, 50, (2, 7), generator=draw) * mask, attention_mask=mask)
         else:
-            side = model.config.image_size if hasattr(model, "config") else 16
+            side = getattr(model.config, "vision_config", model.config).image_size if hasattr(model, "config") else 16
             out = model(torch.randn(2, 3, side, side, generator=draw))
     return getattr(out, "logits", out)
 
@@ -52,7 +52,8 @@ def test_every_host_of_transformers_comes_back_from_its_own_save_pretrained(tmp_
             before = logits(model)
             model.save_pretrained(folder)
             again = cgf.load(folder)
-            assert torch.equal(logits(again), before), case
+            # of third cumulants that were never trained CLIP's exponentials overflow, before as after
+            torch.testing.assert_close(logits(again), before, rtol=0, atol=0, equal_nan=case[1] == "CLIP")
         assert [slot.to_json() for slot in installed_softmaxes(again)] == [
             slot.to_json() for slot in installed_softmaxes(model)
         ]

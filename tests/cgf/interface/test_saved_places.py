@@ -1,6 +1,10 @@
 """Where cgf.save writes to: a place that cannot be written is refused, and weights half written have no softmax."""
 
+import resource
+from contextlib import contextmanager
+
 import pytest
+import timm
 from transformers import BertConfig, BertForSequenceClassification
 
 import cgf
@@ -24,18 +28,35 @@ def test_a_place_that_is_no_folder_is_refused(model, tmp_path, place):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_save_that_ends_early_leaves_no_softmax_of_before(model, tmp_path, monkeypatch):
+@contextmanager
+def largest(size):
+    """No file of this process grows beyond ``size`` bytes, as a quota has it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_save_without_room_says_so_and_leaves_no_softmax_of_before(model, tmp_path):
     cgf.save(model, tmp_path)
     assert type(cgf.load(tmp_path)) is type(model)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(type(model), "save_pretrained", full)
-    with pytest.raises(OSError, match="No space left"):
+    with largest(2000), pytest.raises(UserError, match=r"has no room for the model .*, and it holds a part of"):
         cgf.save(model, tmp_path)
     with pytest.raises(UserError, match=r"holds no softmax\.json"):
         cgf.load(tmp_path)
+
+
+def test_a_save_of_timms_without_room_leaves_what_was_there(tmp_path):
+    small = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 1, "num_heads": 2, "num_classes": 3}
+    made = timm.create_model("vit_tiny_patch16_224", pretrained=False, **small)
+    cgf.install(made, "cgf")
+    cgf.save(made, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with largest(2000), pytest.raises(UserError, match=r"has no room for the model .*, and it is as it was"):
+        cgf.save(made, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_home_is_the_same_folder_for_save_and_load(model, tmp_path, monkeypatch):
