@@ -36,6 +36,7 @@ def main(cfg: DictConfig) -> None:
     from cgf.evaluate.open_checkpoint import open_checkpoint
     from cgf.evaluate.result_file import digest_of
     from cgf.evaluate.token_counts import chosen as chosen_samples
+    from cgf.models.network import check_known
 
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     scope = checked_scope(cfg.he)
@@ -43,6 +44,8 @@ def main(cfg: DictConfig) -> None:
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))
+    if scope == "network":
+        check_known(opened.softmaxes[0])  # before a softmax without an exponential is told to leave its plan
     plan = opened.put_in_place(resolved(cfg)["approx"])
     indices, choice = chosen_samples(opened, cfg.he, cfg.seed)
     part = "" if cfg.he.shard is None else f"-shard{shard[0]}of{shard[1]}"

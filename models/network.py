@@ -60,8 +60,8 @@ def exponentials_of(host: Host) -> list[Exponential]:
     return [exponential_of(slot.softmax) for slot in slots]
 
 
-def exponential_of(softmax: Softmax) -> Exponential:
-    """What stands for exp in CGF-softmax of two cumulants. UserError for any other softmax, or with exp itself."""
+def check_known(softmax: Softmax) -> None:
+    """UserError for a softmax that a network under CKKS does not know: any but CGF-softmax of two cumulants."""
     applied = (ExponentialSoftmax.apply_exponential, CGF.apply_exponential, LoopCGF.apply_exponential)
     made = (ExponentialSoftmax.formula, ExponentialSoftmax.from_exponentials)
     own = (Softmax.scores, Softmax.attention, Softmax.public_scale, CGF.exponent, *made)
@@ -71,6 +71,12 @@ def exponential_of(softmax: Softmax) -> Exponential:
             f"he.scope=network knows CGF-softmax of two cumulants alone, and layer {softmax.layer} has "
             f"'{softmax.title()}'"
         )
+
+
+def exponential_of(softmax: Softmax) -> Exponential:
+    """What stands for exp in CGF-softmax of two cumulants. UserError for any other softmax, or with exp itself."""
+    check_known(softmax)
+    assert isinstance(softmax, CGF)  # as was checked
     if softmax.exponential is None:
         raise UserError(
             f"he.scope=network needs a polynomial in place of exp, and layer {softmax.layer} has none: approx=plan or "

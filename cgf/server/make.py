@@ -22,7 +22,7 @@ from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 from cgf.evaluate.network_eval import check_one_segment
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
-from cgf.models.network import network_of
+from cgf.models.network import check_known, network_of
 from cgf.network.inputs import Inputs, Patches
 from cgf.network.layers import Network
 from cgf.network.program import program_of
@@ -60,6 +60,7 @@ def make_bundles(
     whole("samples", samples, 1)
     folders = [check_free(out / name) for name in (CLIENT, SERVER)]
     opened = open_checkpoint(checkpoint, "train", partial(task_from_node, root=root))
+    check_known(opened.softmaxes[0])  # before a softmax without an exponential is told to leave its plan
     opened.put_in_place({"method": "plan"})
     network, inputs = network_of(opened.host)
     counts = _tokens(network, inputs, tokens)

@@ -13,7 +13,7 @@ pytest.importorskip("desilofhe")
 pytest.importorskip("torchvision", reason="hosts in the clear are tensors")
 from both_sides import call
 from conftest_models import tokenizer
-from resealed import reseal
+from resealed import reseal, reseal_softmax
 from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
 
 from cgf.activation.polynomial import Products, Squares
@@ -218,7 +218,10 @@ def test_pairs_and_texts_cut_at_their_start_have_no_bundle(texts, tmp_path, caps
 def test_what_has_no_bundle_is_refused(made, tmp_path, capsys):
     host = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
     write(tmp_path / "exact", host, DIGITS)
+    write(tmp_path / "gaussian" / "ckpt-1", host, DIGITS, VIT)
+    reseal_softmax(tmp_path / "gaussian" / "ckpt-1", _target_="cgf.softmax.published.gaussian.GaussianKernel")
     cases = [
+        ((tmp_path / "gaussian", "--out", tmp_path / "o"), "knows CGF-softmax of two cumulants alone"),
         ((tmp_path / "exact", "--out", tmp_path / "o"), "LayerNorm at blocks.0.norm1 stays exact"),
         ((tmp_path / "nothing", "--out", tmp_path / "o"), "nothing"),
         ((made / "run", "--out", tmp_path / "o", "--tokens", 4), "--tokens is for networks of texts"),
