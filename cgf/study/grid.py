@@ -28,13 +28,13 @@ class Grid:
 
     @classmethod
     def of(cls, node: Mapping[str, JsonValue], host: str) -> Grid:
-        """The grid of a configuration, with the axes that it has for this host in place of its own.
+        """The grid of a configuration, with the axes that it has for this host in place of its own axes and factors.
 
         UserError for an axis without values or with one twice.
         """
         path_part("grid.name", node["name"])
         axes = {**node["axes"], **((node.get("axes_of") or {}).get(host) or {})}
-        factors = node.get("factors") or {}
+        factors = {key: values for key, values in (node.get("factors") or {}).items() if key not in axes}
         for key, values in {**axes, **factors}.items():
             if not values or len({str(v) for v in values}) != len(values):
                 raise UserError(f"axis {key} of grid {node['name']} needs values that differ, and has {values}")

@@ -219,6 +219,8 @@ def test_a_grid_names_every_configuration_once_and_multiplies_the_schedule():
     with pytest.raises(UserError, match=r"axis train\.lr of grid cgf needs values that differ"):
         Grid.of({**NODE, "factors": {"train.lr": [1.0, 1.0]}}, "toy")
     other = Grid.of({**NODE, "axes_of": {"toy": {"penalty.weight": [7.0]}}}, "toy")
+    rates = Grid.of({**NODE, "axes_of": {"toy": {"train.lr": [7.0e-5]}}}, "toy")  # in place of the factors
+    assert rates.size == 8 and {o for i in range(8) for o in rates.at(i, []) if "lr" in o} == {"train.lr=7e-05"}
     assert other.size == 12 and Grid.of({**NODE, "axes_of": {"other": {"penalty.weight": [7.0]}}}, "toy").size == 24
 
 
