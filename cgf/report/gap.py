@@ -20,7 +20,7 @@ WAYS = {
 MEASURES = {
     "log_size": "size of ln s",
     "log_deviation": "deviation of ln s",
-    "row_sum_off": "mean of |s - 1|",
+    "row_sum_off": "mean distance of s from 1",
     "outside": "rows outside 1/2 to 2",
     "output_error": "error of outputs",
 }
