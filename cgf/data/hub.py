@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from cgf.types import HubDataset, Json
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
 PARQUET_BRANCH = "refs/convert/parquet"
+SAVED = ("dataset_dict.json", "state.json")  # of save_to_disk: of several splits, of one set alone
 
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -67,23 +68,59 @@ def load_all(task: str, hub: str, config: str | None, revision: str | None = Non
     try:
         # `datasets` itself would retry for half a minute a file
         with offline(datasets.config, unreachable is not None):
-            data = datasets.load_dataset(hub, config, revision=revision)
+            data = _as_written(partial(datasets.load_dataset, hub, config, revision=revision))
     except Exception as error:
         raise _refused(task, hub, unreachable or error) from error
-    return HubData(dict(data), _commit(next(iter(data.values()), None), revision))
+    return HubData(data, _commit(next(iter(data.values()), None), revision))
 
 
-def load_folder(folder: Path, config: str | None) -> dict[str, HubDataset]:
-    """Every split of a data set in a folder on this machine, laid out as on the hub or written by ``save_to_disk``."""
+def load_folder(folder: Path, config: str | None, digest: str) -> dict[str, HubDataset]:
+    """Every split of a data set in a folder on this machine, laid out as on the hub or written by ``save_to_disk``.
+
+    digest: of the files' contents. What `datasets` keeps of them is kept by it: by itself it goes by their times.
+    UserError for a folder that holds none, and for a configuration of one that was saved.
+    """
     import datasets
 
+    saved = any((folder / name).is_file() for name in SAVED)
+    if saved and config is not None:
+        raise UserError(f"{folder} was written by save_to_disk and has no configurations: leave task.config out")
     try:
-        if (folder / "dataset_dict.json").is_file():
-            return dict(datasets.load_from_disk(str(folder)))
-        return dict(datasets.load_dataset(str(folder), config))
+        if saved:
+            loaded = datasets.load_from_disk(str(folder))
+            splits = {"train": loaded} if isinstance(loaded, datasets.Dataset) else dict(loaded)
+        else:
+            cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_content" / digest
+            splits = _as_written(partial(datasets.load_dataset, str(folder), config, cache_dir=str(cache)))
     except Exception as error:
-        first = (str(error).strip().splitlines() or ["no message"])[0]
+        cause = error.__cause__ or error  # `datasets` says of many that an error occurred
+        first = (str(cause).strip().splitlines() or ["no message"])[0]
         raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
+    return {name: data.with_format(None) for name, data in splits.items()}  # lists and numbers, of every column
+
+
+def _as_written(load: Callable[..., Mapping[str, HubDataset]]) -> dict[str, HubDataset]:
+    """The splits that ``load`` gives; those of CSV files with each value as it is written.
+
+    pandas, which `datasets` reads CSV with, makes numbers of columns (01 becomes 1) and nothing of words such as NA.
+    """
+    import datasets
+
+    splits = dict(load())
+    first = next(iter(splits.values()), None)
+    if first is None or getattr(first.info, "builder_name", None) != "csv":
+        return splits
+    if any(type(feature).__name__ != "Value" for feature in first.features.values()):
+        return splits  # the set says itself what its columns hold
+    written = datasets.Features({name: datasets.Value("string") for name in first.features})
+    return dict(load(features=written, keep_default_na=False))
+
+
+def with_images(data: HubDataset, column: str, decode: bool) -> HubDataset:
+    """A dataset whose column of images gives PIL images, or {'bytes', 'path'} as they are stored."""
+    import datasets
+
+    return data.cast_column(column, datasets.Image(decode=decode))
 
 
 def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:

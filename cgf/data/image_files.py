@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from PIL import Image, UnidentifiedImageError
 
+from cgf.data.files import sha256
+from cgf.data.hub import with_images
 from cgf.errors import UserError
 from cgf.types import HubDataset
 
@@ -133,11 +135,24 @@ class HubImages:
     """The image column of a hub dataset, decoded when asked for."""
 
     def __init__(self, data: HubDataset, column: str) -> None:
-        self.data = data
+        self.stored, self.data = with_images(data, column, decode=False), with_images(data, column, decode=True)
         self.column = column
 
     def __len__(self) -> int:
         return len(self.data)
+
+    def contents(self) -> list[str]:
+        """Of each image the hash of its bytes as they are stored; UserError for one that is not there."""
+        return [self._hash(i, value) for i, value in enumerate(self.stored[self.column])]
+
+    def _hash(self, index: int, value: Mapping[str, object] | None) -> str:
+        held = (value or {}).get("bytes")
+        if isinstance(held, bytes):
+            return hashlib.sha256(held).hexdigest()
+        path = (value or {}).get("path")
+        if not isinstance(path, str) or not Path(path).is_file():
+            raise UserError(f"image {index} of column '{self.column}' needs to be an image, and there is none")
+        return sha256(Path(path))
 
     def __getitem__(self, index: int) -> Image.Image:
         where = f"image {index} of column '{self.column}'"

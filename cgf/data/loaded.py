@@ -50,6 +50,7 @@ class LoadedPictures(OwnImages):
     crops: ClassVar[bool] = True
     splits: dict[str, Images]
     names: list[str]
+    together: bool = True  # equal images, where a split is cut off
 
     @property
     def class_names(self) -> list[str]:
@@ -63,3 +64,6 @@ class LoadedPictures(OwnImages):
     def revision(self) -> dict[str, str]:
         """See Task."""
         raise AssertionError("HubTask knows it")
+
+    def _keys(self, images: Images) -> list[str]:
+        return images.alike if self.together else images.keys

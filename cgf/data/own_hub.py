@@ -20,6 +20,7 @@ from cgf.data.pairs import joined
 from cgf.data.task import Collate, Inputs, LabelledItems, Task, check_apart
 from cgf.data.text_task import Source
 from cgf.errors import UserError
+from cgf.named import short
 from cgf.types import HubDataset, Json, Options
 
 LABELS = ("label", "labels", "class", "category", "intent", "target")
@@ -40,6 +41,8 @@ class HubTask(Task):
     splits: train, val, test -> the set's name for it. Without it the usual names are taken. A test split without labels
     is left out, and where there is no other the validation split is test. What is still missing is a fixed part of
     train, as in `cgf.data.own_text.FileTask` and `cgf.data.own_images.OwnImages`.
+    equal_together: whether equal images go together where a split is cut off; a checkpoint of before that was so does
+    not say, and they do not.
     sha256: {files: the hash of the names and contents of its files}, which a checkpoint keeps of a folder. Of a set of
     the hub it keeps the commit as ``hub_revision``, so that evaluations read the very rows that training read.
     """
@@ -59,6 +62,7 @@ class HubTask(Task):
     val_fraction: float = 0.1
     test_fraction: float = 0.2
     augment: str | None = None
+    equal_together: bool | None = None
     sha256: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -68,6 +72,12 @@ class HubTask(Task):
         if self.folder is None and (path := Path(self.name).expanduser()).is_dir():
             self.folder = str(path.absolute())
             self.name = Path(self.folder).name
+        if self.folder is not None and self.hub_revision is not None:
+            raise UserError(f"task.hub_revision is of a set of the hub, and {self.folder} is a folder: leave it out")
+        if self.image and (self.text or self.text_pair):
+            raise UserError("a sample is an image or a text, and task.image was given beside task.text: leave one out")
+        if not isinstance(self.equal_together, bool | None):
+            raise UserError(f"task.equal_together must be true, false or null, and {self.equal_together!r} was given")
         if self.text_pair and not self.text:
             raise UserError("task.text_pair needs task.text=COLUMN beside it, and it is not given")
         for split in self.splits or {}:
@@ -108,7 +118,15 @@ class HubTask(Task):
         """See Task."""
         samples, label = self._columns
         there = ", ".join(f"{ours} is {theirs}" for ours, theirs in self._names.items())
-        return [f"columns {', '.join(samples)} and {label}; splits: {there}", *self._task.notes()]
+        have = self._loaded[0]
+        left = [name for name in have if name not in self._names.values()]
+        unread = [name for name in have[self._names["train"]].column_names if name not in (*samples, label)]
+        return [
+            f"columns {', '.join(samples)} and {label}; splits: {there}",
+            *([f"columns that are not read: {', '.join(unread)}"] if unread else []),
+            *([f"splits that are not read: {', '.join(left)}"] if left else []),
+            *self._task.notes(),
+        ]
 
     @cached_property
     def _loaded(self) -> tuple[dict[str, HubDataset], str]:
@@ -122,7 +140,7 @@ class HubTask(Task):
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         digest = sha256_of_all((str(file.relative_to(folder)), file) for file in files)
         check_own({"files": folder}, {"files": digest}, self.sha256)
-        return load_folder(folder, self.config), digest
+        return load_folder(folder, self.config, digest), digest
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -146,7 +164,8 @@ class HubTask(Task):
         return ours_to_theirs
 
     def _unlabelled(self, split: str) -> bool:
-        return all(value in (-1, None) for value in self._loaded[0][split][self._columns[1]])
+        data, label = self._loaded[0][split], self._columns[1]
+        return label not in data.column_names or all(value in (-1, None) for value in data[label])
 
     @cached_property
     def _columns(self) -> tuple[list[str], str]:
@@ -166,30 +185,59 @@ class HubTask(Task):
             ]
             key, usual = ("image", ()) if pictures else ("text", TEXTS)
             given = [_only(key, pictures or strings, usual, pictures or strings, self.name)]
+        if len({*given, label}) <= len(given):
+            raise UserError(f"the columns of {self.name} must differ, and are {', '.join([*given, label])}")
         for split in (self.splits or {"train": "train"}).values():
             if split in splits:
-                check_columns_of(f"{split} of {self.name}", [*given, label], list(splits[split].column_names))
+                self._check_columns(split, given, label)
         return given, label
+
+    def _check_columns(self, split: str, samples: list[str], label: str) -> None:
+        """UserError unless a split has the columns of a sample and of its label, each once."""
+        data, where = self._loaded[0][split], f"{split} of {self.name}"
+        have = list(data.column_names)
+        check_columns_of(where, [*samples, label], have)
+        if again := next((name for name in (*samples, label) if f"{name}.1" in have), None):
+            raise UserError(
+                f"{where} needs the column {again} once, and has {again}.1 beside it: a table's second column of one "
+                "name is read so"
+            )
+        kind = type(data.features[samples[0]]).__name__
+        if self.image and kind != "Image":
+            raise UserError(f"{where} needs images in '{samples[0]}', and it is of {kind}")
 
     @cached_property
     def _task(self) -> Task:
         common: Options = {key: getattr(self, key) for key in COMMON}
         splits = {ours: self._loaded[0][theirs] for ours, theirs in self._names.items()}
         samples, label = self._columns
+        for theirs in self._names.values():
+            self._check_columns(theirs, samples, label)
         labels = {split: self._labels(split, data, label) for split, data in splits.items()}
         feature = splits["train"].features[label]
         names = [str(name) for name in getattr(feature, "names", None) or []]
         if not names or len(set(labels["train"])) < 2:
             names = in_order(set(names_of(labels["train"], f"train of {self.name}")))
-        if type(splits["train"].features[samples[0]]).__name__ == "Image":
+        kinds = {split: type(data.features[samples[0]]).__name__ for split, data in splits.items()}
+        if other := next(
+            (split for split, kind in kinds.items() if (kind == "Image") != (kinds["train"] == "Image")), ""
+        ):
+            raise UserError(
+                f"'{samples[0]}' of {self.name} is of {kinds['train']} in train and of {kinds[other]} in {other}: one "
+                "kind is needed"
+            )
+        if kinds["train"] == "Image":
             number = {name: i for i, name in enumerate(names)}
             images = {}
             for split, data in splits.items():
                 if unknown := [value for value in labels[split] if value not in number]:
-                    raise UserError(f"{split} of {self.name} needs labels that train has, and has {unknown[0]!r}")
+                    raise UserError(f"{split} of {self.name} needs labels that train has, and has {short(unknown[0])}")
                 keys = [f"{split}/{i}" for i in range(len(data))]
-                images[split] = Images(HubImages(data, samples[0]), keys, [number[value] for value in labels[split]])
-            return LoadedPictures(splits=images, names=names, augment=self.augment, **common)
+                own = [number[value] for value in labels[split]]
+                pictures = HubImages(data, samples[0])
+                images[split] = Images(pictures, keys, own, pictures.contents())
+            together = bool(self.equal_together)
+            return LoadedPictures(splits=images, names=names, augment=self.augment, together=together, **common)
         records = {s: list(zip(self._texts(s, d, samples), labels[s], strict=True)) for s, d in splits.items()}
         source = Source(records, {s: f"{self.name}, split {n}" for s, n in self._names.items()}, self.revision())
         return LoadedTexts(
@@ -203,13 +251,19 @@ class HubTask(Task):
 
     def _labels(self, split: str, data: HubDataset, column: str) -> list[str]:
         names = getattr(data.features[column], "names", None)
+        named = getattr(self._loaded[0][self._names["train"]].features[column], "names", None)
         labels = []
-        for i, value in enumerate(data[column]):
+        for i, value in enumerate(data[column], 1):
             told = as_text(value)
             if names is not None and is_whole(value):
                 told = str(names[value]) if 0 <= value < len(names) else None
+            elif named is not None and is_whole(value):
+                raise UserError(
+                    f"{split} of {self.name} has numbers in '{column}', {value} for one, and train has names of "
+                    "classes there: which number is which class is not said"
+                )
             if not told:
-                raise UserError(f"{split} of {self.name} needs a label in every row, and row {i} has {value!r}")
+                raise UserError(f"{split} of {self.name} needs a label in every row, and row {i} has {short(value)}")
             labels.append(told)
         if not labels:
             raise UserError(f"{split} of {self.name} needs rows, and it has none")
@@ -218,11 +272,13 @@ class HubTask(Task):
     def _texts(self, split: str, data: HubDataset, columns: list[str]) -> list[str]:
         read = []
         for column in columns:
-            values = [as_text(value) for value in data[column]]
+            given = list(data[column])
+            values = [as_text(value) for value in given]
             if "" in values or None in values:
                 at = next(i for i, value in enumerate(values) if not value)
+                has = "none" if given[at] is None or values[at] == "" else short(given[at])
                 raise UserError(
-                    f"{split} of {self.name} needs a text in '{column}' of every row, and row {at} has none"
+                    f"{split} of {self.name} needs a text in '{column}' of every row, and row {at + 1} has {has}"
                 )
             read.append([str(value) for value in values])
         return read[0] if len(read) == 1 else [joined(*pair) for pair in zip(*read, strict=True)]

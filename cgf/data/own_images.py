@@ -17,7 +17,7 @@ from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 from cgf.types import Json
 
-FOLDERS = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
+FOLDERS = {"train": ("train",), "val": ("val", "validation", "valid", "dev"), "test": ("test",)}
 
 
 @dataclass(kw_only=True)
@@ -105,7 +105,8 @@ class OwnImages(VisionTask):
 
 @dataclass(kw_only=True)
 class OwnFolderTask(OwnImages):
-    """Images as <root>/train/<class>/<file>, and val or validation, and test, where they are there; task=image_folder.
+    """Images as <root>/train/<class>/<file>, and val (or validation, valid, dev) and test, where they are there;
+    task=image_folder.
 
     The classes are the sorted folders of train. sha256: split -> the hash of its files' names and contents. A
     checkpoint keeps it, so that it is evaluated on the very images that it was trained on. equal_together: whether
@@ -149,6 +150,9 @@ class OwnFolderTask(OwnImages):
     def notes(self) -> list[str]:
         """See Task."""
         notes = super().notes()
+        beside = sorted(path.name for path in self._folder.path.glob("[!.]*") if path.is_dir())
+        if unread := [name for name in beside if name not in self._places.values()]:
+            notes.append(f"folders that are not read: {', '.join(unread)}")
         for place in self._places.values():
             top, read = self._folder.path / place, set(self._folder.names(place))
             files = sorted(p.relative_to(self._folder.path) for p in top.rglob("[!.]*") if p.is_file())
@@ -175,6 +179,8 @@ class OwnFolderTask(OwnImages):
     def _there(self) -> dict[str, str]:
         places = {}
         for split, names in FOLDERS.items():
+            if self.sha256 is not None and split not in self.sha256:
+                continue  # the checkpoint was trained without it
             there = [name for name in names if (self._folder.path / name).is_dir()]
             if there[1:]:
                 raise UserError(f"{self._folder.path} needs one folder for {split}, and it has {' and '.join(there)}")
@@ -228,7 +234,9 @@ class OwnFolderTask(OwnImages):
         names = self._folder.names(place)
         labels = [number[name.split("/")[-2]] for name in names]
         if not names:
-            raise UserError(f"{where} needs images as CLASS/FILE, and it has none")
+            raise UserError(
+                f"{where} needs images as CLASS/FILE with the suffix {', '.join(sorted(SUFFIXES))}, and it has none"
+            )
         if place == self._places["train"] and (empty := set(number.values()) - set(labels)):
             raise UserError(f"{where} needs images in every class, and {self.class_names[min(empty)]} has none")
         return Images(EncodedImages(self._folder, names), names, labels, [self._contents[name] for name in names])

@@ -64,8 +64,12 @@ def task_from_node(node: JsonValue, root: str | None) -> Task:
 def _own(task: type[Task], given: Json, root: str | None, what: str) -> Json:
     """The settings of a task of a user's own files; without their hashes nothing is read but the hub."""
     if task is HubTask and not given.get("folder"):
-        for key in ("name", "config", "hub_revision"):
+        for key in ("name", "hub_revision"):
             _on_the_hub(given.get(key), f"'{key}' of {what}")
+        if (config := given.get("config")) is not None and not re.fullmatch(
+            r"[^/\\\x00-\x1f~.][^/\\\x00-\x1f]*", config
+        ):
+            raise UserError(f"'config' of {what} must be a name without a path, and is {short(config)}")
         if Path(str(given.get("name"))).exists():
             raise UserError(f"{what} names a folder, {short(given['name'])}, and keeps no hash of it")
         return {**given, "root": None}

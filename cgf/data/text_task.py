@@ -18,7 +18,7 @@ from cgf.data.pairs import MARK, parted
 from cgf.data.sentences import parts_of, whole_of
 from cgf.data.task import SPLITS, Collate, Inputs, Task, check_apart, check_share, choose
 from cgf.data.text_items import TextDataset, collate_text
-from cgf.data.tokens import token_types, tokenized
+from cgf.data.tokens import check_pairs, token_types, tokenized
 from cgf.errors import UserError
 from cgf.types import Json, Tokenizer
 
@@ -106,6 +106,8 @@ class TextTask(Task):
         texts, labels = self._splits[split]
         keep = self.limited(split, texts, labels)
         kept = [texts[i] for i in keep]
+        if self.has_pairs(split):
+            check_pairs(tokenizer, inputs.token_types)
         ids = tokenized(kept, tokenizer, self.max_length, self.cache)
         if (bare := next((i for i, tokens in enumerate(ids) if not tokens), None)) is not None:
             raise UserError(

@@ -12,6 +12,7 @@ import numpy as np
 
 from cgf.cache import keep
 from cgf.data.pairs import parted
+from cgf.errors import UserError
 from cgf.types import Tokenizer
 
 TYPES = "token_type_ids"  # as tokenizers and models of transformers call them
@@ -46,6 +47,19 @@ def token_types(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> 
     if second is None or TYPES not in tokenizer.model_input_names:
         return None
     return tokenizer(first, second, truncation=True, max_length=max_length, padding=False)[TYPES]
+
+
+def check_pairs(tokenizer: Tokenizer, types: bool) -> None:
+    """UserError for a tokenizer that would run the two texts of a pair together.
+
+    types: whether the model takes token types, by which it can tell them apart.
+    """
+    alone, paired = (tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+    if paired <= alone and not (types and TYPES in tokenizer.model_input_names):
+        raise UserError(
+            f"{type(tokenizer).__name__} puts no token between the two texts of a pair, which would run together: give "
+            "the model one text that holds both, with a separator of yours"
+        )
 
 
 def _encode(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> list[list[int]]:

@@ -59,16 +59,28 @@ def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool 
     """
     if most is not None and (not is_whole(most) or most < 1):
         raise UserError(f"samples must be a whole number of at least 1, and {most!r} was given")
+    if not isinstance(loader, Iterable):
+        raise UserError(
+            f"samples need a loader of batches, such as a DataLoader, and {type(loader).__name__} was given"
+        )
     items = list(islice((item for batch in loader for item in _items(batch, labelled)), most))
     if not items:
         raise UserError("the loader gives no samples: one that can be read again is needed, such as a DataLoader")
     if len({tuple(sorted(item)) for item in items}) > 1:
         raise UserError("the batches of the loader have different inputs: the same of every batch are needed")
     if TEXT not in items[0]:
+        _check_images(host, items)
         return Samples(items, 0, None)
     data = Samples(items, getattr(host.inputs.tokenizer, "pad_token_id", 0), [len(item[TEXT]) for item in items])
     _check_texts(host, data)
     return data
+
+
+def _check_images(host: Host, items: Sequence[Item]) -> None:
+    """UserError for images of another shape than the model takes."""
+    want = None if host.inputs.image is None else tuple(host.inputs.image.size)
+    if odd := next((tuple(item[IMAGE].shape) for item in items if tuple(item[IMAGE].shape) != want), None):
+        raise UserError(f"{host.name} takes images (C, H, W) of {want}, and one of the loader is {odd}")
 
 
 def _check_texts(host: Host, data: Samples) -> None:
@@ -91,9 +103,10 @@ def _items(batch: object, labelled: bool) -> list[Item]:
         raise UserError(f"a batch of the loader has '{unknown[0]}', which is not read here")
     if (TEXT in given) == (IMAGE in given):
         raise UserError(f"a batch of the loader needs {TEXT} or {IMAGE}, and has {', '.join(sorted(given)) or 'none'}")
-    count = len(next(iter(given.values())))
+    first = next(iter(given.values()))
+    count = len(first) if isinstance(first, Tensor) and first.dim() else 0
     for key, value in {**given, **({} if labels is None else {"labels": labels})}.items():
-        if not isinstance(value, Tensor) or len(value) != count:
+        if not isinstance(value, Tensor) or not value.dim() or len(value) != count:
             raise UserError(f"'{key}' of a batch of the loader needs to be a tensor with a row for each sample")
     if labels is not None and (labels.dim() != 1 or labels.is_floating_point()):
         raise UserError("labels must be whole numbers (B,), one class for each sample")
@@ -108,7 +121,9 @@ def _texts(given: dict[str, Tensor]) -> list[Item]:
     mask = given.get(MASK)
     if mask is None:
         raise UserError(f"a batch of texts needs its {MASK}: without it padding cannot be told from text")
-    if mask.shape != given[TEXT].shape or bool((mask[:, 1:] > mask[:, :-1]).any()) or bool((mask.sum(1) == 0).any()):
+    if mask.shape != given[TEXT].shape or not bool(((mask == 0) | (mask == 1)).all()):
+        raise UserError(f"{MASK} of a batch needs 1 for each token and 0 for padding, in the shape of {TEXT}")
+    if bool((mask[:, 1:] > mask[:, :-1]).any()) or bool((mask.sum(1) == 0).any()):
         raise UserError("texts must be padded on the right, with one token at least: tokenizer.padding_side='right'")
     return [
         {key: value[i, : int(mask[i].sum())].detach().cpu() for key, value in given.items()} for i in range(len(mask))

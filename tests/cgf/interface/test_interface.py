@@ -224,6 +224,11 @@ def test_transformers_trainer_trains_and_saves_it(tmp_path):
         (lambda b: {**b, "position_ids": b["input_ids"]}, "position_ids"),
         (lambda b: {k: v for k, v in b.items() if k != "labels"}, "needs the labels"),
         (lambda b: {**b, "labels": b["labels"].float()}, "whole numbers"),
+        (lambda b: {**b, "attention_mask": b["attention_mask"] * 2}, "1 for each token and 0 for padding"),
+        (lambda b: {**b, "attention_mask": b["attention_mask"] * 0.5}, "1 for each token and 0 for padding"),
+        (lambda b: {**b, "attention_mask": (1.0 - b["attention_mask"]) * -1e9}, "1 for each token and 0 for padding"),
+        (lambda b: {key: value[0] for key, value in b.items()}, "a row for each sample"),
+        (lambda b: {**b, "labels": b["labels"][0]}, "a row for each sample"),
     ],
 )
 def test_a_batch_that_is_not_read_is_refused(change, says):
@@ -232,6 +237,23 @@ def test_a_batch_that_is_not_read_is_refused(change, says):
     plan = cgf.make_plan(model, texts())
     with pytest.raises(UserError, match=says):
         cgf.evaluate_model(model, [change(texts()[0])], plan)
+
+
+@pytest.mark.parametrize(
+    ("batch", "says"),
+    [
+        (torch.zeros(4, 3, 8, 8), r"takes images \(C, H, W\) of \(1, 8, 8\), and one of the loader is \(3, 8, 8\)"),
+        (torch.zeros(4, 8, 8, 1), r"one of the loader is \(8, 8, 1\)"),
+        (torch.zeros(()), "a tensor with a row for each sample"),
+    ],
+)
+def test_images_that_the_model_does_not_take_are_refused(batch, says):
+    model = vit()
+    cgf.install(model, "cgf")
+    with pytest.raises(UserError, match=says):
+        cgf.make_plan(model, [(batch, torch.tensor([0, 1, 2, 0]))])
+    with pytest.raises(UserError, match="need a loader of batches, such as a DataLoader, and NoneType was given"):
+        cgf.make_plan(model, None)
 
 
 @pytest.mark.parametrize("label", [3, -100])
