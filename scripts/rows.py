@@ -17,9 +17,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cgf.checks import path_part
 from cgf.config import built, chosen, entry, given_below, resolved
-from cgf.study.search import with_searches
+from cgf.study.search import with_searches_of_study
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
 
@@ -32,10 +31,7 @@ def main(cfg: DictConfig) -> None:
 
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
-        node = config["study"]
-        host = path_part("study.searched_as", node.get("searched_as", node["name"]))
-        task = path_part("study.searched_on", node.get("searched_on", node["task"]))
-        config = with_searches(config, Path(cfg.searches).expanduser(), host, task, task != node["task"])
+        config = with_searches_of_study(config, Path(cfg.searches).expanduser())
     given = [argument for argument in given_below("runs", "study") if not argument.startswith("study.task=")]
     study = replace(Study.of(config), given=(f"host={chosen('host')}", *given))
     seeds = checked_seeds(config["seeds"])

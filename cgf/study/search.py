@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from cgf.checks import whole
+from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
@@ -215,13 +215,25 @@ def _plain(value: JsonValue) -> JsonValue:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def with_searches_of_study(config: Mapping[str, JsonValue], folder: Path) -> Json:
+    """``with_searches`` of the host and task that the study says: those of its name, but for ``searched_as`` and
+    ``searched_on``. Own settings stay a choice where the task is another, or ``searched_beside`` is true."""
+    node = config["study"]
+    host = path_part("study.searched_as", node.get("searched_as", node["name"]))
+    task = path_part("study.searched_on", node.get("searched_on", node["task"]))
+    beside = node.get("searched_beside", task != node["task"])
+    if not isinstance(beside, bool):
+        raise UserError(f"study.searched_beside must be true or false, and {beside!r} was given")
+    return with_searches(config, folder, host, task, beside)
+
+
 def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str, beside: bool = False) -> Json:
     """A configuration of rows whose runs have the settings that a finished search found, and count its trials.
 
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.
-    beside: the search was of another task, so that the settings found are one more choice of the run, and each choice
-    is whole: its own settings, or those found. UserError where a run and its search differ in softmax, and where the
-    folder has no finished search of any of the runs.
+    beside: the search was of another task, or of shorter trainings, so that the settings found are one more choice of
+    the run, and each choice is whole: its own settings, or those found.
+    UserError where a run and its search differ in softmax, and where the folder has no finished search of any run.
     """
     runs, found = dict(config["runs"]), False
     for name, facts in runs.items():

@@ -16,7 +16,7 @@ from cgf.errors import UserError
 from cgf.results import append_lines, read_lines
 from cgf.search_file import finished
 from cgf.study.grid import Budget, Grid
-from cgf.study.search import Search, teacher_of, with_searches
+from cgf.study.search import Search, teacher_of, with_searches, with_searches_of_study
 from cgf.study.study import Study
 
 STUDY = {
@@ -262,6 +262,13 @@ def test_rows_take_the_settings_that_were_found_and_count_the_trials(tmp_path):
     arguments = study.arguments(cgf, 0)
     assert arguments[-1].startswith("train.lr=") and arguments.count("softmax=cgf") == 1  # after the schedule's own
     assert study.run("bpmax").searched == 0 and len(study.run("bpmax").choices) == 2  # it was not searched
+    node = {**config["study"], "name": "toy", "task": "t"}  # the same, of the study's own name and task
+    assert with_searches_of_study({**config, "study": node}, tmp_path)["runs"] == found["runs"]
+    both = with_searches_of_study({**config, "study": {**node, "searched_beside": True}}, tmp_path)
+    (own, theirs), (settings,) = both["runs"]["cgf"]["choices"], found["runs"]["cgf"]["choices"]
+    assert own == [] and theirs == settings and both["runs"]["cgf"]["searched"] == 11
+    with pytest.raises(UserError, match=r"study\.searched_beside must be true or false, and 'yes' was given"):
+        with_searches_of_study({**config, "study": {**node, "searched_beside": "yes"}}, tmp_path)
     running.path.unlink()
     append_lines(running.path, lines[:-1])
     assert finished(running.path) is None  # it goes on
