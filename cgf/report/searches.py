@@ -12,7 +12,7 @@ from cgf.search_file import finished
 from cgf.types import Json
 
 WHOLE = "_whole"  # how the name of a grid ends that is trained whole, and from which no row takes settings
-TITLES = ["host", "task", "grid", "configurations", "drawn", "trials", "ran off", "best on validation", "its settings"]
+TITLES = ["host", "task", "grid", "configurations", "rounds", "trials", "ran off", "best on validation", "its settings"]
 
 
 def table(folder: Path) -> str:
@@ -43,7 +43,7 @@ def _line(path: Path) -> list[str]:
         head["task"],
         head["grid"],
         f"{head['size']:,}",
-        str(drawn),
+        ", ".join(f"{min(count, drawn)} x {'full' if epochs is None else epochs}" for count, epochs in head["rounds"]),
         f"{len(trials)} of {wanted}",
         str(off),
         best,
