@@ -7,6 +7,7 @@ if __name__ == "__main__":
 
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ def main(cfg: DictConfig) -> None:
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
     from cgf.checkpoint import read
+    from cgf.distill.idle import idle
     from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
     from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
@@ -67,6 +69,9 @@ def train(cfg: DictConfig, name: str) -> None:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
     check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
+    if os.environ.get("RANK", "0") == "0":  # of several processes one says it
+        for line in idle(config, given(), local=task.data_root() is not None):
+            print(line)
     for folder in stopped_origins(cfg.ckpt, teacher):
         print(f"the training of {folder} was stopped before its end: its best checkpoint so far is taken")
     seed_everything(cfg.seed)

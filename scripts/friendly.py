@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from cgf.checks import path_part
-from cgf.config import build, entry, resolved, task_maker
+from cgf.config import build, entry, given, resolved, task_maker
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
 from cgf.target import check_writable
@@ -33,6 +33,9 @@ def main(cfg: DictConfig) -> None:
     from cgf.report.friendly import show
 
     start = time.perf_counter()
+    of_host = [key for key in given() if key.partition(".")[0] in ("model", "task")]
+    if cfg.ckpt is not None and of_host:
+        raise UserError(f"a checkpoint has a model and a task of its own, and {of_host[0]} was given beside ckpt")
     if cfg.split == "test":
         raise UserError("the report is there to choose by, and choices never see test data: split=train or split=val")
     config = resolved(cfg)

@@ -326,6 +326,7 @@ def test_bad_values_for_friendly(refused, arguments, says):
 def test_friendly_of_a_checkpoint_without_an_exponent(refused, checkpoint):
     with_bpmax(checkpoint)
     refused("friendly", [f"ckpt={checkpoint}"], "'bpmax' has no exponent to look at")
+    refused("friendly", [f"ckpt={checkpoint}", "task=clinc150"], "and task was given beside ckpt")
 
 
 def test_a_tolerance_out_of_reach(refused, checkpoint):
