@@ -21,7 +21,13 @@ REFUSE, WRONG = "refuse", "wrong"  # what becomes of samples whose logits are no
 
 
 def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
-    """What sees the exponents of every softmax, put in place. domain: the setting; None for the polynomials' own."""
+    """What sees the exponents of every softmax, put in place. domain: the setting; None for the polynomials' own.
+
+    UserError for a domain where the softmax has no exponential.
+    """
+    first = opened.softmaxes[0]
+    if domain is not None and not first.uses_exponential:
+        raise UserError(f"domain is one of exponents, and softmax '{first.name}' has no exponential: leave it out")
     watch = ExponentMonitor(opened.domain if domain is None else interval("domain", domain))
     for softmax in opened.softmaxes:
         softmax.observers.append(watch)
