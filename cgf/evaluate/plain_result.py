@@ -26,7 +26,7 @@ def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
     UserError for a domain where the softmax has no exponential.
     """
     first = opened.softmaxes[0]
-    if domain is not None and not first.uses_exponential:
+    if domain is not None and not (first.uses_exponential or opened.own_polynomials):
         raise UserError(f"domain is one of exponents, and softmax '{first.name}' has no exponential: leave it out")
     watch = ExponentMonitor(opened.domain if domain is None else interval("domain", domain))
     for softmax in opened.softmaxes:
