@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, chosen, entry, resolved, task_maker
-from cgf.errors import UserError
 from cgf.evaluate.by_class import worded
 from cgf.evaluate.he_lines import SampleLog, made_by
 from cgf.he.engines.library import named
@@ -42,8 +41,6 @@ def main(cfg: DictConfig) -> None:
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     scope = checked_scope(cfg.he)
     library = named(cfg.he.engine, make_owner := build(owner_settings(cfg.he)))
-    if cfg.he.check and not library.encrypts:
-        raise UserError("he.check compares each operation with the simulator, and this engine is one: leave it out")
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))

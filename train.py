@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from cgf.config import build, changed, entry, given, resolved, run_name
+from cgf.distill.idle import idle
 from cgf.distill.progress import mend_best
 from cgf.errors import UserError
 from cgf.memory import keep_freed_memory
@@ -40,7 +41,6 @@ def main(cfg: DictConfig) -> None:
 def train(cfg: DictConfig, name: str) -> None:
     """A run of this name, or what is left of it."""
     from cgf.checkpoint import read
-    from cgf.distill.idle import idle
     from cgf.distill.parts import PartsRequest
     from cgf.distill.prepare import Aims, Preparation
     from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins

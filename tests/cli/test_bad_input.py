@@ -421,7 +421,6 @@ def test_softmaxes_without_an_exponential(refused, checkpoint):
         refused("eval_plain", [f"ckpt={checkpoint}", f"approx={approx}"], "'bpmax' has no exponential to replace")
     refused("plan", [f"ckpt={checkpoint}"], "'bpmax' has no exponential to plan")
     refused("eval_plain", [f"ckpt={checkpoint}", "domain=[-8,1]"], "'bpmax' has no exponential: leave it out")
-    refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "he.check=true"], "and this engine is one: leave it out")
     refused("eval_he", [f"ckpt={checkpoint}", "he=sim", "he.scope=network"], "knows CGF-softmax of two cumulants alone")
 
 

@@ -109,7 +109,8 @@ def test_layers_computed_twice_are_measured_once(tmp_path):
 
 def test_exact_writes_no_file_and_says_nothing(tmp_path):
     done = train(tmp_path, "plain", "train.max_steps=1", "softmax=exact")
-    assert done.returncode == 0 and "replaced" not in done.stdout
+    assert done.returncode == 0 and "replaced:" not in done.stdout
+    assert "calibrate.samples has no effect: no norm and no activation is replaced" in done.stdout
     folder = read(tmp_path / "plain").path
     assert not (folder / "norm.json").exists() and not (folder / "activation.json").exists()
     assert not read(folder).parts.any
