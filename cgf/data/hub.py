@@ -16,6 +16,7 @@ from cgf.types import HubDataset, Json
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
 PARQUET_BRANCH = "refs/convert/parquet"
+NO_REASON = "An error occurred while generating the dataset"  # how messages of `datasets` begin, with the reason below
 SAVED = ("dataset_dict.json", "state.json")  # of save_to_disk: of several splits, of one set alone
 
 
@@ -93,10 +94,18 @@ def load_folder(folder: Path, config: str | None, digest: str) -> dict[str, HubD
             cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_content" / digest
             splits = _as_written(partial(datasets.load_dataset, str(folder), config, cache_dir=str(cache)))
     except Exception as error:
-        cause = error.__cause__ or error  # `datasets` says of many that an error occurred
-        first = (str(cause).strip().splitlines() or ["no message"])[0]
+        first = _first_reason(error)
         raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
     return {name: data.with_format(None) for name, data in splits.items()}  # lists and numbers, of every column
+
+
+def _first_reason(error: BaseException | None) -> str:
+    """What an error says, or the first behind it that says more than that there was one: 160 letters of it."""
+    while error is not None:
+        if told := " ".join(str(error).split()).removeprefix(NO_REASON).strip():
+            return told[:160]
+        error = error.__cause__
+    return "no message"
 
 
 def _as_written(load: Callable[..., Mapping[str, HubDataset]]) -> dict[str, HubDataset]:
@@ -108,12 +117,17 @@ def _as_written(load: Callable[..., Mapping[str, HubDataset]]) -> dict[str, HubD
 
     splits = dict(load())
     first = next(iter(splits.values()), None)
-    if first is None or getattr(first.info, "builder_name", None) != "csv":
+    if first is None or not from_csv(first):
         return splits
     if any(type(feature).__name__ != "Value" for feature in first.features.values()):
         return splits  # the set says itself what its columns hold
     written = datasets.Features({name: datasets.Value("string") for name in first.features})
     return dict(load(features=written, keep_default_na=False))
+
+
+def from_csv(data: HubDataset) -> bool:
+    """Whether pandas read it from CSV files; it calls a second column of one name NAME.1."""
+    return getattr(data.info, "builder_name", None) == "csv"
 
 
 def with_images(data: HubDataset, column: str, decode: bool) -> HubDataset:

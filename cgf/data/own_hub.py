@@ -11,7 +11,7 @@ from typing import ClassVar
 from cgf.checks import is_whole
 from cgf.data.columns import as_text, check_columns_of, in_order
 from cgf.data.files import check_own, sha256_of_all
-from cgf.data.hub import load_all, load_folder, pinned
+from cgf.data.hub import from_csv, load_all, load_folder, pinned
 from cgf.data.image_files import HubImages
 from cgf.data.image_items import Images
 from cgf.data.loaded import LoadedPictures, LoadedTexts
@@ -197,7 +197,8 @@ class HubTask(Task):
         data, where = self._loaded[0][split], f"{split} of {self.name}"
         have = list(data.column_names)
         check_columns_of(where, [*samples, label], have)
-        if again := next((name for name in (*samples, label) if f"{name}.1" in have), None):
+        again = next((name for name in (*samples, label) if f"{name}.1" in have), None)
+        if again is not None and from_csv(data):
             raise UserError(
                 f"{where} needs the column {again} once, and has {again}.1 beside it: a table's second column of one "
                 "name is read so"

@@ -75,6 +75,18 @@ def test_values_of_a_csv_file_are_read_as_they_are_written(make, tmp_path):
         _ = make("hub", name=str(tmp_path / "twice")).class_names
 
 
+def test_a_column_whose_own_name_ends_so_is_no_second_one(make, tmp_path):
+    made = texts().add_column("label.1", [1] * 20)
+    assert make("hub", name=saved(tmp_path / "set", train=made)).class_names == ["0", "1"]
+
+
+def test_a_csv_file_of_other_columns_than_train_is_told_by_its_cause(make, tmp_path):
+    table(tmp_path / "set")
+    table(tmp_path / "set", "test.csv", rows=("a;x",), header="text;label")
+    with pytest.raises(UserError, match=r"loading it failed: (Couldn't cast|All the data files must).*text;label"):
+        _ = make("hub", name=str(tmp_path / "set")).class_names
+
+
 def test_equal_images_go_together_and_are_counted(make, tmp_path):
     path = saved(tmp_path / "set", train=images(tmp_path / "a"))
     task = make("hub", name=path)

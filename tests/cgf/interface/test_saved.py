@@ -44,7 +44,8 @@ def test_every_host_of_transformers_comes_back_from_its_own_save_pretrained(tmp_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                cgf.install(model, cgf.CGF(order=3))
+                # CLIP's exponentials of third cumulants overflow untrained, and no numbers are equal to none
+                cgf.install(model, cgf.CGF(order=2 if case[1] == "CLIP" else 3))
             except UserError:
                 refused.append(case)
                 assert "save_pretrained" not in vars(model)
@@ -52,8 +53,7 @@ def test_every_host_of_transformers_comes_back_from_its_own_save_pretrained(tmp_
             before = logits(model)
             model.save_pretrained(folder)
             again = cgf.load(folder)
-            # of third cumulants that were never trained CLIP's exponentials overflow, before as after
-            torch.testing.assert_close(logits(again), before, rtol=0, atol=0, equal_nan=case[1] == "CLIP")
+            assert torch.equal(logits(again), before), case
         assert [slot.to_json() for slot in installed_softmaxes(again)] == [
             slot.to_json() for slot in installed_softmaxes(model)
         ]
