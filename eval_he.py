@@ -41,6 +41,8 @@ def main(cfg: DictConfig) -> None:
     workers, shard, share = whole_workers(cfg.he.workers), parse_shard(cfg.he.shard), checked_share(cfg.he.agreement)
     scope = checked_scope(cfg.he)
     library = named(cfg.he.engine, make_owner := build(owner_settings(cfg.he)))
+    if cfg.he.check and chosen("he") == "sim":
+        print("he.check compares the simulator with itself here: he=desilo compares an engine with it")
     opened = open_checkpoint(cfg.ckpt, cfg.split, task_maker(cfg.data.root))
     if cfg.get("softmax"):
         opened.replace(build(cfg.softmax))

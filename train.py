@@ -47,6 +47,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.same_model import model_of
     from cgf.distill.start import check_will_measure, seed_everything, start
     from cgf.distill.temper import tempered
+    from cgf.softmax.base import trains_constants
     from cgf.softmax.load import check_listed
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
@@ -70,7 +71,8 @@ def train(cfg: DictConfig, name: str) -> None:
         return
     check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
     if os.environ.get("RANK", "0") == "0":  # of several processes one says it
-        for line in idle(config, given(), local=task.data_root() is not None):
+        data = {"local": task.data_root() is not None, "texts": task.kind != "vision"}
+        for line in idle(config, given(), **data, constants=trains_constants(softmax, config["softmax"])):
             print(line)
     for folder in stopped_origins(cfg.ckpt, teacher):
         print(f"the training of {folder} was stopped before its end: its best checkpoint so far is taken")

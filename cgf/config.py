@@ -26,7 +26,7 @@ from cgf.overrides import CONFIGS as CONFIGS
 from cgf.overrides import NAMES as NAMES
 from cgf.overrides import check_overrides as check_overrides
 from cgf.overrides import compose as compose
-from cgf.overrides import first_line
+from cgf.overrides import first_line, repeated
 from cgf.overrides import swept as swept_of
 from cgf.stopping import ends_at_once
 from cgf.types import Built, Json, JsonValue
@@ -82,6 +82,8 @@ def _checked_run(config_name: str, guarded: Callable[[DictConfig], None]) -> Non
         check_overrides(config_name, overrides)
     except UserError as error:
         fail(error)
+    for key, left_out in repeated(overrides):
+        print(f"{key} was given more than once: the last holds, and {', '.join(left_out)} has no effect")
     os.environ[SWEPT] = ",".join(swept_of(overrides))
     hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
 

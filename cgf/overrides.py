@@ -21,7 +21,8 @@ from cgf.types import Config
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("run", "ckpt", "out", "outputs", "data.root", "times", "cache", "compare")  # of runs, files and folders
-WHOLE = ("", "train", "data", "temper", "calibrate", "tracker")  # what has no setting but those of its file
+# what has no setting but those of its file; so has approx, but where a plan of any method may be given a k
+WHOLE = ("", "train", "data", "temper", "calibrate", "tracker", "tune")
 MOST_SEED = 2**32 - 1  # numpy takes no greater one, and none below 0
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
@@ -69,6 +70,14 @@ def swept(overrides: list[str]) -> list[str]:
     return [each.get_key_element().lstrip("+") for each in parsed if each.is_sweep_override()]
 
 
+def repeated(overrides: list[str]) -> list[tuple[str, list[str]]]:
+    """Keys and groups that are given more than once, and of each all arguments but the last; checked overrides."""
+    by_key: dict[str, list[str]] = {}
+    for text in overrides:
+        by_key.setdefault(OverridesParser.create().parse_override(text).get_key_element().lstrip("+"), []).append(text)
+    return [(key, texts[:-1]) for key, texts in by_key.items() if len(texts) > 1]
+
+
 def _values(override: Override) -> list[str]:
     """The values of a sweep, each as the override of its job; the ends of a range, whose values are of one kind.
 
@@ -108,7 +117,8 @@ def _check_added(config_name: str, key: str, defaults: DictConfig) -> None:
     """UserError for +key=value where nothing would read it: at the top, and in a group whose settings are all there."""
     above, _, name = key.rpartition(".")
     node = OmegaConf.select(defaults, above) if above else defaults
-    if above in WHOLE and isinstance(node, DictConfig) and name not in node:
+    whole_node = above in WHOLE or (above == "approx" and config_name != "plan")
+    if whole_node and isinstance(node, DictConfig) and name not in node:
         meant = nearest(name, [str(own) for own in node])
         raise UserError(f"unknown setting '{key}' for {config_name}{meant}")
 

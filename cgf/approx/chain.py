@@ -19,8 +19,9 @@ class SquareChain:
     Domain and error: ``fit``. Levels and multiplications of the core: k squarings, nothing else, since
     adding a public constant is free; a zero constant is not added at all. With all constants zero, a =
     2^-k and b = 1 it is the limit approximation (1 + y / 2^k)^(2^k) of the CGF-softmax paper (appendix
-    'Approximation of the Exponential Function'), named ``limit``. Raises UserError for no constants, or for numbers
-    that are not finite.
+    'Approximation of the Exponential Function'), named ``limit``. z_0 and -z_0 have one square: a chain given with a
+    negative a is kept as the equal one of -a and -b, since circuits take the root of a. Raises UserError for no
+    constants, for an a of 0, or for numbers that are not finite.
     """
 
     method: str
@@ -30,11 +31,14 @@ class SquareChain:
     fit: Fit | None = None
 
     def __post_init__(self) -> None:
-        if not self.constants or not np.isfinite((self.a, self.b, *self.constants)).all():
+        if not self.constants or self.a == 0 or not np.isfinite((self.a, self.b, *self.constants)).all():
             raise UserError(
-                "a square chain needs at least one constant and finite numbers, and has alpha "
+                "a square chain needs at least one constant, finite numbers and an alpha other than 0, and has alpha "
                 f"{self.a}, beta {self.b}, constants {self.constants}"
             )
+        if self.a < 0:  # a search ends at either sign, by the rounding of the processor
+            object.__setattr__(self, "a", -self.a)
+            object.__setattr__(self, "b", -self.b)
 
     @property
     def k(self) -> int:

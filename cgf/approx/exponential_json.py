@@ -85,6 +85,9 @@ def exponential_from_json(data: JsonValue) -> Exponential:
     if method in POLYNOMIALS:
         k = whole("'k'", data.get("k", 0), 0, SQUARINGS)
         coefficients = numbers(data, "coefficients", most=COEFFICIENTS)
-        return Polynomial(method, number(data, "a"), number(data, "b"), coefficients, k, _fit(data))
+        a = number(data, "a")
+        if a <= 0:
+            raise UserError(f"a polynomial's 'a', by which y is multiplied, must be above 0, and is {a}")
+        return Polynomial(method, a, number(data, "b"), coefficients, k, _fit(data))
     methods = ", ".join((*CHAINS, HEAD_CHAIN, *POLYNOMIALS))
     raise UserError(f"an exponential's method must be one of {methods}, and is {shortened(method)}")

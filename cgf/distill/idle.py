@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from cgf.types import Json
 
+EXACT = "cgf.softmax.exact.Exact"
 UNREPLACED = ("cgf.norm.base.ExactNorms", "cgf.activation.base.ExactActivations")
 
 
@@ -20,6 +21,10 @@ def _no_penalty(config: Json) -> bool:
 
 def _nothing_replaced(config: Json) -> bool:
     return (config["norm"]["_target_"], config["activation"]["_target_"]) == UNREPLACED
+
+
+def _all_exact(config: Json) -> bool:
+    return _nothing_replaced(config) and config["softmax"]["_target_"] == EXACT
 
 
 # keys, when they have no effect, and what says so
@@ -50,6 +55,11 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Json], bool], str], ...] = (
     (("penalty.inputs.weight", "calibrate.samples"), _nothing_replaced, "no norm and no activation is replaced"),
     (("train.order",), lambda c: not c["train"]["staged"], "train.staged is 0"),
     (
+        ("train.staged", "train.order"),
+        lambda c: bool(c["train"]["staged"]) and _all_exact(c),
+        "softmax, norms and activations stay exact",
+    ),
+    (
         ("tracker.project", "tracker.mode", "tracker.artifact"),
         lambda c: c["tracker"]["name"] == "none",
         "tracker.name is none",
@@ -58,10 +68,11 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Json], bool], str], ...] = (
 )
 
 
-def idle(config: Json, given: Collection[str], local: bool) -> list[str]:
+def idle(config: Json, given: Collection[str], *, local: bool, texts: bool, constants: bool) -> list[str]:
     """A line for each setting of ``given`` that has no effect in this configuration of train.py, with the reason.
 
-    local: whether the data come from a folder on this machine. A setting that is refused has no line.
+    local: whether the data come from a folder on this machine;  texts: whether they are texts, not images;
+    constants: whether the softmax has constants that are trained. A setting that is refused has no line.
     """
     lines = []
     for keys, without_effect, reason in RULES:
@@ -69,6 +80,10 @@ def idle(config: Json, given: Collection[str], local: bool) -> list[str]:
             lines += [f"{key} has no effect: {reason}" for key in keys if key in given]
     if "task.hub_revision" in given and local and config["task"].get("hub"):
         lines.append("task.hub_revision has no effect: the data are those of the data root")
+    if "train.length_pool" in given and not texts:
+        lines.append("train.length_pool has no effect: images are of one size")
+    if "train.softmax_lr" in given and not constants:
+        lines.append("train.softmax_lr has no effect: the softmax has no constants that are trained")
     if "train.max_steps" in given and config["train"]["max_steps"] is not None:
         epochs, steps = (config["train"][key] for key in ("epochs", "max_steps"))
         lines.append(f"training ends after train.epochs={epochs} or train.max_steps={steps}, what comes first")

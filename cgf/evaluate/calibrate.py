@@ -10,6 +10,7 @@ from torch import Tensor
 from cgf.checks import one_of
 from cgf.data.task import Collate, Items
 from cgf.data.tokens import TYPES
+from cgf.errors import UserError
 from cgf.evaluate.he_batches import ALIKE
 from cgf.evaluate.loop import batches_by_length, batches_of_one_length, evaluate
 from cgf.models.host import Host
@@ -31,9 +32,12 @@ def run(
              'auto': as far as encrypted evaluation pads when it makes its own batches: none for full rows,
              to 4/3 of a text's length for causal hosts (cgf.evaluate.he_batches.ALIKE).
              'longest': to the longest of the samples, as a batch of a size given by hand may.
+    Raises UserError for another value, and for 'longest' of samples without lengths.
     """
     one_of("padding", padding, PADDINGS)
     lengths = getattr(dataset, "lengths", None)
+    if lengths is None and padding == "longest":
+        raise UserError("padding=longest is of texts, and images have no rows of padding tokens: leave it out")
     batches = batches_of_one_length(dataset, batch_size, indices)
     if lengths is not None and padding == "longest":
         longest = max(lengths[i] for i in indices)

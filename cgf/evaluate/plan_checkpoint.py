@@ -18,7 +18,7 @@ from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.models.host import Host
 from cgf.plan.calibration import Calibration, Interval, union
 from cgf.plan.load import FILE
-from cgf.plan.plan import Plan
+from cgf.plan.plan import Plan, error_of
 from cgf.plan.planner import ParetoSet, Planner, Requests, content, fit_of, levels_told
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax, Softmax
@@ -83,8 +83,15 @@ class PlannedCheckpoint:
             f"{plan.row_kind} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
             f"{fit.domain[1]:.2f}]: {plan.exponential.method}, {levels_told(plan, self.data)}, {plan.ct_mults} "
             f"multiplications, error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
-            f"{' in the deepest layer' if plan.layers else ''}"
+            f"{' in the deepest layer' if plan.layers else ''}{self._too_far_off()}"
         )
+
+    def _too_far_off(self) -> str:
+        """That the error is above the tolerance, as that of a polynomial by hand may be; else nothing."""
+        error = max(error_of(part) for part in self.plan.layers or (self.plan,))
+        if error <= self.plan.tolerance:
+            return ""
+        return f". An error of {error:.1e} is above tolerance={self.plan.tolerance}: by hand it is taken as it is"
 
 
 def open_to_plan(

@@ -106,7 +106,8 @@ def score_range(opened: OpenCheckpoint, indices: Sequence[int], batch_size: int)
     if name != "exact":
         raise UserError(f"what approximates exact softmax goes into a model trained with it, and this one has '{name}'")
     watch = ScoreWatch()
-    padding = "longest" if opened.host.row_kind == "masked" else "none"
+    texts = opened.host.inputs.tokenizer is not None
+    padding = "longest" if texts and opened.host.row_kind == "masked" else "none"
     with installed(opened.host.model, lambda layer: ScoreTap(opened.softmaxes[layer], watch)):
         run(opened.host, opened.dataset, opened.collate, indices, batch_size, padding)
     return watch.seen()

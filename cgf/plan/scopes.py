@@ -10,6 +10,7 @@ from cgf.named import short
 from cgf.types import Json, JsonValue
 
 APPROX = ("method", "degree", "k", "range")  # of configs/approx
+SQUARES = ("chain", "limit")  # methods without a degree
 SCOPES = ("softmax", "attention", "network")
 POLYNOMIAL = (  # what is about the polynomial that scope=softmax alone plans
     "range",
@@ -70,7 +71,24 @@ def check_scope(config: Json, given: Iterable[str]) -> str:
             raise UserError(
                 f"scope={scope} does not read {key} for {subject}, and {key}={config[key]} was given: leave it out"
             )
+        if scope == "softmax" and (reason := _by_hand(config, name)):
+            raise UserError(f"{reason}, and {name}={_at(config, name)} was given: leave it out")
     return scope
+
+
+def _by_hand(config: Json, name: str) -> str | None:
+    """Why a setting is without effect beside a polynomial, or a part of it, that is given by hand; None: it has one."""
+    approx = config["approx"]
+    method, k = approx["method"], approx.get("k")
+    if method in SQUARES and name == "approx.degree":
+        return f"approx={method} is made of squares and has no degree"
+    if config["ckpt"] is None:  # a table of a range has every row that serves, and one is picked
+        return None
+    if method != "auto" and k is not None and (name == "objective" or (name == "pareto" and config["pareto"])):
+        return f"approx={method} with k={k} is one polynomial, which is taken as it is"
+    if approx.get("range") is not None and name == "outside":
+        return f"approx.range={approx['range']} is the accuracy domain"
+    return None
 
 
 def _unread(scope: str, subject: str) -> tuple[str, ...]:

@@ -19,10 +19,10 @@ from cgf.run_checkpoints import complete_checkpoints
 from cgf.seal import json_hash
 from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid
+from cgf.study.seed import ROOT, last_of_each
 from cgf.study.study import Study
 from cgf.types import Json, JsonValue
 
-ROOT = Path(__file__).resolve().parents[2]
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
 Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why it refused, None where it did not
 
@@ -181,7 +181,7 @@ def process(script: str, arguments: list[str]) -> str | None:
 
     UserError where it ended otherwise, so that a search that is stopped writes no line.
     """
-    command = [sys.executable, str(ROOT / script), *arguments]
+    command = [sys.executable, str(ROOT / script), *last_of_each(arguments)]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     last = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode not in (0, 2):

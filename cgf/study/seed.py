@@ -173,9 +173,16 @@ def execute(script: str, arguments: list[str], pass_fds: tuple[int, ...] = ()) -
     writes none.
     """
     before = _written(arguments)
-    code = subprocess.run([sys.executable, str(ROOT / script), *arguments], pass_fds=pass_fds, check=False).returncode
+    command = [sys.executable, str(ROOT / script), *last_of_each(arguments)]
+    code = subprocess.run(command, pass_fds=pass_fds, check=False).returncode
     if code and not (code == RED and _written(arguments) != before and _judged(arguments).get("red")):
         raise UserError(f"{script} ended with code {code}, its arguments: {' '.join(arguments)}")
+
+
+def last_of_each(arguments: list[str]) -> list[str]:
+    """Arguments without those that a later one of the same key replaces, as a choice of a run does what its schedule
+    says."""
+    return list({argument.partition("=")[0]: argument for argument in arguments}.values())
 
 
 def _written(arguments: list[str]) -> int | None:

@@ -109,6 +109,7 @@ def test_unknown_names(refused, script, argument, says):
         ("task.limit={train: true}", ["task.limit.train needs a count of at least 1, and it is True"]),
         ("task.limit={trian: 10}", ["train, val, test", "'trian'"]),
         ("distill=kd", ["distill.teacher=self", "ckpt is not set"]),
+        ("+tune.rank=3", ["unknown setting 'tune.rank' for train"]),
     ],
 )
 def test_bad_values_for_train(refused, argument, says):

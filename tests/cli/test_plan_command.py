@@ -222,6 +222,18 @@ def test_samples_that_training_left_out(checkpoint):
         (("softmax", "range=[-40,0]", "ckpt=null"), "margin=3", "scope=softmax does not read margin for a range"),
         (("softmax", "range=[-40,0]", "ckpt=null"), "pareto=false", "scope=softmax does not read pareto for a range"),
         (("softmax", "range=[-40,0]", "ckpt=null"), "+approx.range=[-9,0]", "and approx.range was given beside it"),
+        (
+            ("softmax", "approx=chain"),
+            "objective=seconds",
+            "approx=chain with k=5 is one polynomial, which is taken as",
+        ),
+        (("softmax", "approx=limit"), "pareto=true", "approx=limit with k=8 is one polynomial"),
+        (
+            ("softmax", "approx=chain", "approx.k=null", "approx.range=[-9,0]"),
+            "outside=0.01",
+            "[-9, 0] is the accuracy",
+        ),
+        (("softmax", "approx=chain"), "+approx.degree=7", "made of squares and has no degree, and approx.degree=7 was"),
         (("softmax",), "mask=causal", "scope=softmax does not read mask for a checkpoint"),
         (("softmax", "ckpt=null", "range=[-8,0]"), "samples=5", "scope=softmax does not read samples for a range"),
         (("network",), "pareto=false", "plans no polynomial, and pareto=False is about one"),
@@ -249,3 +261,33 @@ def test_settings_that_a_scope_reads_go_on_to_the_checkpoint(tmp_path, monkeypat
     times = f"times={Path(__file__).parents[2]}/results/bench/op_times_one_thread.json"
     done = call("plan", "ckpt=none", times, f"scope={scope}", "samples=3", "seed=1", "split=val", "workers=2", *own)
     assert done.returncode == 2 and "there is no folder none" in done.stderr, done.stderr
+
+
+def test_a_polynomial_by_hand_says_that_its_error_is_above_the_tolerance(checkpoint):
+    def told(tolerance):
+        by_hand = ("approx=limit", "approx.k=6", "approx.range=[-30,0]", f"tolerance={tolerance}")
+        done = call("plan", f"ckpt={checkpoint}", "samples=20", *by_hand)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, json.loads((checkpoint / "plan.json").read_text())["max_error"]
+
+    (loud, error), (quiet, same) = told(1e-4), told(1e-2)
+    assert 1e-3 < error == same < 1e-2
+    assert f"An error of {error:.1e} is above tolerance=0.0001: by hand it is taken as it is" in loud
+    assert "above tolerance" not in quiet
+
+
+def test_images_have_no_rows_of_padding_tokens(checkpoint):
+    before = (checkpoint / "plan.json").read_bytes()
+    done = call("plan", f"ckpt={checkpoint}", *TINY, "padding=longest")
+    assert done.returncode == 2 and "padding=longest is of texts, and images have no rows" in done.stderr
+    assert (checkpoint / "plan.json").read_bytes() == before
+
+
+def test_of_two_values_of_one_key_the_first_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call("plan", "range=[-4,0]", "tolerance=1e-2", "+approx.k=2", "tolerance=3e-1", "out=front")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "tolerance was given more than once: the last holds, and tolerance=1e-2 has no effect\n"
+    )
+    assert json.loads((tmp_path / "front" / "pareto.json").read_text())["tolerance"] == 0.3

@@ -1,15 +1,27 @@
 """A setting of a training that has no effect beside the others is told, and one that has is not."""
 
 import pytest
+from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from cgf.distill.idle import idle
 from cgf.overrides import compose
+from cgf.softmax.base import trains_constants
 
 
-def lines(*arguments, local=False):
+def lines(*arguments, local=False, texts=True):
     config = OmegaConf.to_container(compose("train", list(arguments)), resolve=True)
-    return idle(config, [argument.split("=")[0].lstrip("+") for argument in arguments], local)
+    constants = trains_constants(instantiate(config["softmax"]), config["softmax"])
+    given = [argument.split("=")[0].lstrip("+") for argument in arguments]
+    return idle(config, given, local=local, texts=texts, constants=constants)
+
+
+# what else the command line says where a setting has no effect for this reason
+BESIDE = {
+    "distill.alpha is 0": ["distill=kd", "distill.alpha=0"],
+    "distill.alpha is 1, and labels do not count": ["distill=kd", "distill.alpha=1"],
+    "softmax, norms and activations stay exact": ["softmax=exact"],
+}
 
 
 @pytest.mark.parametrize(
@@ -25,13 +37,14 @@ def lines(*arguments, local=False):
         ("penalty.inputs.weight=1", "no norm and no activation is replaced", ["activation=square"]),
         ("calibrate.samples=9", "no norm and no activation is replaced", ["norm=batch"]),
         ("train.order=[norm,softmax,activation]", "train.staged is 0", ["train.staged=0.5"]),
+        ("train.softmax_lr=9", "the softmax has no constants that are trained", ["softmax=cgf_chain"]),
+        ("train.staged=0.5", "softmax, norms and activations stay exact", ["softmax=cgf"]),
         ("tracker.mode=offline", "tracker.name is none", ["tracker.name=wandb"]),
         ("task.folds=7", "task.fold is null", ["task.fold=1"]),
     ],
 )
 def test_a_setting_without_effect_is_told_with_what_it_waits_for(setting, reason, with_effect):
-    beside = {"distill.alpha is 0": ["distill=kd", "distill.alpha=0"], "distill.alpha is 1, and labels do not count": [
-        "distill=kd", "distill.alpha=1"]}.get(reason, [])  # fmt: skip
+    beside = BESIDE.get(reason, [])
     (line,) = [told for told in lines(setting, *beside) if told.startswith(setting.split("=")[0])]
     assert line.startswith(f"{setting.split('=')[0]} has no effect: {reason}")
     assert lines(setting, *with_effect) == []
@@ -44,6 +57,17 @@ def test_what_the_command_line_does_not_name_is_not_told():
 def test_which_of_two_lengths_ends_a_training_is_told():
     assert lines("train.max_steps=50") == ["training ends after train.epochs=3 or train.max_steps=50, what comes first"]
     assert lines("train.max_steps=null") == []
+
+
+def test_constants_that_stay_as_they_are_have_no_rate():
+    told = ["train.softmax_lr has no effect: the softmax has no constants that are trained"]
+    assert lines("train.softmax_lr=2", "softmax=cgf_chain", "softmax.trainable=none") == told
+    assert lines("train.softmax_lr=2", "softmax=cgf_chain", "softmax.trainable=head") == []
+
+
+def test_images_have_no_lengths_that_are_put_together():
+    told = ["train.length_pool has no effect: images are of one size"]
+    assert (lines("train.length_pool=9", texts=False), lines("train.length_pool=9")) == (told, [])
 
 
 def test_a_revision_of_the_hub_beside_local_data_is_told():

@@ -109,7 +109,7 @@ def test_attention_only_tuning_freezes_the_rest(tune, head, teacher, tmp_path):
 def test_a_head_stays_frozen_only_where_it_was_trained(teacher, tmp_path):
     fresh = train(tmp_path, "fresh", "softmax=cgf", "tune=attention_alone", "train.max_steps=1")
     assert fresh.returncode == 2 and "needs a head that was trained" in fresh.stderr
-    full = train(tmp_path, "full", "softmax=cgf", "+tune.head=false", f"ckpt={teacher}", "train.max_steps=1")
+    full = train(tmp_path, "full", "softmax=cgf", "tune=attention_alone", "tune.mode=full", f"ckpt={teacher}")
     assert full.returncode == 2 and "tune.mode=full trains every parameter" in full.stderr
     assert not list(tmp_path.iterdir())
 
