@@ -36,7 +36,7 @@ class SquareChain:
                 "a square chain needs at least one constant, finite numbers and an alpha other than 0, and has alpha "
                 f"{self.a}, beta {self.b}, constants {self.constants}"
             )
-        if self.a < 0:  # a search ends at either sign, by the rounding of the processor
+        if self.a < 0:  # a search ends at either sign
             object.__setattr__(self, "a", -self.a)
             object.__setattr__(self, "b", -self.b)
 

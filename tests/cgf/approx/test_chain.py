@@ -47,7 +47,7 @@ def test_recursion():
 
 @pytest.mark.parametrize("constants", [(0.5, -0.25), (0.0, 0.0, 0.125)])
 def test_a_chain_of_a_negative_factor_is_the_equal_one_that_circuits_take(constants):
-    # a search on [-128, 0] with 3 squarings ended at a = -0.023 on one processor, and circuits take the root of a
+    # the search on [-128, 0] with 3 squarings ends at a = -0.023, and circuits take the root of a
     given, kept = (SquareChain("chain", sign * 0.0234, sign * 1.526, constants) for sign in (-1.0, 1.0))
     assert given == kept and given.a > 0
     y = np.linspace(-20, 2, 45)

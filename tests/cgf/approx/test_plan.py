@@ -32,6 +32,11 @@ def test_by_hand_is_taken_whatever_its_error():
     assert plan.exponential.k == 0 and plan.exponential.fit.max_error > 1e-9 and not feasible(plan)
 
 
+def test_a_chain_whose_search_ends_at_a_negative_factor_is_planned():
+    plan = choose(Request((-128, 0), (-128, 0)), method="chain", k=3)  # a circuit takes the root of the factor
+    assert plan.levels == 4 and plan.exponential.a == pytest.approx(0.02338, rel=1e-3)
+
+
 def test_nothing_feasible_says_what_there_is():
     with pytest.raises(UserError, match=r"best error is .*limit"):
         choose(Request((-30, 0), (-32, 0), 1e-6), method="limit")
