@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from cgf.config import build, changed, entry, resolved, task_maker
 from cgf.evaluate.by_class import worded
-from cgf.report.red import judged, tell_red
+from cgf.report.red import judged, polynomial_told, tell_red
 from cgf.results import run_info, write_json
 from cgf.types import Json
 
@@ -58,7 +58,7 @@ def tell(result: Json, path: Path) -> None:
     outside = "" if not result["outside_domain"] else f", {result['outside_domain']:.2e} of entries outside the domain"
     print(
         f"accuracy {result['accuracy']:.4f} on {result['samples']} {result['split']} samples, "
-        f"softmax {result['softmax']}, exponential {result['approx']}{outside}"
+        f"softmax {result['softmax']}, exponential {result['approx']}{polynomial_told(result)}{outside}"
     )
     if result["not_finite"]:
         print(f"{result['not_finite']} of the samples have logits that are no finite numbers; they count as wrong")

@@ -157,7 +157,8 @@ def text(config_name: str, about: str, program: str, overrides: Sequence[str]) -
     """
     shown = examples(config_name)
     if program.startswith("cgf "):
-        shown = [re.sub(r"^python (scripts/)?\w+\.py", program, line) for line in shown]
+        own = re.compile(rf"^python (scripts/)?{config_name}\.py")
+        shown = [own.sub(program, line) for line in shown]
     told = re.split(r": python |\n\n", about.strip())[0].replace("\n", " ").rstrip(".")
     lines = [f"{told}.", "", f"usage: {program} [GROUP=CHOICE ...] [KEY=VALUE ...]", "", "examples:"]
     lines += [f"  {line}" for line in shown]

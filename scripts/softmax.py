@@ -30,7 +30,9 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("matrix", type=Path, help=".npy, or numbers in .csv, .tsv or .txt, a line a row")
-    parser.add_argument("--method", default="cgf", help="a softmax of configs/softmax (default: cgf)")
+    parser.add_argument(
+        "--method", default="cgf", help="a softmax by name, each of which docs/methods has a page of (default: cgf)"
+    )
     parser.add_argument(
         "--engine", default="desilo", help="desilo encrypts; sim computes in the clear (default: desilo)"
     )

@@ -54,7 +54,8 @@ def _from_chebyshev(method: str, lo: float, hi: float, coefficients: np.ndarray,
 
 @lru_cache(maxsize=256)
 def limit(lo: float, hi: float, k: int) -> SquareChain:
-    """(1 + y / 2^k)^(2^k). Levels and multiplications: k. Error 0.27 / 2^k while lo >= -2^(k+1), then it grows.
+    """(1 + y / 2^k)^(2^k). Levels and multiplications: k. Error about 0.27 / 2^k while lo >= -2^k, then it grows,
+    to 1 at -2^(k+1) and without end below.
 
     Raises UserError for an empty interval and k outside 1 to 20. Source: CGF-softmax paper, appendix 'Approximation
     of the Exponential Function', Limit Approximation.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from accelerate.tracking import WandBTracker
 
 CARD = ("README.md", "run.json", "softmax.json", "norm.json", "activation.json", "plan.json")
-WEIGHTS = ("model.safetensors", "host/*")
+WEIGHTS = ("model.safetensors", "host/**/*")
 ARTIFACTS: dict[str, tuple[str, ...]] = {"none": (), "card": CARD, "checkpoint": (*CARD, *WEIGHTS)}
 LAYERS = "layers"
 

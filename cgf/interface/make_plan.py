@@ -27,7 +27,8 @@ class ModelPlan:
 
     plan      what ``evaluate_model`` puts in place;  ring_slots: of the ring it needs
     levels    of one softmax on such rows; full rows of another length or number may take one more (padding columns)
-    seconds   predicted, of one evaluation of ``data['packing']`` rows; key_mib: of its keys; None: no table of times
+    seconds   predicted, of one evaluation of ``data['packing']`` rows; key_mib: of its keys; None: there is no table of
+              times, or a plan a layer
     data      what plan.json would say
     """
 

@@ -21,7 +21,7 @@ FILES = (
     "norm.json",
     "activation.json",
     "plan.json",
-    "host/*",
+    "host/**/*",
     "eval/*.json",
     "eval/predictions/*.npz",
 )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from cgf.report.red import judged as judged
-from cgf.report.red import places, tell_red
+from cgf.report.red import places, polynomial_told, tell_red
 from cgf.report.trace import draw
 from cgf.results import write_bytes
 from cgf.types import Json
@@ -29,7 +29,7 @@ def tell(result: Json, path: Path, whose: str) -> None:
         f"largest error {result['max_error']:.2e}, levels {result['levels']} ({result['levels_counted']} counted), "
         f"{result['us_per_entry']:.1f} us an entry, {result['samples_per_s']:.2f} samples/s; {result['scope']}"
     )
-    print(circuits(result))
+    print(f"{circuits(result)}; exponential {result['approx']}{polynomial_told(result)}")
     print(path)
     if result.get("replaced"):
         print(

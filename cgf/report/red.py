@@ -27,6 +27,12 @@ def reasons(result: Json) -> list[str]:
     return result["red"] if "red" in result else complaints(result, "polynomial")
 
 
+def polynomial_told(result: Json) -> str:
+    """', largest error E on [LO, HI]' of the polynomial that ran in place of exp; nothing where none states one."""
+    error, domain = result.get("max_error_exponential"), result.get("domain")
+    return "" if error is None or domain is None else f", largest error {error:.1e} on [{domain[0]:g}, {domain[1]:g}]"
+
+
 def tell_red(result: Json) -> None:
     """Prints the reasons and ends with exit code 1 where there are any."""
     if result["red"]:

@@ -1,4 +1,4 @@
-"""What a command takes from an empty checkout: python scripts/bench/first_run.py results/bench/demo.json bash demo.sh
+"""What a command takes from an empty checkout: python scripts/bench/first_run.py OUT.json bash scripts/demo.sh
 
 Seconds by the clock and of processors, the most memory that its processes held together, and what lies on the disk
 after it, by folder. Needs Linux and nothing that has to be installed, since a demo makes the environment itself.
@@ -16,10 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-from cgf.provenance import hardware
-from cgf.types import Json
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # nothing is installed yet
+
+from cgf.provenance import hardware  # noqa: E402
+from cgf.types import Json  # noqa: E402
+
 EVERY_S, FOLDERS, MIB = 0.5, (".venv", "outputs"), 2**20
 
 

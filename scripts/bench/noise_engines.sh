@@ -4,6 +4,7 @@
 # Usage: scripts/bench/noise_engines.sh [FOLDER], results/bench by default; scripts/bench/noise.py then shows what is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export PYTHONPATH=$PWD # these environments have the engines alone
 out=${1:-results/bench}
 mkdir -p "$out"
 

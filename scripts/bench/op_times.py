@@ -13,7 +13,9 @@ import numpy as np
 from omegaconf import DictConfig
 
 from cgf.config import build, entry, resolved
+from cgf.errors import UserError
 from cgf.he.engines.desilo import DesiloOwner
+from cgf.he.engines.engine import Owner
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.memory import keep_freed_memory
@@ -43,8 +45,8 @@ def main(cfg: DictConfig) -> None:
         write_json(path, {**data, "check": check, "check_run": run_info(resolved(cfg))})
     else:
         start = time.perf_counter()
-        sizes = measured(build(cfg.he.owner), cfg.max_levels, (cfg.repeats, cfg.budget_s, cfg.clock))
-        owner = cfg.he.owner
+        make_owner, owner = desilofhe(build(cfg.he.owner)), cfg.he.owner
+        sizes = measured(make_owner, cfg.max_levels, (cfg.repeats, cfg.budget_s, cfg.clock))
         write_json(
             path,
             {
@@ -63,7 +65,18 @@ def main(cfg: DictConfig) -> None:
 
 def threads(owner: Config) -> int:
     """Threads that an engine of this owner (he.owner of a configuration) computes with."""
-    return 1 if owner.mode == "cpu" else int(owner.threads or len(os.sched_getaffinity(0)))
+    return 1 if owner.mode == "cpu" else int(owner.get("threads") or len(os.sched_getaffinity(0)))
+
+
+def desilofhe(make_owner: Callable[..., Owner]) -> Callable[..., DesiloOwner]:
+    """The same owner. UserError for one of another engine, or of several: plans know desilofhe's rings alone."""
+    made = getattr(make_owner, "func", make_owner)
+    if made is not DesiloOwner:
+        raise UserError(
+            "operation times are those of one engine of desilofhe, by whose rings plans look them up (he=desilo, "
+            f"he=desilo_gpu), and he.owner is {made.__name__}"
+        )
+    return make_owner  # type: ignore[return-value]  # a partial of that class
 
 
 def measured(make_owner: Callable[..., DesiloOwner], max_levels: list[int], timing: tuple[int, float, str]) -> Json:

@@ -35,6 +35,7 @@ if ! cmp -s <(echo "${packages[*]}") .venv310/.installed; then
     echo "${packages[*]}" > .venv310/.installed
 fi
 
+export PYTHONPATH=$PWD # the environment has the engines alone
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 report=$(mktemp -d)
 trap 'rm -rf "$report"' EXIT

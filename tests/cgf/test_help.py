@@ -113,6 +113,12 @@ def test_the_text_in_both_forms():
     assert all(len(line) <= 120 for line in shown.splitlines())
 
 
+def test_a_command_shows_those_of_others_under_their_own_names():
+    shown = text("merge_shards", "Merges.", "cgf merge-shards", [])
+    assert "\n  cgf merge-shards shards='[a-shard1of2.json,a-shard2of2.json]' out=a.json\n" in shown
+    assert "\n  python eval_he.py ckpt=outputs/RUN he.shard=1/2 out=a-shard1of2.json\n" in shown
+
+
 def test_the_line_of_a_choice_is_a_whole_sentence():
     assert choices("model")["hf"].endswith("attention interface: model=hf model.path=FOLDER or a hub id (owner/name).")
     cut = [f"{g}={name}" for g in groups("train") for name, said in choices(g).items() if not said.endswith((".", ")"))]

@@ -38,6 +38,15 @@ def test_by_hand_takes_its_range_then_the_calibrated_then_the_papers(planned, tm
 
 
 @pytest.mark.parametrize(
+    ("method", "span", "most"), [("chebyshev", 8, 1e-6), ("fitted", 8, 1e-8), ("chain", 2, 2e-3), ("limit", 1, 0.02)]
+)
+def test_without_a_range_the_interval_is_one_that_the_squarings_serve(method, span, most, tmp_path):
+    made = select({"method": method, "k": 4}, tmp_path, "full").exponential.fit
+    assert made.domain == (-16.0 * span, 0.0) and made.max_error < most
+    assert made.guard[0] < made.domain[0]
+
+
+@pytest.mark.parametrize(
     "approx, says",
     [
         ({"method": "spline", "k": 2}, "spline"),

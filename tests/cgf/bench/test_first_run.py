@@ -1,7 +1,9 @@
 """What a command takes, measured on one whose memory, time, files and exit code are known."""
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,10 @@ def test_the_command_writes_a_file_and_refuses_another_name(tmp_path, monkeypatc
     assert json.loads(out.read_text()) == {"kind": "first_run", "command": "bash x.sh --fast", "exit_code": 2}
     assert first_run.main([str(tmp_path / "demo.txt"), "bash"]) == 2 and first_run.main([str(out)]) == 2
     assert "ends in .json" in capsys.readouterr().err
+
+
+def test_it_starts_where_nothing_is_installed(tmp_path):
+    script = Path(__file__).parents[3] / "scripts" / "bench" / "first_run.py"
+    bare = [sys.executable, "-I", "-S", script, "x.json"]  # without PYTHONPATH and without any package
+    done = subprocess.run(bare, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("error: a result file that ends in .json"), done.stderr

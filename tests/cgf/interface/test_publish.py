@@ -8,8 +8,10 @@ from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 import cgf
 from cgf.cli import COMMANDS
+from cgf.distill.wandb_log import ARTIFACTS
 from cgf.errors import UserError
 from cgf.interface.publish import files_of
+from cgf.seal import sealed
 from scripts import push
 
 
@@ -74,10 +76,16 @@ def test_card_weights_descriptions_plan_and_results_are_pushed_and_nothing_else(
 
 
 def test_what_a_text_host_is_read_from_goes_along(tmp_path):
-    for name in ("host/config.json", "host/tokenizer.json", "host/deeper/x", "model.safetensors", "pareto.png"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    adapters = ("host/adapters/adapter_config.json", "host/adapters/adapter_model.safetensors")  # of tune.keep=true
+    needed = (*adapters, "host/config.json", "host/tokenizer.json", "model.safetensors", "softmax.json")
+    for name in (*needed, "pareto.png", "state/optimizer.pt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
-    assert files_of(tmp_path) == ("host/config.json", "host/tokenizer.json", "model.safetensors")
+    assert files_of(tmp_path) == needed
+    hashed = sealed({}, tmp_path)["files"]  # which whoever reads the checkpoint asks for
+    assert set(hashed) == set(needed)
+    in_artifact = {path for pattern in ARTIFACTS["checkpoint"] for path in tmp_path.glob(pattern) if path.is_file()}
+    assert {path.relative_to(tmp_path).as_posix() for path in in_artifact} == set(needed)
 
 
 @pytest.mark.parametrize("name", ["small", "me/", "me/small/x", "https://hub/me/small", ""])
