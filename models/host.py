@@ -106,6 +106,12 @@ class Host:
         assert self.causal is not None, "a host is measured when it is made"
         return "causal" if self.causal else "full" if self.window is None else "padding"
 
+    @property
+    def most_tokens(self) -> int | None:
+        """Tokens of a text that the model has positions for, as a transformers configuration says; None: not said."""
+        most = getattr(getattr(self.model, "config", None), "max_position_embeddings", None)
+        return most if isinstance(most, int) and most > 0 else None
+
     def state(self) -> dict[str, Tensor]:
         """Weights under the host's own key names, adapters merged."""
         return host_state(self.model)

@@ -22,6 +22,7 @@ from cgf.errors import UserError
 
 GRID = 200_000  # points on which max_error is measured
 GUARD_BOUND = 2.0**18
+MOST_X0 = 700.0  # exp of more, or of less than its negative, is no float
 E = TypeVar("E", bound=Exponential)
 
 
@@ -70,9 +71,12 @@ def taylor(degree: int, x0: float, lo: float | None = None, hi: float | None = N
     """sum over i <= degree of exp(x0) / i! (y - x0)^i, u = y - x0: no scaling, no squarings.
 
     Levels: ceil(log2(degree + 1)). Accurate near x0 only; without lo and hi no error is attached. Raises
-    UserError for a degree outside 1 to 63. Source: CGF-softmax paper, appendix 'Low-degree Variant'.
+    UserError for a degree outside 1 to 63 and x0 outside [-700, 700]. Source: CGF-softmax paper, appendix 'Low-degree
+    Variant'.
     """
     degree = whole("degree", degree, 1, MAX_DEGREE)
+    if not abs(x0) <= MOST_X0:
+        raise UserError(f"Taylor's x0 must lie within [-{MOST_X0:g}, {MOST_X0:g}], where exp is a float, and is {x0}")
     coefficients = tuple(math.exp(x0) / math.factorial(i) for i in range(degree + 1))
     result = Polynomial("taylor", 1.0, -float(x0), coefficients)
     return result if lo is None or hi is None else with_fit(result, _interval(lo, hi))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
@@ -30,7 +31,7 @@ def run(
 
     padding  'none': texts of one length together, without padding.
              'auto': as far as encrypted evaluation pads when it makes its own batches: none for full rows,
-             to 4/3 of a text's length for causal hosts (cgf.evaluate.he_batches.ALIKE).
+             to 4/3 of a text's length for causal hosts (cgf.evaluate.he_batches.ALIKE), as far as they have positions.
              'longest': to the longest of the samples, as a batch of a size given by hand may.
     Raises UserError for another value, and for 'longest' of samples without lengths.
     """
@@ -45,7 +46,10 @@ def run(
         collate = padded_to(collate, lambda _: longest, host.inputs.tokenizer.pad_token_id)
     elif lengths is not None and padding == "auto" and host.row_kind == "masked":
         least, most = ALIKE
-        collate = padded_to(collate, lambda own: own * most // least, host.inputs.tokenizer.pad_token_id)
+        longest = host.most_tokens or math.inf  # which no batch exceeds
+        collate = padded_to(
+            collate, lambda own: int(min(own * most // least, longest)), host.inputs.tokenizer.pad_token_id
+        )
     with Bar("calibrating", len(indices)) as bar:
         evaluate(host.model, host.logits, dataset, collate, batches, lambda chosen, *_: bar.advance(len(chosen)))
 

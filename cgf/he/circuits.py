@@ -17,7 +17,16 @@ from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
 from cgf.errors import UserError
-from cgf.he.folding import fold_integers, of_unit_size, rescaled, rescaled_by_row, square_part, without_last_constant
+from cgf.he.folding import (
+    MOST_FOLDED,
+    far_apart,
+    fold_integers,
+    of_unit_size,
+    rescaled,
+    rescaled_by_row,
+    square_part,
+    without_last_constant,
+)
 from cgf.he.packed import Packed
 from cgf.he.pairwise import pairwise
 from cgf.he.score_rows import Rows
@@ -99,7 +108,9 @@ def takes_means(softmax: Softmax, style: str) -> float:
     if exponent is None or BUILDERS.get(exponent) is not second_order:
         return 0.0
     e = softmax.exponential
-    return float(MOST_GROWN ** (2.0**-e.k)) if isinstance(e, SquareChain | HeadChain) else 1.0
+    if not isinstance(e, SquareChain | HeadChain):
+        return 1.0
+    return float(MOST_GROWN ** (2.0**-e.k)) if e.k <= MOST_FOLDED else 0.0  # else see ``far_apart``
 
 
 def exponent_of(softmax: ExponentialSoftmax) -> Exponent | None:
@@ -177,6 +188,8 @@ def second_order(softmax: ExponentialSoftmax, rows: Rows, padded: bool, style: s
     if rows.valid is not None or padded or rows.uniform is None:
         return masked(e, rows)
     if style == "paper":
+        return algorithm_1(e, rows.uniform)
+    if style == "folded" and far_apart(e, rows.uniform):
         return algorithm_1(e, rows.uniform)
     return folded(e, rows) if style == "folded" else abreast(e, rows)
 

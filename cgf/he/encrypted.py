@@ -24,6 +24,7 @@ from cgf.softmax.slot import Around
 from cgf.softmax.tensor import TensorRows
 
 TENFOLD = 10.0  # an error beyond so many times what is stated is no noise
+LARGE = 0.1  # of a weight: a stated error that is larger, or its tenfold, is no room beside what is stated
 ROUNDING = 1e-9  # of float64 arithmetic, where a stated error is next to nothing
 MOST = 1e300
 HOPELESS = 2.0**40  # a score beyond it comes from weights that were ruined before; no plan's domain comes near
@@ -135,7 +136,8 @@ class Encrypted(Around):
         exact, bound = definition
         (lo, hi), y = intervals[0], self._argument(double, valid)
         outside = (((y < lo) | (y > hi)) & keep).any(-1, keepdim=True)
-        heads.inexact = by_head(((clear - exact).abs() > TENFOLD * bound + ROUNDING) & keep & ~outside)
+        allowed = min(TENFOLD * bound, max(bound, LARGE)) + ROUNDING
+        heads.inexact = by_head(((clear - exact).abs() > allowed) & keep & ~outside)
 
     def _argument(self, double: Tensor, valid: Tensor | None) -> Tensor:
         """As the softmax says; finite, whatever a polynomial in it overflows to."""

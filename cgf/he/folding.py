@@ -15,6 +15,10 @@ from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.he.score_rows import Rows
 
+MOST_FOLDED = (
+    10  # squarings whose factor of y, about 2^-k, whole numbers up to 512 come near to for every count of keys
+)
+MOST_LOG = 30.0  # of what a factor becomes in the core's constants: e^30, far from what a float holds
 FAR_BELOW_ONE = 0.25  # a largest weight below costs digits
 
 
@@ -42,6 +46,17 @@ def fold_integers(e: Exponential, n: int, most: int = 512, slack: float = 0.05) 
         if degree * abs(math.log(best[2])) <= slack:
             break
     return best
+
+
+def far_apart(e: Exponential, n: int) -> bool:
+    """Whether no whole numbers come so near to a chain's factor of y that what they leave can move through the chain.
+
+    Its constants take p^(2^k): with more than MOST_FOLDED squarings the factor is so small that this may be no float.
+    """
+    if not isinstance(e, SquareChain | HeadChain):
+        return False
+    _, _, p = fold_integers(e, n)
+    return float(2**e.k * abs(math.log(p))) > MOST_LOG
 
 
 def rescaled(e: Exponential, p: float) -> tuple[Exponential, float]:

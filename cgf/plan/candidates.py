@@ -120,7 +120,7 @@ def _squares(fitting: Fitting, k: int, domain: Interval) -> Exponential:
 
 
 def _taylor(degree: int, domain: Interval) -> Exponential:
-    return fit.taylor(degree, sum(domain) / 2, *domain)
+    return fit.taylor(degree, max(sum(domain) / 2, -fit.MOST_X0), *domain)  # which serves no domain that low
 
 
 def _polynomial(method: str, degree: int, k: int, domain: Interval) -> Exponential:

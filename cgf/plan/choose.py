@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import groupby
 
@@ -21,12 +22,18 @@ def choose(request: Request, *, method: str = "auto", degree: int | None = None,
 
     degree   of polynomials; None: every degree that ``specs`` lists
     A method with its own k is taken as it is (degree 15 unless told), whatever its error, which the plan records.
-    Otherwise UserError where nothing is feasible.
+    Otherwise UserError where nothing is feasible, and for one by hand that overflows on the domain.
     """
     by_hand = method != "auto" and k is not None
     degree = BY_HAND if by_hand and degree is None else degree
     candidates = candidates_for(request, method, degree, k)
-    return plan_with(request, candidates[0].make()) if by_hand else cheapest(request, candidates)
+    if not by_hand:
+        return cheapest(request, candidates)
+    plan = plan_with(request, candidates[0].make())
+    if not math.isfinite(error_of(plan)):
+        lo, hi = request.domain
+        raise UserError(f"approx={method} with k={k} overflows on [{lo:g}, {hi:g}]: more squarings, or less range")
+    return plan
 
 
 def candidates_for(request: Request, method: str, degree: int | None, k: int | None) -> list[Spec]:

@@ -211,7 +211,7 @@ def kappas(seen: Mapping[str, Iterable[Calibration]], bins: int = 120) -> list[J
     lo, hi = min(s.quantile(0.05) for s in spreads.values()), max(s.quantile(0.95) for s in spreads.values())
     apart = hi - lo + 1 / 64
     lo, hi = (
-        max(lo - apart, min(s.low for s in spreads.values())),
+        max(lo - apart, min(s.low for s in spreads.values()), min(s.limits[0] for s in spreads.values())),
         min(hi + apart, max(s.high for s in spreads.values()) + 1 / 64),
     )
     return [{"name": name, **(s.to_json() or {}), "histogram": s.coarse(lo, hi, bins)} for name, s in spreads.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgf.checks import interval, is_whole
+from cgf.checks import interval, whole
 from cgf.errors import UserError
 from cgf.former import current_plan
 from cgf.plan.choose import choose
@@ -17,6 +17,7 @@ from cgf.softmax.base import ExponentialSoftmax
 from cgf.types import Json
 
 FILE = "plan.json"
+MOST_K = 20  # squarings of any method
 # without a range, a polynomial of k squarings is made for [-SPAN 2^k, 0]: the paper's interval of its Chebyshev
 # polynomial, that on which the limit has an error of about 0.27 / 2^k, and one on which chains of 4 and more have 2e-3
 SPANS = {"chebyshev": 8.0, "fitted": 8.0, "chain": 2.0, "limit": 1.0}
@@ -72,8 +73,8 @@ def select(
             )
         return plan.on(softmax)
     k = approx.get("k")
-    if k is not None and not is_whole(k):
-        raise UserError(f"approx.k must be a whole number, and {k!r} was given")
+    if k is not None:
+        whole("approx.k", k, 0, MOST_K)
     range_ = approx.get("range")
     if range_ is None and plan is not None:
         range_ = plan.range

@@ -20,6 +20,7 @@ MARGIN = 0.1  # of the width of what was seen, on either side: other samples rea
 ERROR = 0.01  # largest error of a weight that a setting is to state, where one that is tried does
 TEMPERATURES = (2, 4, 8, 16, 32)  # tried for THOR
 SQUARINGS = range(1, 9)  # of a polynomial for exp, tried in this order
+MOST_LOG = 700.0  # of a float
 FARTHEST = 1e8  # greatest sum over the least, of which a series of degree 255 still is one
 RADIUS = 8.0  # of HETAL's exponential, which its comparisons and extensions are about
 RULES = ("arion", "cho", "fixed_max", "hetal", "standard", "thor")  # the softmaxes that ``settings`` has a rule for
@@ -130,9 +131,14 @@ def standard(seen: ScoreRange) -> Published:
     """Exponential and Goldschmidt on the interval of the scores and of the rows' sums, without a maximum; of their
     means where rows have different counts of entries.
 
-    UserError where the sums are so far apart that no number of steps divides by all of them.
+    UserError where the sums are so far apart that no number of steps divides by all of them, or no floats.
     """
     mean, (low, high), logs = seen.denominators
+    if max(map(abs, logs)) > MOST_LOG:
+        raise UserError(
+            f"without a maximum the sums of exp must be floats, and those of these scores reach from e^{logs[0]:.4g} "
+            f"to e^{logs[1]:.4g}"
+        )
     least, most = map(math.exp, logs)
     steps = iterations_for(least, most, ERROR / 2)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from cgf.approx.fit import MOST_X0
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.series import Series
 from cgf.errors import UserError
@@ -169,6 +170,13 @@ def check_interval(name: str, low: float, high: float) -> None:
     """UserError unless [low, high] is an interval of finite numbers."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UserError(f"{name} needs scores in an interval low < high, and has [{low}, {high}]")
+
+
+def check_floats(name: str, low: float, high: float) -> None:
+    """UserError unless [low, high] is an interval whose exponentials are floats."""
+    check_interval(name, low, high)
+    if high > MOST_X0:
+        raise UserError(f"{name} takes exp of its scores, which is a float up to {MOST_X0:g}, and has high {high}")
 
 
 def check_switches(name: str, **switches: object) -> None:

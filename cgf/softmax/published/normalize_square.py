@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, iterations_for
 from cgf.approx.polynomial import Polynomial
+from cgf.checks import whole
 from cgf.errors import UserError
 from cgf.softmax.published.base import REACH_BITS, Published, check_interval
 from cgf.softmax.published.standard import relative_error, scaled
@@ -66,6 +68,8 @@ class NormalizeSquare(Published):
             self.k = max(1, math.ceil(math.log2(self.bound) - math.log2(math.log(self.n))))
         if self.degrees is None:
             self.degrees = (*(63, 31, *(15,) * self.k)[: self.k - 1], 31)
+        if not isinstance(self.degrees, Sequence):
+            raise UserError(f"{self.name} needs its degrees as a list, one a round, and has {self.degrees!r}")
         self.degrees = tuple(self.degrees)
         if len(self.degrees) != self.k:
             raise UserError(f"{self.name} needs one degree a round, {self.k}, and has {list(self.degrees)}")
@@ -155,7 +159,8 @@ class Thor(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.high)
-        if self.temperature < 2 or self.temperature & (self.temperature - 1):
+        whole("softmax.temperature of thor", self.temperature, 2)
+        if self.temperature & (self.temperature - 1):
             raise UserError(f"thor needs a temperature that is a power of two from 2, and has {self.temperature}")
 
     @property

@@ -12,13 +12,16 @@ import numpy as np
 from cgf.approx import fit
 from cgf.approx.inverse import Goldschmidt
 from cgf.approx.polynomial import Polynomial
-from cgf.softmax.published.base import Published, check_interval, check_switches
+from cgf.checks import whole
+from cgf.softmax.published.base import Published, check_floats, check_interval, check_switches
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
     import numpy as np
 
     from cgf.approx.exponential import Interval
+
+MOST_R = 30  # squarings of a limit that are still floats
 
 
 @dataclass(eq=False)
@@ -49,7 +52,7 @@ class Standard(Published):
     mean: bool = False
 
     def __post_init__(self) -> None:
-        check_interval(self.name, self.low, self.high)
+        check_floats(self.name, self.low, self.high)
         check_switches(self.name, recentre=self.recentre, mean=self.mean)
         self.divider  # noqa: B018  (bad numbers are refused when the softmax is built)
 
@@ -138,6 +141,7 @@ class FixedMax(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.shift)
+        whole("softmax.r of fixed_max", self.r, 0, MOST_R)
         check_switches(self.name, mean=self.mean)
         self.divider  # noqa: B018
 

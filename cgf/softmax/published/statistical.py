@@ -12,7 +12,7 @@ import numpy as np
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, Newton
 from cgf.approx.polynomial import Polynomial
-from cgf.softmax.published.base import Published, centred, check_interval, scaled_variance
+from cgf.softmax.published.base import Published, centred, check_floats, check_interval, scaled_variance
 from cgf.softmax.published.standard import relative_error, scaled
 from cgf.softmax.value import V
 
@@ -133,7 +133,7 @@ class Tricycle(Published):
     least: float = 0.2
 
     def __post_init__(self) -> None:
-        check_interval(self.name, self.low, self.high)
+        check_floats(self.name, self.low, self.high)
         self.divider  # noqa: B018
 
     @property

@@ -113,6 +113,14 @@ def test_kappa_histograms_share_an_interval_and_lose_no_row():
     assert wide["std"] == pytest.approx(merged([parts["wide"]]).kappa.std)
 
 
+def test_kappas_far_below_all_bins_take_no_bins_of_their_own():
+    far = Calibration()
+    far.kappa.add(np.array([-2e9, *[-3000.0] * 10, *[0.0] * 90]))  # of a row with scores 0 and 600: -7e8
+    (told,) = kappas({"far": [far]})
+    counts = told["histogram"]["counts"]
+    assert len(counts) <= 130 and sum(counts) + told["histogram"]["beyond"] == 101 and max(counts) >= 90
+
+
 @pytest.mark.parametrize(
     "options, says",
     [

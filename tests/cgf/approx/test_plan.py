@@ -37,6 +37,18 @@ def test_a_chain_whose_search_ends_at_a_negative_factor_is_planned():
     assert plan.levels == 4 and plan.exponential.a == pytest.approx(0.02338, rel=1e-3)
 
 
+def test_a_domain_so_low_that_taylor_has_no_coefficients_is_planned():
+    plan = choose(Request((-2000, 0), (-2000, 0), mask="full"), degree=15, k=8)
+    assert plan.exponential.method in ("chebyshev", "fitted") and feasible(plan)
+    taylor = candidates_for(Request((-2000, 0), (-2000, 0)), "taylor", 2, None)[0].make()
+    assert taylor.fit.max_error == pytest.approx(1, rel=1e-6)
+
+
+def test_by_hand_what_overflows_is_refused():
+    with pytest.raises(UserError, match=r"approx=limit with k=8 overflows on \[-100000, 0\]"):
+        choose(Request((-100000, 0), (-100000, 0)), method="limit", k=8)
+
+
 def test_nothing_feasible_says_what_there_is():
     with pytest.raises(UserError, match=r"best error is .*limit"):
         choose(Request((-30, 0), (-32, 0), 1e-6), method="limit")

@@ -65,6 +65,12 @@ def test_ranks_and_what_is_no_number():
     assert finite(math.nan) is None and finite(math.inf) is None and finite(1.5) == 1.5
 
 
+def test_two_heads_have_no_ranks_to_compare():
+    measures = ("log_size", "log_deviation", "row_sum_off", "outside", "output_error")
+    rows = [{**dict.fromkeys(measures, float(i)), "cost": float(i)} for i in range(2)]
+    assert set(tells(rows).values()) == {None}
+
+
 class OneHead(Around):
     """CGF-softmax but for head 1, which is exact."""
 

@@ -117,6 +117,17 @@ def test_polynomials_off_the_definition_inside_the_domain_are_inexact():
     assert record.outside == 0 and record.count("inexact") > 0
 
 
+def test_a_large_stated_error_leaves_room_for_itself_alone():
+    """Two rows inside the domain of a fixed maximum, whose sums lie below the interval of its division."""
+    softmax, low = FixedMax(), torch.tensor([[[[-14.0, -15.0], [-20.0, -10.0]]]])
+    assert 0.1 < softmax.error_bound() < 0.5 < 10 * softmax.error_bound()  # ten times it holds every weight
+    record = seen(softmax, low)
+    assert (
+        record.outside == 0 and record.count("inexact") == 2
+    )  # the larger weight of each row: the others are off by less
+    assert seen(softmax, low + 18).count("inexact") == 0
+
+
 def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
     from functools import partial
 

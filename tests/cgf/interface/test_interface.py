@@ -335,6 +335,18 @@ def test_models_and_softmaxes_that_are_not_taken_are_refused_by_name():
         cgf.install(GPT2ForSequenceClassification(config))
 
 
+def test_texts_as_long_as_a_model_has_positions_for_are_planned():
+    config = GPT2Config(
+        vocab_size=40, n_positions=16, n_embd=16, n_layer=1, n_head=2, num_labels=3, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2,
+    )  # fmt: skip
+    model = GPT2ForSequenceClassification(config)
+    cgf.install(model, "cgf")
+    ids = torch.randint(3, 40, (6, 16), generator=torch.Generator().manual_seed(0))
+    whole = [{"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.zeros(6, dtype=torch.long)}]
+    assert cgf.make_plan(model, whole).levels > 0  # rows of padding beyond a text would have no positions
+
+
 @pytest.mark.parametrize("method, scale", [("cgf", 1.0), ("standard", 0.5)])  # standard has a guard of its own
 def test_one_matrix_through_a_circuit(method, scale):
     scores = scale * np.random.default_rng(0).normal(size=(6, 16))

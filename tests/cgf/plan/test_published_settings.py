@@ -108,6 +108,12 @@ def test_a_fixed_maximum_is_the_greatest_score_and_divides_by_what_rows_reach():
     assert "8 squarings serves scores within 256 of each other" in left_out["fixed_max"]
 
 
+def test_sums_of_exponentials_that_are_no_floats_are_refused():
+    seen = ScoreRange(700, 720, 715, (720, 725), (16, 16), (-30, 5), (0.1, 30), (697, 717), (717, 722))
+    made = settings(["standard", "fixed_max"], seen, "full")
+    assert [type(softmax) for softmax in made.softmaxes] == [FixedMax] and "must be floats" in made.left_out["standard"]
+
+
 def test_what_cannot_be_had_is_left_out_with_the_reason():
     wide = ScoreRange(
         -150.0, 60.0, -46.0, (-45.0, 61.0), (3, 59), (-331.0, 20.0), (1e-80, 1e9), (-154.0, 59.0), (-48.0, 58.0)
