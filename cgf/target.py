@@ -97,6 +97,8 @@ def tensors_of(path: str | os.PathLike) -> dict[str, Tensor]:
 
 def result_file(out: str | os.PathLike) -> Path:
     """The path of a result file that a setting ``out`` gives; UserError unless it ends in .json and can be written."""
+    if not isinstance(out, str | os.PathLike):
+        raise UserError(f"out must name a file that ends in .json, and {out!r} was given")
     path = Path(out).expanduser()
     if path.suffix != ".json":
         raise UserError(f"out must name a file that ends in .json, and {str(out)!r} was given")

@@ -66,9 +66,12 @@ def _ids(bundle: ClientBundle, path: Path) -> list[np.ndarray]:
     if path.suffix not in TEXTS:
         raise UserError(f"texts are read from {', '.join(TEXTS)}, a line a text, and {path} was given")
     text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")  # as texts to train on are read
-    lines = text.removesuffix("\n").split("\n")  # and at no other separator
+    # and at no other separator, without the blanks around a text
+    lines = [line.strip() for line in text.removesuffix("\n").split("\n")]
     if lines == [""]:
         raise UserError(f"{path} must hold a text a line, and is empty")
+    if "" in lines:
+        raise UserError(f"{path} must hold a text a line, and line {lines.index('') + 1} is empty")
     try:
         tokenizer = Tokenizer.from_file(str(bundle.folder / TOKENIZER))
     except Exception as error:  # the library raises Exception itself

@@ -6,6 +6,7 @@ from cgf.checks import one_of, whole
 from cgf.errors import UserError
 from cgf.he.encrypted import Encrypted
 from cgf.he.encrypted_attention import EncryptedAttention
+from cgf.he.workers import whole_workers
 from cgf.types import Config, Json
 
 MEMORY_MIB = 1500  # what configs/eval_he.yaml has where nobody sets he.memory_mib
@@ -38,6 +39,7 @@ def checked_scope(he: Config) -> str:
         raise UserError(f"he.alone must be true or false, and {he.alone!r} was given")
     if he.alone and he.scope != "network":
         raise UserError(f"he.alone=true is about he.scope=network, and was given with he.scope={he.scope}")
+    whole_workers(he.processes, "he.processes")
     if he.processes > 1 and (he.scope != "network" or he.alone or he.check):
         raise UserError(
             f"he.processes={he.processes} shares out sets of he.scope=network without he.alone and he.check, and "

@@ -58,7 +58,7 @@ def softmax_of(softmax: str | Softmax) -> Softmax:
     """The softmax of a name with its own defaults, or the one given. UserError for what is neither."""
     if isinstance(softmax, Softmax):
         return softmax
-    if softmax not in VARIANTS:
+    if not isinstance(softmax, str) or softmax not in VARIANTS:
         raise UserError(f"softmax must be a Softmax or one of {', '.join(sorted(VARIANTS))}, and is {softmax!r}")
     return VARIANTS[softmax]()
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
-from cgf.he.encrypted import Encrypted
+from cgf.he.encrypted import HOPELESS, Encrypted
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.interface.engines import owner
@@ -68,6 +68,8 @@ def apply_softmax(
         raise UserError("the exact softmax has no circuit: 'standard' is softmax by polynomials and a division")
     if isinstance(softmax, BPMax):
         raise UserError(f"softmax '{softmax.name}' needs a denominator that training measures, and a matrix has none")
+    if np.abs(scores).max() > HOPELESS:
+        raise UserError(f"scores of at most 2^40 are needed, and one is {np.abs(scores).max():.3g}")
     rows = torch.from_numpy(scores)[None, None]
     with torch.no_grad():
         truth = _definition(softmax, rows)[0, 0].numpy()

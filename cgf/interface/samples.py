@@ -77,10 +77,12 @@ def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool 
 
 
 def _check_images(host: Host, items: Sequence[Item]) -> None:
-    """UserError for images of another shape than the model takes."""
+    """UserError for images of another shape or type than the model takes."""
     want = None if host.inputs.image is None else tuple(host.inputs.image.size)
     if odd := next((tuple(item[IMAGE].shape) for item in items if tuple(item[IMAGE].shape) != want), None):
         raise UserError(f"{host.name} takes images (C, H, W) of {want}, and one of the loader is {odd}")
+    if other := next((item[IMAGE].dtype for item in items if item[IMAGE].dtype != torch.float32), None):
+        raise UserError(f"images in torch.float32 are needed, scaled as the model takes them, and one is in {other}")
 
 
 def _check_texts(host: Host, data: Samples) -> None:

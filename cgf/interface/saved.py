@@ -23,6 +23,7 @@ from cgf.models.pretrained import check_named
 from cgf.models.probe import probe_batch
 from cgf.models.self_check import TOLERANCE, distance, evaluating
 from cgf.results import read_json, write_json
+from cgf.seal import file_hash
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
@@ -73,7 +74,8 @@ def save(model: nn.Module, folder: str | Path) -> None:
             timm_folder.write(model, Path(part))
         _write_softmax(slots, Path(part))
         _check_again(model, Path(part))
-        (goal / TENSORS).unlink(missing_ok=True)  # of what was saved there before
+        for name in (DESCRIBED, TENSORS):  # of what was saved there before: new weights stand beside none
+            (goal / name).unlink(missing_ok=True)
         for file in sorted(Path(part).iterdir()):
             os.replace(file, goal / file.name)
 
@@ -124,7 +126,14 @@ def _write_softmax(slots: list[Softmax], folder: Path) -> None:
     (folder / TENSORS).unlink(missing_ok=True)
     if kept:
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in kept.items()}, folder / TENSORS)
-    write_json(folder / DESCRIBED, {**slots[0].describe(), "layers": len(slots), "tensors": bool(kept)})
+    described = {**slots[0].describe(), "layers": len(slots), "tensors": bool(kept), "weights": _weights(folder)}
+    write_json(folder / DESCRIBED, described)
+
+
+def _weights(folder: Path) -> dict[str, str]:
+    """The hash of each file of weights in a folder, by name."""
+    files = (path for path in sorted(folder.glob("*.safetensors")) if path.name != TENSORS)
+    return {path.name: file_hash(path) for path in files}
 
 
 def load(folder: str | Path) -> nn.Module:
@@ -132,7 +141,8 @@ def load(folder: str | Path) -> nn.Module:
     evaluation mode.
 
     Reads safetensors and JSON alone, no code and no pickle. Raises UserError for a folder that is not there or holds no
-    softmax.json, a model that is neither a sequence nor an image classifier, and what ``install`` refuses.
+    softmax.json, weights that were saved there without their softmax since, a model that is neither a sequence nor an
+    image classifier, and what ``install`` refuses.
     """
     from cgf.interface.installing import install
 
@@ -142,6 +152,11 @@ def load(folder: str | Path) -> nn.Module:
     described = read_json(path / DESCRIBED)
     if not isinstance(described, dict) or not {"softmax", "layers"} <= set(described):
         raise UserError(f"{path / DESCRIBED} needs a softmax and a count of layers")
+    if described.get("weights", now := _weights(path)) != now:  # older folders do not state them
+        raise UserError(
+            f"the weights in {path} are not those that {DESCRIBED} was saved with: save the model by cgf.save, or "
+            f"remove {DESCRIBED} where it has no such softmax any more"
+        )
     softmax, layers = described_softmax(described, path / DESCRIBED)
     model = _classifier(path)
     slots = install(model, softmax)

@@ -91,7 +91,8 @@ def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str
     def key(result: dict) -> tuple:
         names = ("softmax", CHECKPOINT, "split", "samples")
         first = (str(result.get("task")), str(result.get("model")), result.get("softmax") != "exact")
-        return (*first, *(str(result.get(name)) for name in names))
+        drawn = (result.get("run") or {}).get("seed")  # which samples, where they are a part of the split
+        return (*first, *(str(result.get(name)) for name in names), str(drawn))
 
     groups = []
     clear = [result for result in results if result.get("kind") == PLAIN]

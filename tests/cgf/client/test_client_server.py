@@ -199,7 +199,7 @@ def test_texts_of_different_lengths_come_back_in_their_order(tmp_path):
     network, table = write_text_bundles(tmp_path)
     (tmp_path / "images.npy").mkdir()  # the name of the samples in the commands here
     # with a mark of its byte order and lines that end as some systems write them, as texts to train on may be
-    (tmp_path / "texts.txt").write_bytes("a b\r\nc d a b\nd\u2028d\n? a b c\n".encode("utf-8-sig"))
+    (tmp_path / "texts.txt").write_bytes("a b\r\nc d a b \n d\u2028d\n? a b c\n".encode("utf-8-sig"))
     given = commands(tmp_path)
     given["encrypt"][2] = tmp_path / "texts.txt"
     for name in ("keys", "encrypt", "run", "decrypt"):
@@ -428,7 +428,7 @@ TEXTS = {
     "empty": (b"", "is empty"),
     "no text": (b"\xff\xfe\xfd", "needs to be UTF-8 text"),
     "long": (b"a b\na b c\n", "sample 2: network 'squares' takes samples of 2, 4 tokens here, and one has 3"),
-    "blank line": (b"a b\n\n", "sample 2"),
+    "blank line": (b"a b\n \na b\n", "line 2 is empty"),
 }
 
 

@@ -199,6 +199,7 @@ def test_each_sample_alone(whole):
         (("he.alone=true", "he.scope=softmax"), "he.alone=true is about he.scope=network"),
         (("he.processes=2",), "he.processes needs he=desilo on a processor without he.owner.threads"),
         (("he.processes=0",), "he.processes must be a whole number from 1"),
+        (("he.processes=null",), "he.processes must be a whole number from 1"),
     ):
         done = call("eval_he", f"ckpt={whole}", "he.scope=network", "he=sim", *arguments)
         assert done.returncode == 2 and says in done.stderr

@@ -245,6 +245,8 @@ def test_a_batch_that_is_not_read_is_refused(change, says):
         (torch.zeros(4, 3, 8, 8), r"takes images \(C, H, W\) of \(1, 8, 8\), and one of the loader is \(3, 8, 8\)"),
         (torch.zeros(4, 8, 8, 1), r"one of the loader is \(8, 8, 1\)"),
         (torch.zeros(()), "a tensor with a row for each sample"),
+        (torch.zeros(4, 1, 8, 8).double(), r"images in torch\.float32 are needed, .* and one is in torch\.float64"),
+        (torch.zeros(4, 1, 8, 8, dtype=torch.uint8), r"and one is in torch\.uint8"),
     ],
 )
 def test_images_that_the_model_does_not_take_are_refused(batch, says):
@@ -388,6 +390,19 @@ def test_a_softmax_of_ones_own_is_left_as_it_was():
     softmax.training = True
     cgf.apply_softmax([[1.0, 2.0], [0.5, 0.0]], softmax, engine="sim")
     assert softmax.training and softmax.exponential is None
+
+
+@pytest.mark.parametrize("method", ["cgf", "quad", "relu"])
+@pytest.mark.parametrize("large", [2e12, torch.finfo(torch.float32).min])
+def test_scores_that_nothing_is_encrypted_of_are_refused(method, large):
+    """Their weights came back as NaN without a word; the least float32 is what masked scores of a model hold."""
+    with pytest.raises(UserError, match=r"scores of at most 2\^40 are needed, and one is -?[0-9.]+e\+"):
+        cgf.apply_softmax([[large, 1.0, 2.0]], method, engine="sim")
+
+
+def test_a_method_that_is_no_name_is_refused():
+    with pytest.raises(UserError, match=r"softmax must be a Softmax or one of .*, and is \['cgf'\]"):
+        cgf.apply_softmax([[1.0, 2.0]], ["cgf"], engine="sim")
 
 
 def test_a_matrix_that_is_none_is_refused():

@@ -147,6 +147,28 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
     (tmp_path / "softmax.json").write_text(json.dumps({**described, "layers": 3}))
     with pytest.raises(UserError, match="of 3 layers, and the model has 2"):
         cgf.load(tmp_path)
+    (tmp_path / "softmax.json").write_text(json.dumps({k: v for k, v in described.items() if k != "weights"}))
+    cgf.load(tmp_path)  # an older folder, which does not state its weights
+
+
+@pytest.mark.parametrize("make", [vit, CASES["transformers", "Bert", ""]])
+def test_weights_saved_since_without_their_softmax_are_refused(make, tmp_path):
+    """A model that was trained on with exact softmax would be given CGF-softmax."""
+    model = make()
+    cgf.install(model, "cgf")
+    cgf.save(model, tmp_path)
+    assert installed_softmaxes(cgf.load(tmp_path))[0].name == "cgf"
+    cgf.uninstall(model)
+    with torch.no_grad():
+        next(model.parameters()).add_(0.5)
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained(tmp_path)
+    else:
+        timm.models.save_for_hf(model, tmp_path, safe_serialization=True)
+    with pytest.raises(
+        UserError, match=r"are not those that softmax\.json was saved with: save the model by cgf\.save"
+    ):
+        cgf.load(tmp_path)
 
 
 @pytest.mark.parametrize("change", [{"model_type": "no_such_model"}, {"num_attention_heads": 5}, {"model_type": None}])

@@ -204,6 +204,13 @@ def test_bars_stand_together_only_on_the_same_samples(root):
     assert groups[2][0].endswith("samples: 20 (test)")
 
 
+def test_bars_of_other_samples_of_one_split_stand_apart():
+    some = {**CLEAR, "samples": 50, "run": {**CLEAR.get("run", {}), "seed": 1}}
+    others = {**some, "approx": "chebyshev", "accuracy": 0.5, "run": {**some["run"], "seed": 2}}
+    assert [len(bars) for _, bars in plots._accuracy_groups([some, others])] == [1, 1]
+    assert [len(bars) for _, bars in plots._accuracy_groups([some, {**others, "run": some["run"]}])] == [2]
+
+
 def test_plots_are_svg_the_same_each_time_and_are_left_out_without_data(root):
     found = collect(root)
     drawn = (plots.accuracy_bars, plots.error_by_layer, plots.seconds_by_operation)
