@@ -121,7 +121,11 @@ def _crop(stated: Json, goal: tuple[int, int], path: str) -> tuple[float, bool]:
     if stated.get("do_rescale") is False or not isinstance(factor, float) or abs(factor - BYTE) > 1e-9:
         raise UserError(f"{path} must rescale bytes to [0, 1], and has do_rescale or rescale_factor of its own")
     size = stated.get("size")
-    size = {"height": size, "width": size} if isinstance(size, int) else size
+    if isinstance(size, int):  # what one number means is said by the processor's class
+        kind = stated.get("image_processor_type", stated.get("feature_extractor_type"))
+        if kind is None and stated.get("do_center_crop"):
+            raise UserError(f"{path} resizes images to {size} before a crop, and names no image_processor_type")
+        size = {"shortest_edge": size} if "CLIP" in str(kind) else {"height": size, "width": size}
     if stated.get("do_resize") is False or not isinstance(size, dict):
         raise UserError(f"{path} must say to which size its images are resized")
     sides = [size[key] for key in ("height", "width") if key in size]

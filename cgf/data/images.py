@@ -71,6 +71,10 @@ def small_affine(image: Picture, want: ImageInput) -> Picture:
     """
     if torch.rand(()) < 0.3:
         return image
+    if not isinstance(image, torch.Tensor):
+        from torchvision.transforms.v2 import functional as F
+
+        image = F.to_dtype(F.pil_to_tensor(image), torch.float32, scale=True)
     angle, scale, right, down = (torch.rand(4) - 0.5).tolist()
     turn, size = math.radians(30 * angle), 1 + 0.3 * scale
     matrix = [

@@ -106,8 +106,14 @@ class TextTask(Task):
         texts, labels = self._splits[split]
         keep = self.limited(split, texts, labels)
         kept = [texts[i] for i in keep]
-        if self.has_pairs(split):
+        pairs = self.has_pairs(split)
+        if pairs:
             check_pairs(tokenizer, inputs.token_types)
+        if self.max_length <= (own := tokenizer.num_special_tokens_to_add(pair=pairs)):
+            raise UserError(
+                f"task.max_length={self.max_length} leaves no place for a text beside the {own} tokens that "
+                f"{type(tokenizer).__name__} adds"
+            )
         ids = tokenized(kept, tokenizer, self.max_length, self.cache)
         if (bare := next((i for i, tokens in enumerate(ids) if not tokens), None)) is not None:
             raise UserError(

@@ -10,6 +10,9 @@ from cgf.types import Json, JsonValue
 SHARES: Json = {"test_fraction": 0.2, "val_fraction": 0.1, "test_sentences": 0, "val_sentences": False}
 
 
+FILES = {"train", "val", "test"}  # splits that may have a file of their own
+
+
 def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json) -> None:
     """UserError where the checkpoint or teacher that a training starts from was trained on another split of its task.
 
@@ -24,7 +27,15 @@ def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json) -> None:
 
 def _check(what: str, checkpoint: Checkpoint, task: Json) -> None:
     trained = checkpoint.run["config"].get("task") or {}
-    if trained.get("name") == task["name"] and split_of(trained) != split_of(task):
+    if trained.get("name") != task["name"]:
+        return
+    if parts := sorted(_cut(task, trained)):
+        raise UserError(
+            f"{what} {checkpoint.path} was trained on samples of task {task['name']} that are cut off here as "
+            f"{' and '.join(parts)}, since other splits had files of their own there: take one that was trained on the "
+            "same files, or give this training the splits"
+        )
+    if split_of(trained) != split_of(task):
         raise UserError(
             f"{what} {checkpoint.path} was trained on another split of task {task['name']} ({_told(trained)}; here "
             f"{_told(task)}), so that it may have seen this one's validation or test samples: take one of the same "
@@ -32,14 +43,28 @@ def _check(what: str, checkpoint: Checkpoint, task: Json) -> None:
         )
 
 
+def _cut(task: Json, trained: Json) -> set[str]:
+    """Splits that a task of files cuts off from train, and that the training before did not cut off so.
+
+    val is cut off from what test leaves, so that it is the same one only where test is cut off in both or in neither.
+    """
+    given, before = (node.get("sha256") or {} for node in (task, trained))
+    if given.get("train") is None or given["train"] != before.get("train"):  # of other data, or none of files
+        return set()
+    cut, same = FILES - set(given), FILES - set(before)
+    return {part for part in cut if part not in same or (part == "val" and ("test" in cut) != ("test" in same))}
+
+
 def split_of(task: Json) -> tuple[JsonValue, ...]:
     """What decides which samples are in which part: the seed, fold and folds where it is cut in them, and shares."""
     fold = task.get("fold")
     shares = (task.get(name, before) for name, before in SHARES.items())
-    return (task.get("seed"), fold, None if fold is None else task.get("folds"), *shares)
+    return (task.get("seed"), fold, None if fold is None else task.get("folds"), *shares, task.get("splits") or None)
 
 
 def _told(task: Json) -> str:
-    seed, fold, folds, *shares = split_of(task)
+    seed, fold, folds, *shares, splits = split_of(task)
     told = [f"task.{name}={share}" for name, share in zip(SHARES, shares, strict=True) if name in task]
+    if splits is not None:
+        told.append(f"task.splits={splits}")
     return " ".join([f"task.seed={seed}", *([] if fold is None else [f"task.fold={fold} task.folds={folds}"]), *told])

@@ -17,7 +17,8 @@ from cgf.models.replace import parts_of
 if TYPE_CHECKING:  # seconds to load, for adapters alone
     from peft import LoraConfig
 
-HEADS = ("score", "classifier", "head", "fc_norm", "pooler")
+# parts of a name that say that a parameter is of the head; and those that say so at the top of a model alone
+HEADS, TOP = ("score", "classifier", "pre_classifier", "head", "head_dist", "fc_norm", "pooler"), ("dense",)
 MODES = ("full", "attention", "lora")
 
 
@@ -42,7 +43,9 @@ def tune(
     """
     _check_asked(host, mode, head)
     if mode == "lora":
-        config = _adapt(host, list(targets or host.lora_targets), rank=rank, scale=scale, dropout=dropout)
+        config = _adapt(
+            host, list(targets or host.lora_targets), bool(targets), rank=rank, scale=scale, dropout=dropout
+        )
         if keep:
             host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
@@ -82,8 +85,11 @@ def _freeze(host: Host, mode: str, head: bool) -> None:
         parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
 
 
-def _adapt(host: Host, names: list[str], *, rank: int, scale: int, dropout: float) -> LoraConfig:
-    """Puts peft's adapters on the layers whose names end so; returns their configuration. UserError for no match."""
+def _adapt(host: Host, names: list[str], given: bool, *, rank: int, scale: int, dropout: float) -> LoraConfig:
+    """Puts peft's adapters on the layers whose names end so; returns their configuration. UserError for no match.
+
+    given: by a user, so that each must match; the host's own are alternatives.
+    """
     from peft import LoraConfig, inject_adapter_in_model
 
     config = LoraConfig(r=rank, lora_alpha=scale, lora_dropout=dropout, target_modules=names)
@@ -93,7 +99,14 @@ def _adapt(host: Host, names: list[str], *, rank: int, scale: int, dropout: floa
         raise UserError(
             f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
         ) from None
+    adapted = {name.partition(".lora_")[0] for name, _ in host.model.named_parameters() if ".lora_" in name}
+    if given and (left := [ending for ending in names if not any(_ends(name, ending) for name in adapted)]):
+        raise UserError(f"tune.targets names {left[0]}, which is the end of no layer of {host.name} with an adapter")
     return config
+
+
+def _ends(name: str, ending: str) -> bool:
+    return name == ending or name.endswith(f".{ending}")
 
 
 def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:
@@ -112,4 +125,5 @@ def write_adapters(model: nn.Module, config: LoraConfig, folder: Path) -> None:
 
 
 def _in_head(name: str) -> bool:
-    return any(part in HEADS for part in name.split("."))
+    parts = name.split(".")
+    return parts[0] in TOP or any(part in HEADS for part in parts)

@@ -116,6 +116,11 @@ def test_bad_values_for_train(refused, argument, says):
     refused("train", ["task.augment=false", argument], *says)
 
 
+def test_hidden_states_of_filled_texts_are_not_matched(refused):
+    own = ["model=bert_tiny", "task=clinc150", "model.pad_to_multiple_of=16", "distill=kd", "distill.teacher=x"]
+    refused("train", [*own, "distill.hidden=1"], "model.pad_to_multiple_of=16 fills texts up with others")
+
+
 def test_bpmax_takes_odd_powers(refused):
     refused("train", ["softmax=bpmax", "softmax.p=4"], "odd power p, and p=4")
 

@@ -116,6 +116,32 @@ def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processo
     assert (fit(picture, image, crop=True) - theirs).abs().max() < 2.01 * step
 
 
+def test_one_number_of_a_size_is_what_the_processor_takes_it_for(tmp_path):
+    """The side of a square, and the shortest side for CLIP's, whose older files give a number too."""
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8))
+    config, given = ViTConfig(**{**VIT, "num_channels": 3}), {"do_center_crop": True, "crop_size": 8, "resample": 3}
+    for kind, size in (
+        ("ViTImageProcessor", {"height": 10, "width": 10}),
+        ("CLIPImageProcessor", {"shortest_edge": 10}),
+    ):
+        made = []
+        for each in (10, size):
+            stated = {
+                **PREPARED,
+                "image_mean": [0.4] * 3,
+                "image_std": [0.2] * 3,
+                **given,
+                "image_processor_type": kind,
+                "size": each,
+            }
+            (tmp_path / "preprocessor_config.json").write_text(json.dumps(stated))
+            made.append(fit(image, image_input(config, str(tmp_path)), crop=True))
+        assert torch.equal(*made), kind
+
+
+UNNAMED = {"image_processor_type": None, "feature_extractor_type": None}
+
+
 @pytest.mark.parametrize(
     "change, says",
     [
@@ -124,6 +150,7 @@ def test_images_are_prepared_as_the_models_own_processor_does(tmp_path, processo
         ({"rescale_factor": 1 / 127.5}, "must rescale bytes"),
         ({"size": {"height": 16, "width": 16}}, "without a crop, and the model takes 8 x 8"),
         ({"do_center_crop": True, "crop_size": 6}, "crops"),
+        ({"size": 10, "do_center_crop": True, "crop_size": 8, **UNNAMED}, "before a crop, and names no image_proc"),
         ({"do_resize": False}, "to which size"),
         ({"do_normalize": False}, "image_mean"),
         ({"do_pad": True}, "by do_pad, which is not repeated"),

@@ -77,6 +77,15 @@ def test_augmentation_depends_on_seed_epoch_and_index_only(request, make, data_r
     assert not torch.equal(pixels(plain.dataset("train", inputs)), first)
 
 
+def test_digits_augmentation_takes_images_of_files_too(make, folder, colour):
+    data = make("imagenet1k", folder, limit={"train": 24}, classes=3, augment="small_affine").dataset("train", colour)
+    first = pixels(data)
+    assert first.shape == (24, 3, 32, 32) and first.isfinite().all()
+    data.set_epoch(1)
+    again = [torch.equal(a, b) for a, b in zip(first, pixels(data), strict=True)]
+    assert any(again) and not all(again)  # three in ten stay as they are
+
+
 def test_cifar(make, data_root, colour):
     task = make("cifar10", data_root)
     assert task.num_classes == 10 and task.class_names[0] == "airplane"

@@ -169,3 +169,6 @@ def test_lora_from_the_base_model_merges_and_keeps(tmp_path):
 def test_targets_that_match_nothing():
     with pytest.raises(UserError, match="LoRA with rank 16 on nowhere does not fit vit_digits"):
         tune(digits(), "lora", targets=["nowhere"])
+    with pytest.raises(UserError, match="names porj, which is the end of no layer of vit_digits with an adapter"):
+        tune(digits(), "lora", targets=["qkv", "porj"])
+    assert tune(digits(), "lora", targets=["qkv", "attn.proj"]) > 0

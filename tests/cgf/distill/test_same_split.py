@@ -48,6 +48,38 @@ def test_another_split_is_refused(trained, other, place):
         check_same_split(given["ckpt"], given["teacher"], task)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "cut"),
+    [
+        ("train test", "train", "test and val"),
+        ("train", "train test", "val"),  # from all of train, where the teacher left a part of it to its test
+        ("train val", "train", "val"),
+        ("train val", "train test", "val"),
+    ],
+)
+def test_what_is_cut_off_from_files_must_have_been_cut_off_before(trained, before, now, cut):
+    def of(splits):
+        return {"name": "csv", "seed": 42, "sha256": {split: f"hash of {split}" for split in splits.split()}}
+
+    trained(of(before))
+    with pytest.raises(UserError, match=f"samples of task csv that are cut off here as {cut}, since other splits"):
+        check_same_split("runs/teacher", "self", of(now))
+    for same in (before, "train val test"):  # all splits have files of their own: nothing is cut off
+        check_same_split("runs/teacher", "self", of(same))
+    other = {**of(now), "sha256": {**of(now)["sha256"], "train": "of other data"}}
+    check_same_split("runs/teacher", "self", other)
+    trained({"name": "csv", "seed": 42})  # of before hashes were kept
+    check_same_split("runs/teacher", "self", of(now))
+
+
+def test_named_splits_of_a_set_are_compared(trained):
+    trained({"name": "own/set", "seed": 42, "splits": {"train": "train", "test": "test"}})
+    with pytest.raises(UserError, match=r"here task.seed=42 task.splits=\{'train': 'test', 'test': 'train'\}"):
+        check_same_split(
+            "runs/t", "self", {"name": "own/set", "seed": 42, "splits": {"train": "test", "test": "train"}}
+        )
+
+
 def test_the_own_split_is_not_and_old_checkpoints_know_no_folds(trained):
     trained({"name": "digits", "seed": 42})  # of before there were folds
     check_same_split("runs/teacher", "runs/teacher", OWN)
