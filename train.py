@@ -47,8 +47,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.same_model import model_of
     from cgf.distill.start import check_will_measure, seed_everything, start
     from cgf.distill.temper import tempered
-    from cgf.softmax.base import trains_constants
-    from cgf.softmax.load import check_listed
+    from cgf.softmax.load import check_listed, trains_constants
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     aims = Aims.of(cfg, config := resolved(cfg))

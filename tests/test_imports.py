@@ -253,6 +253,7 @@ ALLOWED = {
         "cgf.plan",
         "cgf.report",
         "cgf.results",
+        "cgf.seal",
         "cgf.softmax",
         "cgf.target",
     },

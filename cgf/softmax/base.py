@@ -234,9 +234,3 @@ class ExponentialSoftmax(Softmax):
             observer(self, y.data, exponentials, valid)
         weights = self.from_exponentials(p)
         return exponentials if weights is p else weights.at_invalid(0.0).data.to(returned)
-
-
-def trains_constants(softmax: Softmax, node: Json) -> bool:
-    """Whether training moves constants of a softmax of this configuration: it has a method of its own that tells them,
-    and ``trainable`` is not 'none'. How many there are may hang on heads that are not known yet."""
-    return type(softmax).parameters is not Softmax.parameters and node.get("trainable") != "none"

@@ -136,3 +136,9 @@ def _within_reach(name: str, value: JsonValue, what: str, counts: bool) -> None:
             _within_reach(name, item, what, counts)
     elif counts and isinstance(value, int) and not least <= value <= most:
         raise UserError(f"'{name}' of {what} must be from {least} to {most}, and is {value}")
+
+
+def trains_constants(softmax: Softmax, node: Json) -> bool:
+    """Whether training moves constants of a softmax of this configuration: it has a method of its own that tells them,
+    and ``trainable`` is not 'none'. How many there are may hang on heads that are not known yet."""
+    return type(softmax).parameters is not Softmax.parameters and node.get("trainable") != "none"

@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 
 from cgf.distill.idle import idle
 from cgf.overrides import compose
-from cgf.softmax.base import trains_constants
+from cgf.softmax.load import trains_constants
 
 
 def lines(*arguments, local=False, texts=True):
