@@ -15,9 +15,8 @@ from cgf.approx.polynomial import Polynomial
 from cgf.errors import UserError
 from cgf.he.score_rows import Rows
 
-MOST_FOLDED = (
-    10  # squarings whose factor of y, about 2^-k, whole numbers up to 512 come near to for every count of keys
-)
+# squarings whose factor of y, about 2^-k, whole numbers up to 512 come near to for every count of keys
+MOST_FOLDED = 10
 MOST_LOG = 30.0  # of what a factor becomes in the core's constants: e^30, far from what a float holds
 FAR_BELOW_ONE = 0.25  # a largest weight below costs digits
 

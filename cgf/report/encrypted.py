@@ -29,7 +29,9 @@ def tell(result: Json, path: Path, whose: str) -> None:
         f"largest error {result['max_error']:.2e}, levels {result['levels']} ({result['levels_counted']} counted), "
         f"{result['us_per_entry']:.1f} us an entry, {result['samples_per_s']:.2f} samples/s; {result['scope']}"
     )
-    print(f"{circuits(result)}; exponential {result['approx']}{polynomial_told(result)}")
+    print(circuits(result))
+    if told := polynomial_told(result):
+        print(f"exponential {result['approx']}{told}")
     print(path)
     if result.get("replaced"):
         print(
