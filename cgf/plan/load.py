@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgf.checks import interval, whole
+from cgf.checks import interval, is_whole
 from cgf.errors import UserError
 from cgf.former import current_plan
 from cgf.plan.choose import choose
@@ -73,8 +73,8 @@ def select(
             )
         return plan.on(softmax)
     k = approx.get("k")
-    if k is not None:
-        whole("approx.k", k, 0, MOST_K)
+    if k is not None and (not is_whole(k) or k > MOST_K):
+        raise UserError(f"approx.k must be a whole number of at most {MOST_K}, and {k!r} was given")
     range_ = approx.get("range")
     if range_ is None and plan is not None:
         range_ = plan.range

@@ -51,7 +51,7 @@ def test_without_a_range_the_interval_is_one_that_the_squarings_serve(method, sp
     [
         ({"method": "spline", "k": 2}, "spline"),
         ({"method": "limit", "k": "x"}, "whole number"),
-        ({"method": "limit", "k": 2000}, "approx.k must be a whole number from 0 to 20"),
+        ({"method": "limit", "k": 2000}, "approx.k must be a whole number of at most 20, and 2000"),
         ({"method": "limit", "k": 2, "range": [1]}, "two numbers"),
         ({"method": "limit", "k": 2, "range": 3}, "two numbers"),
         ({"method": "chebyshev", "k": 3, "range": []}, "two numbers"),

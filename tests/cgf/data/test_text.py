@@ -113,8 +113,8 @@ def test_wrong_inputs(make, data_root, text_inputs):
     bare.pad_token = None
     with pytest.raises(UserError, match="needs a tokenizer with a pad token"):
         task.collate(Inputs(tokenizer=bare))
-    with pytest.raises(UserError, match=r"task.max_length=2 leaves no place for a text beside the 2 tokens that"):
-        make("clinc150", data_root, max_length=2).dataset("train", text_inputs)
+    with pytest.raises(UserError, match=r"task.max_length=1 leaves no place for a text beside the 1 tokens that"):
+        make("clinc150", data_root, max_length=1).dataset("train", text_inputs)
     for overrides in ({"limit": {"dev": 3}}, {"limit": {"train": 0}}, {"variant": "huge"}, {"max_length": 0}):
         with pytest.raises(UserError):
             make("clinc150", data_root, **overrides)
