@@ -29,8 +29,17 @@ def reasons(result: Json) -> list[str]:
 
 def polynomial_told(result: Json) -> str:
     """', largest error E on [LO, HI]' of the polynomial that ran in place of exp; nothing where none states one."""
-    error, domain = result.get("max_error_exponential"), result.get("domain")
-    return "" if error is None or domain is None else f", largest error {error:.1e} on [{domain[0]:g}, {domain[1]:g}]"
+    polynomial = result.get("polynomial")
+    own = polynomial if isinstance(polynomial, list) else [polynomial]
+    stated = [p for p in own if isinstance(p, dict) and p.get("max_error") is not None and p.get("domain")]
+    if not stated:
+        return ""
+    error, low, high = (
+        max(p["max_error"] for p in stated),
+        max(p["domain"][0] for p in stated),
+        min(p["domain"][1] for p in stated),
+    )
+    return f", largest error {error:.1e} on [{low:g}, {high:g}]"
 
 
 def tell_red(result: Json) -> None:

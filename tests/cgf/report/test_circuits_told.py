@@ -17,7 +17,10 @@ def test_abreast_is_missed_where_a_softmax_has_none(circuit, asked, told):
 
 
 def test_the_polynomials_error_is_told_with_its_interval():
-    assert polynomial_told({"max_error_exponential": 0.0241, "domain": [-32.0, 0.5]}) == (
-        ", largest error 2.4e-02 on [-32, 0.5]"
+    one = {"max_error": 0.0241, "domain": [-32.0, 0.5]}
+    assert polynomial_told({"polynomial": one}) == ", largest error 2.4e-02 on [-32, 0.5]"
+    layers = [one, {"max_error": 0.5, "domain": [-30.0, 1.0]}]  # of every layer its own: what holds for all
+    assert polynomial_told({"polynomial": layers}) == ", largest error 5.0e-01 on [-30, 0.5]"
+    assert (
+        polynomial_told({"polynomial": {"k": 3}}) == polynomial_told({"polynomial": None}) == polynomial_told({}) == ""
     )
-    assert polynomial_told({"max_error_exponential": None, "domain": None}) == polynomial_told({}) == ""
