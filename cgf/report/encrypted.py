@@ -65,7 +65,7 @@ def circuits(result: Json) -> str:
     return shown + (
         f"; he.circuit={asked} was asked for, and {other} of {result['entries']} entries went through "
         "another, which computes the same: rows with padding or a causal mask have one of their own, as have columns "
-        "that share a ciphertext with empty ones (few rows at once)"
+        "that share a ciphertext with empty ones (few rows at once), and chains of more than 10 squarings on few keys"
         if other
         else ""
     )

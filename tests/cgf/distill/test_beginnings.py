@@ -14,7 +14,7 @@ from cgf.config import build, compose
 from cgf.data.task import ImageInput, Inputs
 from cgf.distill.prepare import training_samples
 from cgf.distill.teacher import renormalisation, teacher_of
-from cgf.distill.tune import tune
+from cgf.distill.tune import _in_head, tune
 from cgf.errors import UserError
 from cgf.models.load import from_checkpoint
 
@@ -164,6 +164,20 @@ def test_lora_from_the_base_model_merges_and_keeps(tmp_path):
         torch.testing.assert_close(joined.state_dict()[name], merged.model.state_dict()[name])
     without = call("train", "tune=lora", "train.max_steps=1", "run=merged", f"outputs={tmp_path}", *SMALL)
     assert without.returncode == 0 and not list((tmp_path / "merged").rglob("adapters"))
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("head_dist.weight", True),  # of a distilled DeiT
+        ("pre_classifier.bias", True),  # of DistilBERT
+        ("dense.weight", True),  # of EuroBERT
+        ("bert.encoder.layer.0.attention.output.dense.weight", False),
+        ("blocks.0.mlp.fc1.weight", False),
+    ],
+)
+def test_every_layer_of_a_head_is_one(name, head):
+    assert _in_head(name) is head
 
 
 def test_targets_that_match_nothing():
