@@ -17,7 +17,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from cgf.config import built, chosen, entry, given_below, resolved
+from cgf.config import built, chosen, compose, entry, given_below, resolved
 from cgf.study.search import with_searches_of_study
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
@@ -26,8 +26,18 @@ from cgf.study.study import Study, with_every_softmax
 @entry("rows")
 def main(cfg: DictConfig) -> None:
     """Carries out the runs that are missing and writes their rows."""
+    from cgf.study.compared import kept
     from cgf.study.opened import check_closed, opening, register_of
-    from cgf.study.training_rows import check_decided, known, needed, path_of, recorded, wanted, write_results
+    from cgf.study.training_rows import (
+        carry_out,
+        check_decided,
+        known,
+        needed,
+        path_of,
+        recorded,
+        wanted,
+        write_results,
+    )
 
     config = with_every_softmax(resolved(cfg), built("softmax"))
     if cfg.searches is not None:
@@ -45,10 +55,6 @@ def main(cfg: DictConfig) -> None:
     register = register_of(out, cfg.opened, cfg.again)
     made = known(recorded(study, task, out, config["decides"]))
 
-    def of(seed: int) -> list[Seed]:
-        """The seed's runs, on each fold of the data where it is cut in folds."""
-        return [in_fold(part, seed) for part in study.in_folds()]
-
     def in_fold(part: Study, seed: int) -> Seed:
         place = folder if part.fold is None else folder / f"fold-{part.fold}"
         own, decides = place / f"seed-{seed}", place / f"seed-{config['decides']}"
@@ -59,6 +65,9 @@ def main(cfg: DictConfig) -> None:
             None if own == decides else decides,
             root=cfg.data.root,
             known=made,
+            kept=kept(
+                part, seed, missing[seed], task, out, made, lambda arguments: resolved(compose("train", arguments))
+            ),
             more=("predictions=true",),
             evaluations="eval-rows",
             opening=opening(register, part, task, seed),
@@ -67,17 +76,19 @@ def main(cfg: DictConfig) -> None:
     for path in (path_of(out, study, task, name, seed) for seed in seeds for name in names):
         if path.exists():
             print(f"{path}: there already, and left as it is")
-    runs = {}
-    for seed in [] if cfg.collect else seeds:
-        missing = [name for name in names if not path_of(out, study, task, name, seed).exists()]
-        runs[seed] = needed(study, missing, seed == config["decides"])
-        for part in of(seed):
-            check_closed(register, part, task, runs[seed])
-    for seed, wanted_runs in runs.items():
-        for part in of(seed) if wanted_runs else []:
-            part.carry_out(wanted_runs)
-    for seed in seeds:
-        for path in write_results(of(seed), names, task, out, register):
+    missing = {s: [name for name in names if not path_of(out, study, task, name, s).exists()] for s in seeds}
+    parts = {seed: [in_fold(part, seed) for part in study.in_folds()] for seed in seeds if missing[seed]}
+    to_do = (
+        []
+        if cfg.collect
+        else [(part, missing[seed], seed == config["decides"]) for seed in parts for part in parts[seed]]
+    )
+    for part, names_missing, decides in to_do:
+        check_closed(register, part, task, needed(study, names_missing, decides, part.kept))
+    for part, names_missing, decides in to_do:
+        carry_out(part, names_missing, task, decides, register)
+    for seed in parts:
+        for path in write_results(parts[seed], names, task, out, register):
             print(path)
 
 

@@ -9,7 +9,6 @@ from cgf.checkpoint import read
 from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
-from cgf.results import read_json
 from cgf.run_checkpoints import ended
 from cgf.seal import file_hash
 from cgf.study.seed import Seed
@@ -77,12 +76,6 @@ def keep(folder: Path, name: str, result: Json, against: Json, planned: Json | N
         None if planned is None else packed("predictions with the plan", planned["predictions"]),
     )
     return write(folder, name, kept)
-
-
-def evaluations(seed: Seed, run: Run, against: str) -> tuple[Json, Json, Json | None]:
-    """Results of a run as trained, of the run that it is compared with, and with its plan (None: it has none)."""
-    planned = read_json(seed.planned(run.name)) if run.plan is not None else None
-    return read_json(seed.result(run.name)), read_json(seed.result(against)), planned
 
 
 def paired(result: Json, exact: Json) -> dict[str, int]:

@@ -14,13 +14,13 @@ from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
 from cgf.results import read_json, read_lines
 from cgf.run_checkpoints import complete_checkpoints, ended
-from cgf.study.opened import evaluations, paired
+from cgf.study.compared import evaluations
+from cgf.study.opened import paired
 from cgf.study.range_rows import check_of, epochs
 from cgf.study.seed import Seed
-from cgf.study.study import Run
+from cgf.study.study import EXACT, TEACHER, Run
 from cgf.types import Json
 
-TEACHER, EXACT = "teacher", "exact"
 MEASURED = (
     "samples",
     "correct",
@@ -40,7 +40,8 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
-    run that this one is compared with, accuracy_teacher that of the run 'teacher' or the one that it learns from in its
+    run that this one is compared with, exact_of_row the row that it stands in, or None where it was trained beside this
+    one. accuracy_teacher that of the run 'teacher' or the one that it learns from in its
     place. teacher names it, and is None for a run that starts from the model's own weights, which has none. epochs
     counts what was trained, best_epoch is the one kept, and validation_by_epoch has every validation on the way.
     train_s has the seconds of this training alone, trials_s those of all that the choice was made from. tried is what
@@ -48,10 +49,11 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
     the training or of any evaluation. UserError where an evaluation is of other weights, or of another plan, than its
     run has now.
     """
-    result, exact, planned = evaluations(seed, run, run.against or EXACT)
+    result, exact, planned = evaluations(seed, run)
     for own in (result, planned or {}):
         check_of(own, seed.chosen(run.name))
-    check_of(exact, seed.chosen(run.against or EXACT))
+    if "row" not in exact:
+        check_of(exact, seed.chosen(run.against or EXACT))
     taught_by = run.teacher or TEACHER
     teacher, folder, has_plan = read_json(seed.result(taught_by)), seed.chosen(run.name), planned is not None
     best, newest = read_json(folder / "best.json"), complete_checkpoints(folder)[-1]
@@ -69,6 +71,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "model": result["model"],
         "accuracy": result["accuracy"],
         "accuracy_exact": exact["accuracy"],
+        "exact_of_row": exact.get("row"),
         "teacher": None if run.after is None else taught_by,
         "accuracy_teacher": teacher["accuracy"],
         "paired": paired(result, exact),

@@ -29,6 +29,7 @@ class Seed:
 
     decides      the folder of the seed on which choices are made; None: this one
     known        choices that were made where the folder of the seed that decides is not at hand, by name of the run
+    kept         what rows of before say in place of an evaluation, by name of the run (``compared.kept``)
     more         further arguments of every evaluation
     evaluations  the folder's own folder of evaluations, so that two sets of arguments share the trainings
     opening      told before an evaluation is carried out: the run, its folder, and whether with the plan's exponential
@@ -41,6 +42,7 @@ class Seed:
     decides: Path | None = None
     root: str | None = None
     known: Mapping[str, int] = field(default_factory=dict)
+    kept: Json = field(default_factory=dict)
     more: tuple[str, ...] = ()
     evaluations: str = "eval"
     opening: Callable[[Run, Path, bool], None] | None = None

@@ -13,6 +13,8 @@ from cgf.types import Json, JsonValue
 if TYPE_CHECKING:
     from cgf.softmax.base import Softmax
 
+TEACHER, EXACT = "teacher", "exact"  # the runs from which students start and with which they are compared by default
+
 
 @dataclass(frozen=True)
 class Run:

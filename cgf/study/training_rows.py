@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.openings import Register
 from cgf.results import read_json, write_json
+from cgf.study.compared import evaluation, evaluations, taught_alike
 from cgf.study.folded_row import folded, joined
-from cgf.study.opened import evaluations, keep, registered, row_name
-from cgf.study.row_content import EXACT, TEACHER, deciding_seed, row
+from cgf.study.opened import check_closed, keep, registered, row_name
+from cgf.study.row_content import deciding_seed, row
 from cgf.study.seed import Seed
-from cgf.study.study import Study
+from cgf.study.study import EXACT, TEACHER, Study
 from cgf.types import Json
 
 
@@ -40,16 +41,19 @@ def path_of(out: Path, study: Study, task: str, name: str, seed: int) -> Path:
     return out / f"{row_name(study, task, name, seed)}.json"
 
 
-def needed(study: Study, names: list[str], decides: bool) -> list[str]:
+def needed(study: Study, names: list[str], decides: bool, kept: Container[str] = ()) -> list[str]:
     """Runs to carry out for the rows of ``names``: those, what they start from, the exact student they compare with.
 
     decides: choices are made on this seed, so that runs whose choice another takes over are needed too.
+    kept: runs whose row of before is compared with, so that they are not carried out for that.
     """
-    names_needed, left = set[str](), [EXACT, TEACHER, *names] if names else []
+    compared = {study.run(name).against or EXACT for name in names}
+    names_needed = set[str]()
+    left = [TEACHER, *names, *(name for name in compared if name not in kept)] if names else []
     while left:
         run = study.run(left.pop())
         names_needed.add(run.name)
-        others = (run.after, run.teacher, run.against, run.like if decides else None)
+        others = (run.after, run.teacher, run.like if decides else None)
         left += [other for other in others if other and other not in names_needed]
     return [run.name for run in study.runs if run.name in names_needed]
 
@@ -68,7 +72,7 @@ def write_results(folds: Sequence[Seed], names: list[str], task: str, out: Path,
             run = study.run(name)
             results = [row(seed, run, task, before) for seed in folds]
             made = results[0] if study.fold is None else folded(results)
-            found = [evaluations(seed, run, run.against or EXACT) for seed in folds]
+            found = [evaluations(seed, run) for seed in folds]
             this, against, planned = zip(*found, strict=True)
             made["predictions"] = keep(
                 out, path.stem, joined(this), joined(against), None if None in planned else joined(planned)
@@ -96,12 +100,34 @@ def known(before: dict[str, list[Json]]) -> dict[str, int]:
     return {name: [t["chosen"] for t in told].index(True) for name, told in before.items()}
 
 
+def carry_out(seed: Seed, names: list[str], task: str, decides: bool, register: Register) -> None:
+    """Trains and evaluates what the rows of ``names`` need, teachers first.
+
+    A kept row whose teacher is another than this seed's teacher is told, and its run is carried out in its place.
+    UserError before any training where a test figure would be opened once more without a reason.
+    """
+    runs = needed(seed.study, names, decides, seed.kept)
+    check_closed(register, seed, task, runs)
+    seed.carry_out([seed.study.run(name).teacher or TEACHER for name in seed.kept])
+    unlike = [name for name in seed.kept if not taught_alike(seed, name)]
+    for name in unlike:
+        print(
+            f"the row {seed.kept[name]['row']} has another teacher than here: run {name} is trained here too",
+            flush=True,
+        )
+    if unlike:
+        runs = needed(seed.study, names, decides, [name for name in seed.kept if name not in unlike])
+        check_closed(register, seed, task, runs)
+    seed.carry_out(runs)
+
+
 def done(seed: Seed, name: str) -> bool:
     """Whether a run (its plan too, if it has one), its teacher and the exact student are evaluated, as the study has
     them now."""
     run = seed.study.run(name)
-    names = (name, run.against or EXACT, TEACHER, run.teacher or TEACHER)
+    names = (name, TEACHER, run.teacher or TEACHER)
     files = [seed.result(n) for n in names]
     if run.plan is not None:
         files.append(seed.planned(name))
-    return all(path.is_file() for path in files) and all(seed.as_studied(seed.study.run(n)) for n in names)
+    own = all(path.is_file() for path in files) and all(seed.as_studied(seed.study.run(n)) for n in names)
+    return own and evaluation(seed, run.against or EXACT) is not None

@@ -20,7 +20,7 @@ from cgf.softmax.cgf import CGF
 from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
-from cgf.study import row_content, training_rows
+from cgf.study import compared, row_content, training_rows
 from cgf.study.folded_row import ALIKE, by_epoch, evaluation_of, folded
 from cgf.study.opened import check_closed, opening, paired, register_of
 from cgf.study.seed import ROOT, Seed
@@ -64,17 +64,23 @@ class Machine:
         options = dict(a.split("=", 1) for a in arguments)
         if script == "train.py":
             self.names.append(options["run"])
-            self.train(Path(options["outputs"]) / options["run"], int(options.get("p", 5)))
+            folder = Path(options["outputs"]) / options["run"]
+            self.train(folder, int(options.get("p", options.get("softmax.p", 5))), self.settings(folder, options))
         elif script == "eval_plain.py":
             assert options["predictions"] == "true"
             self.evaluate(Path(options["out"]))
 
-    def train(self, folder, p):
+    def settings(self, folder, options):
+        return CHOSEN
+
+    def train(self, folder, p, config):
         git = {"commit": "a" * 40, "dirty": self.dirty and folder.name == "exact"}
         run = {
             **dict.fromkeys(("time_utc", "versions", "data")),
             "hardware": HARDWARE,
             **MODEL,
+            "model": config.get("model", {"name": "m"})["name"],
+            "config": config,
             "git": git,
             "progress": {"epoch": 3, "seconds": 10.0, "finished": True},
         }
@@ -382,10 +388,107 @@ def test_each_test_figure_is_opened_once_unless_told_why(tmp_path):
     assert [line["reason"] for line in register.of("train/toy-t-teacher-42")] == ["first", "the guard was wrong"]
 
 
+class Trainer(Machine):
+    """A machine whose trainings say the whole of their settings, and whose teacher is what ``teacher`` says."""
+
+    def __init__(self, teacher=LABELS):
+        super().__init__()
+        self.teacher = teacher
+
+    def settings(self, folder, options):
+        given = [f"{k}={v}" for k, v in options.items() if k not in ("ckpt", "outputs", "run")]
+        return {**resolved(compose("train", given)), "outputs": str(folder.parent), "run": folder.name}
+
+    def __call__(self, script, arguments):
+        super().__call__(script, arguments)
+        options = dict(a.split("=", 1) for a in arguments)
+        if script == "eval_plain.py" and Path(options["out"]).stem == "teacher":
+            right = sum(a == b for a, b in zip(self.teacher, LABELS, strict=True))
+            told = {"predictions": self.teacher, "correct": right, "accuracy": right / 6}
+            write_json(options["out"], {**read_json(options["out"]), **told})
+
+
+POWERS = [[f"softmax.p={p}"] for p in (3, 5, 7)]
+SET = {  # a study whose options are those of train.py
+    "study": CONFIG["study"],
+    "runs": {
+        name: {**run, "options": ["softmax=bpmax", "task=digits"], **({"choices": POWERS} if "choices" in run else {})}
+        for name, run in CONFIG["runs"].items()
+    },
+}
+
+
+def configured(arguments):
+    return resolved(compose("train", arguments))
+
+
+def test_a_row_of_before_stands_in_for_the_exact_student(tmp_path):
+    """A softmax that is added later needs a teacher and itself trained: predictions of the exact student are kept."""
+    out, register = tmp_path / "rows", Register(tmp_path / "opened.jsonl")
+
+    def added(folder, machine, config=SET, names=("bpmax",), again=None):
+        study, told = Study.of(config), Register(register.path, again)
+        rows = compared.kept(study, 42, names, "t", out, {}, configured)
+        more = ("predictions=true",)
+        opened = opening(told, study, "t", 42)
+        one = Seed(study, 42, tmp_path / folder, kept=rows, more=more, opening=opened, execute=machine)
+        training_rows.carry_out(one, list(names), "t", True, told)
+        return one
+
+    first = added("first", Trainer(), names=["exact"])
+    training_rows.write_results([first], ["exact"], "t", out, register)
+    assert read_json(out / "toy-t-exact-42.json")["exact_of_row"] is None
+    machine = Trainer()
+    one = added("second", machine, again="another softmax")
+    assert machine.names == ["teacher", "bpmax-0", "bpmax-1", "bpmax-2"]
+    assert [line["row"] for line in register.lines()].count("train/toy-t-exact-42") == 1
+    training_rows.write_results([one], ["bpmax"], "t", out, register)
+    row, whole = (
+        read_json(out / "toy-t-bpmax-42.json"),
+        Seed(one.study, 42, tmp_path / "whole", more=one.more, execute=Trainer()),
+    )
+    whole.carry_out()
+    write_results(whole, ["bpmax"], tmp_path)
+    beside = read_json(tmp_path / "toy-t-bpmax-42.json")
+    assert row["exact_of_row"] == "toy-t-exact-42" and beside["exact_of_row"] is None
+    assert [row[key] for key in ("accuracy_exact", "paired")] == [beside[key] for key in ("accuracy_exact", "paired")]
+    kept, own = (read(f, "toy-t-bpmax-42", r["predictions"]) for f, r in ((out, row), (tmp_path, beside)))
+    assert (kept.against == own.against).all() and (kept.labels == own.labels).all()
+    assert kept.against.tolist() == PREDICTIONS["exact"]
+
+    other = {**SET, "study": {**SET["study"], "common": ["train.lr=0.25"]}}
+    with pytest.raises(UserError, match=r"once a row, and was of .*train/toy-t-exact-42"):
+        added("third", Trainer(), other)  # of another rate: exact softmax is trained beside it
+    assert not (tmp_path / "third").exists()
+    assert compared.kept(Study.of(SET), 43, ["bpmax"], "t", out, {}, configured) == {}
+
+
+def test_a_row_of_another_teacher_stands_in_for_none(tmp_path, capsys):
+    out, register = tmp_path / "rows", Register(tmp_path / "opened.jsonl", "another processor")
+    study = Study.of(SET)
+    opened, more = opening(register, study, "t", 42), ("predictions=true",)
+    first = Seed(study, 42, tmp_path / "first", more=more, opening=opened, execute=Trainer())
+    first.carry_out(["teacher", "exact"])
+    training_rows.write_results([first], ["exact"], "t", out, register)
+    kept = compared.kept(study, 42, ["bpmax"], "t", out, {}, configured)
+    machine = Trainer(teacher=[0, 0, 0, 0, 0, 0])
+    one = Seed(study, 42, tmp_path / "second", kept=kept, more=more, opening=opened, execute=machine)
+    training_rows.carry_out(one, ["bpmax"], "t", True, register)
+    told = capsys.readouterr().out
+    assert "the row toy-t-exact-42 has another teacher than here: run exact is trained here too" in told
+    assert machine.names == ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"]
+    training_rows.write_results([one], ["bpmax"], "t", out, register)
+    assert read_json(out / "toy-t-bpmax-42.json")["exact_of_row"] is None
+    (one.folder / "eval" / "exact.json").unlink()  # neither its own evaluation nor a row of the same teacher
+    assert not training_rows.done(one, "bpmax")
+
+
 def test_what_is_needed_and_wanted():
     study = Study.of(CONFIG)
     assert training_rows.needed(study, ["calibrated"], True) == ["teacher", "exact", "bpmax", "calibrated"]
     assert training_rows.needed(study, ["calibrated"], False) == ["teacher", "exact", "calibrated"]
+    assert training_rows.needed(study, ["calibrated"], False, {"exact"}) == ["teacher", "calibrated"]
+    assert training_rows.needed(study, ["exact"], False, {"exact"}) == ["teacher", "exact"]
     assert training_rows.needed(study, [], True) == []
     assert training_rows.wanted(study, ["bpmax", "exact"]) == ["exact", "bpmax"]
     for none in ([], ["teacher"], ["bpmaks"]):
@@ -400,7 +503,7 @@ def test_a_run_with_a_counterpart_of_its_own_is_compared_with_that(tmp_path):
         "calibrated_narrow": {"schedule": "long", "after": "teacher", "options": [], "against": "exact_narrow"},
     }
     study = Study.of({**CONFIG, "runs": {**CONFIG["runs"], **narrow}})
-    assert training_rows.needed(study, ["calibrated_narrow"], True) == ["teacher", "exact", *narrow]
+    assert training_rows.needed(study, ["calibrated_narrow"], True) == ["teacher", *narrow]
     one = Seed(study, 42, tmp_path, more=("predictions=true",), execute=Machine())
     one.carry_out(["teacher", "exact", "calibrated_narrow"])
     assert write_results(one, ["calibrated_narrow"], tmp_path) == []
