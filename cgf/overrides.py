@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -177,9 +179,13 @@ def check_choice(group: str, choice: str) -> None:
 
 
 def compose(config_name: str, overrides: list[str] | None = None) -> DictConfig:
-    """A config as the command line would give it; UserError for a key that it does not have."""
+    """A config as the command line would give it; UserError for a key that it does not have.
+
+    Within a command, whose own configuration Hydra has composed from the same folder, that folder is set already.
+    """
+    inside = GlobalHydra.instance().is_initialized()
     try:
-        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        with nullcontext() if inside else hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return hydra.compose(config_name, overrides or [])
     except (HydraException, OmegaConfBaseException) as error:
         text = str(error)

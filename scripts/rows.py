@@ -21,6 +21,7 @@ from cgf.config import built, chosen, compose, entry, given_below, resolved
 from cgf.study.search import with_searches_of_study
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
+from cgf.types import Json
 
 
 @entry("rows")
@@ -55,6 +56,9 @@ def main(cfg: DictConfig) -> None:
     register = register_of(out, cfg.opened, cfg.again)
     made = known(recorded(study, task, out, config["decides"]))
 
+    def settings_of(arguments: list[str]) -> Json:
+        return resolved(compose("train", arguments))
+
     def in_fold(part: Study, seed: int) -> Seed:
         place = folder if part.fold is None else folder / f"fold-{part.fold}"
         own, decides = place / f"seed-{seed}", place / f"seed-{config['decides']}"
@@ -65,9 +69,7 @@ def main(cfg: DictConfig) -> None:
             None if own == decides else decides,
             root=cfg.data.root,
             known=made,
-            kept=kept(
-                part, seed, missing[seed], task, out, made, lambda arguments: resolved(compose("train", arguments))
-            ),
+            kept=kept(part, seed, missing[seed], task, out, made, settings_of),
             more=("predictions=true",),
             evaluations="eval-rows",
             opening=opening(register, part, task, seed),

@@ -64,6 +64,13 @@ def test_rows_from_training_to_their_files(tmp_path):
     collected = spawn("rows", *QUICK, "collect=true", cwd=tmp_path)
     assert collected.returncode == 0 and collected.stdout == "rows/digits-digits-cgf-7.json\n"
     assert json.loads(path.read_text()) == row
+    exact = spawn("rows", *QUICK, "softmaxes=[exact]", cwd=tmp_path)
+    assert exact.returncode == 0 and exact.stdout.endswith("rows/digits-digits-exact-7.json\n"), exact.stderr
+    later = spawn("rows", *QUICK, "softmaxes=[relu]", "outputs=later", "again=a later softmax", cwd=tmp_path)
+    assert later.returncode == 0 and later.stdout.count("\ntrain.py ") == 2, later.stderr  # the teacher and itself
+    added = json.loads((path.parent / "digits-digits-relu-7.json").read_text())
+    assert (added["exact_of_row"], added["accuracy_exact"]) == ("digits-digits-exact-7", row["accuracy_exact"])
+    assert (read(path.parent, "digits-digits-relu-7", added["predictions"]).against == kept.against).all()
 
 
 def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
@@ -79,6 +86,17 @@ def test_names_that_are_none_are_refused(tmp_path, monkeypatch):
         done = call("rows", *arguments)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())
+
+
+def test_rows_are_looked_for_that_a_later_one_is_compared_with(tmp_path):
+    """The settings of exact softmax are composed within the command, to be held against its row of before."""
+    out = tmp_path / "rows"
+    out.mkdir()
+    (out / "digits-digits-exact-9.json").write_text('{"schema": 3}')
+    places = [f"outputs={tmp_path / 'runs'}", f"out={out}", f"opened={tmp_path / 'opened.jsonl'}"]
+    done = call("rows", *QUICK, "seeds=[9]", "collect=true", *places)
+    assert done.returncode == 0 and "rows/" not in done.stdout, done.stderr
+    assert [path.name for path in out.iterdir()] == ["digits-digits-exact-9.json"]
 
 
 def test_a_row_that_is_there_is_named_and_left(tmp_path):
