@@ -38,7 +38,7 @@ def table(
     exponential  stands in for exp where a softmax has no polynomial of its own; its weights are those of exp
     results      of training, as ``training_results`` gives them
     """
-    accuracies, lines = by_run(results), []
+    lines = []
     for name, softmax in softmaxes.items():
         properties = kept(softmax)  # before a polynomial takes the place of exp
         stands_in = softmax.uses_exponential and softmax.exponential is None
@@ -53,9 +53,17 @@ def table(
                 "positive": properties.positive,
                 "shift_invariant": properties.shift_invariant,
                 "shift_change": properties.shift_change,
-                "accuracy": accuracies.pop(name, {}),
             }
         )
+    return with_accuracies(lines, results)
+
+
+def with_accuracies(entries: list[Json], results: list[Json]) -> list[Json]:
+    """The entries of softmaxes with the accuracies of these results, then one for each run of another name."""
+    accuracies = by_run(results)
+    lines = [
+        {**entry, "accuracy": accuracies.pop(entry["softmax"], {})} for entry in entries if entry["order"] is not None
+    ]
     blank = dict.fromkeys(
         ("levels", "cmult", "rotate", "stand_in_for_exp", "order", "positive", "shift_invariant", "shift_change")
     )

@@ -13,9 +13,9 @@ from rich.console import Console
 from cgf.report import training
 from cgf.report.columns import NONE, Column, Entry, markdown, or_dash, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes
-from cgf.types import Json
+from cgf.types import Json, JsonValue
 
+DRAWN = 2  # counts changes of the drawing: a figure of an earlier one is stale
 COLOURS = {"strict": "#0072B2", "weak": "#E69F00"}  # of the order that a softmax keeps
 
 
@@ -74,8 +74,13 @@ def print_alternatives(result: Json) -> None:
     Console(width=140 + 12 * len(places)).print(terminal(columns, result["table"], title))
 
 
-def draw_alternatives(result: Json, path: Path) -> None:
-    """Levels against products of ciphertexts, and against accuracy where there are results; filled: order kept."""
+def shown(result: Json) -> list[JsonValue]:
+    """All that the figure shows (``cgf.report.figure.is_current``)."""
+    return [DRAWN, result["table"]]
+
+
+def plot(result: Json) -> bytes:
+    """Levels against products of ciphertexts, and against accuracy where there are results; filled: order kept. PNG."""
     places = places_of(result)
     figure, (first, *others) = new_figure(4.2 * (1 + len(places)), 1 + len(places), columns=1)
     costs = [(entry, entry["levels"], entry["cmult"]) for entry in result["table"] if entry["levels"] is not None]
@@ -83,7 +88,7 @@ def draw_alternatives(result: Json, path: Path) -> None:
     first.set_yscale("log")
     for axes, where in zip(others, places, strict=True):
         _accuracies(axes, where, result["table"])
-    write_bytes(path, png(figure))
+    return png(figure, shown(result))
 
 
 def _accuracies(axes: Axes, where: str, entries: Sequence[Entry]) -> None:

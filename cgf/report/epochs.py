@@ -18,10 +18,10 @@ RUNS = (
 FIELD = "validation_by_epoch"  # of a row of training; rows of before lack it
 NOTE = (
     "accuracy on validation by epoch: mean over the seeds that were validated at that epoch, least and most of them; "
-    "early stopping ends some seeds before others"
+    "early stopping ends some seeds before others, and a curve is drawn as far as all of its seeds go"
 )
 COLUMNS, PANEL_IN, LEGEND_IN = 2, 3.1, 0.7
-DRAWN = 2  # counts changes of the drawing: a figure of an earlier one is stale
+DRAWN = 3  # counts changes of the drawing: a figure of an earlier one is stale
 
 
 def curves(results: list[Json]) -> Json:
@@ -63,8 +63,9 @@ def plot(figure: Json) -> bytes:
     lines = {}
     for ax, panel in zip(axes, panels, strict=True):
         for curve in panel["curves"]:
-            at = [p["epoch"] for p in curve["points"]]
-            mean, least, most = ([100 * p[key] for p in curve["points"]] for key in ("mean", "least", "most"))
+            points = [p for p in curve["points"] if p["seeds"] == len(curve["seeds"])]
+            at = [p["epoch"] for p in points]
+            mean, least, most = ([100 * p[key] for p in points] for key in ("mean", "least", "most"))
             own = colour[curve["run"]]
             (lines[curve["run"]],) = ax.plot(at, mean, color=own, marker=".", lw=1.2)
             ax.fill_between(at, least, most, color=own, alpha=0.12, lw=0)

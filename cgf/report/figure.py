@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.typing import ColorType
 
 from cgf.types import JsonValue
 
@@ -20,6 +22,17 @@ def colours(count: int) -> list:
     """So many colours to tell series apart, the same each time."""
     name = "tab10" if count <= 10 else "tab20"
     return [colormaps[name](index % 20) for index in range(count)]
+
+
+def colours_and_markers(names: Sequence[str]) -> dict[str, tuple[ColorType, str]]:
+    """A colour and a marker for each name; where colours come again, the marker is another one."""
+    markers = "oD^vP"
+    if len(names) > 20 * len(markers):
+        raise ValueError(f"{20 * len(markers)} series can be told apart, and there are {len(names)}")
+    return {
+        name: (colour, markers[index // 20])
+        for index, (name, colour) in enumerate(zip(names, colours(len(names)), strict=True))
+    }
 
 
 def new_figure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cgf.errors import UserError
@@ -142,7 +143,7 @@ def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
         "yardstick": apart,
         "ends": accuracy_interval(seeds),
         "planned": _mean(planned) if planned else None,
-        "epochs": max(r["epochs"] for r in seeds),
+        "epochs": sorted({r["epochs"] for r in seeds}),
         "best_epochs": [r["best_epoch"] for r in sorted(seeds, key=lambda r: r["seed"])],
         "trials": max(r["trials"] for r in seeds),
         "all_trials": all(r["all_trials"] for r in seeds),
@@ -163,13 +164,18 @@ def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list
         for results in by.values()
         if results[0]["yardstick"]
         and all(results[0][key] == result[key] for key in alike)
-        and _teacher(results[0]) == _teacher(result)
+        and _taught(results[0]) == _taught(result)
     ]
 
 
-def _teacher(result: Result) -> str:
-    """The run that a row learnt from; rows of before, and those that had none, count as the study's own."""
-    return result.get("teacher") or "teacher"
+def _taught(result: Result) -> tuple[str, float, float]:
+    """The run that a row learnt from, the weight of its hidden states, and the rate at which paths were dropped.
+
+    Rows of before, and those that had no teacher, count as taught by the study's own.
+    """
+    config = (result["made"] or {}).get("config", {})
+    model, distill = config.get("model", {}), config.get("distill", {})
+    return result.get("teacher") or "teacher", distill.get("hidden", 0.0), model.get("drop_path", 0.0)
 
 
 def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:
@@ -215,7 +221,7 @@ def lines(results: list[Result]) -> list[list[str]]:
                 "–" if g["run"] == REFERENCE else f"{g['alone'][0]} / {g['alone'][1]}",
                 in_words(apart),
                 "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
-                f"{g['epochs']} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
+                f"{ends_told(g['epochs'])} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
                 ("" if g["all_trials"] else "at least ") + str(g["trials"]),
                 _opened(g["opened"], reasons),
             ]
@@ -247,9 +253,12 @@ def _opened(lines: list[Json], reasons: list[str]) -> str:
 
 def levels_told(levels: list[int] | None) -> str:
     """Levels of a run over its seeds, least to most; a dash where they are not known."""
-    if levels is None:
-        return "–"
-    return str(levels[0]) if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
+    return "–" if levels is None else ends_told(levels)
+
+
+def ends_told(numbers: Sequence[float]) -> str:
+    """Least and most of numbers in order, or the one that there is."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 def _mean(values: list[float]) -> float:

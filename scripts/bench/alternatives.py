@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from cgf.config import built, entry, resolved
 from cgf.errors import UserError
-from cgf.results import run_info, write_json
+from cgf.results import run_info, write_bytes, write_json
 from cgf.target import result_file
 
 
@@ -21,7 +21,7 @@ def main(cfg: DictConfig) -> None:
     """Counts and tries, writes the result file and its figure, prints the table."""
     from cgf.approx import fit
     from cgf.bench.alternatives import table, training_results
-    from cgf.report.alternatives import draw_alternatives, print_alternatives
+    from cgf.report.alternatives import plot, print_alternatives
 
     out = result_file(cfg.out)
     softmaxes = built("softmax")
@@ -44,7 +44,7 @@ def main(cfg: DictConfig) -> None:
     }
     write_json(out, result)
     print_alternatives(result)
-    draw_alternatives(result, out.with_suffix(".png"))
+    write_bytes(out.with_suffix(".png"), plot(result))
     print(out)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from cgf.bench.alternatives import choices
+from cgf.bench.alternatives import choices, training_results, with_accuracies
 from cgf.config import built
 from cgf.ending import refusals
 from cgf.errors import UserError
-from cgf.report import depth, depth_plot, epochs, frontier, opened, prose, whole
+from cgf.report import alternatives, depth, depth_plot, epochs, frontier, opened, prose, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_results
@@ -40,6 +40,7 @@ def main() -> None:
     check_complete(arguments.results, softmaxes)
     if arguments.check:
         opened.check(arguments.results)
+    draw_alternatives(arguments.results, arguments.check)
     if any((arguments.results / "train").glob("*.json")):
         draw(arguments.results, arguments.check)
         draw_depths(arguments.results, arguments.check)
@@ -88,6 +89,19 @@ def draw(results: Path, check: bool) -> None:
     trained, path = read_results(results), results / PLOT
     if not is_current(path, shown(trained)):
         write(path, lambda: plot(trained), check)
+
+
+def draw_alternatives(results: Path, check: bool) -> None:
+    """Draws all softmaxes with the accuracies of the rows of training as they are now, as the table beside it does."""
+    file = results / "bench" / "alternatives.json"
+    if file.is_file():
+        counted = read_json(file)["table"]
+        result, path = (
+            {"table": with_accuracies(counted, training_results(results / "train"))},
+            file.with_suffix(".png"),
+        )
+        if not is_current(path, alternatives.shown(result)):
+            write(path, partial(alternatives.plot, result), check)
 
 
 def draw_depths(results: Path, check: bool) -> None:

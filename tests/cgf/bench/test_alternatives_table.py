@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from cgf.approx import fit
-from cgf.bench.alternatives import table, training_results
+from cgf.bench.alternatives import table, training_results, with_accuracies
 from cgf.bench.properties import kept
 from cgf.errors import UserError
 from cgf.former import current_row
-from cgf.report.alternatives import draw_alternatives, print_alternatives
+from cgf.report.alternatives import plot, print_alternatives, shown
+from cgf.report.figure import is_current
 from cgf.softmax.bpmax import BPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.exact import Exact
@@ -72,8 +73,12 @@ def test_costs_and_accuracies_meet_in_one_table(tmp_path):
     assert by_name["quad"]["order"] == "no" and by_name["relu"]["order"] == "weak" and by_name["cgf"]["shift_invariant"]
     whole = {"table": lines, "rows": 64, "columns": 32, "exponential": "a chain"}
     print_alternatives(whole)
-    draw_alternatives(whole, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").stat().st_size > 10_000
+    (tmp_path / "plot.png").write_bytes(plot(whole))
+    assert (tmp_path / "plot.png").stat().st_size > 10_000 and is_current(tmp_path / "plot.png", shown(whole))
+    assert with_accuracies(lines, []) == made([])  # rows of now take the place of those of before
+    now = {"table": with_accuracies(lines, [result(accuracy=0.5)])}
+    assert now["table"][1]["accuracy"]["minilm sst2"]["accuracy"] == 0.5
+    assert not is_current(tmp_path / "plot.png", shown(now))
 
 
 def test_result_files(tmp_path):

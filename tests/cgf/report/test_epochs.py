@@ -8,7 +8,7 @@ def row(run, seed, curve, host="digits"):
     return {"host": host, "task": "digits", "run": run, "seed": seed, "validation_by_epoch": curve}
 
 
-def test_seeds_are_meant_at_the_epochs_that_they_reached(tmp_path):
+def test_seeds_are_meant_at_the_epochs_that_they_reached(tmp_path, monkeypatch):
     rows = [row("cgf", 42, [[1.0, 0.5], [2.0, 0.75]]), row("cgf", 43, [[1.0, 0.75]]), row("taylor", 42, [[1.0, 0.1]])]
     rows += [
         row("exact", 42, [[1.0, 1.0]]),
@@ -23,6 +23,12 @@ def test_seeds_are_meant_at_the_epochs_that_they_reached(tmp_path):
         {"epoch": 1.0, "seeds": 2, "mean": 0.625, "least": 0.5, "most": 0.75},
         {"epoch": 2.0, "seeds": 1, "mean": 0.75, "least": 0.75, "most": 0.75},
     ]
+    drawn = []
+    monkeypatch.setattr(epochs, "png", lambda drawing, shown: drawn.append(drawing))
+    epochs.plot(figure)
+    ends = {len(line.get_xdata()) for line in drawn[0].axes[0].lines}
+    assert ends == {1}  # the curve of CGF-softmax ends where the first of its seeds did
+    monkeypatch.undo()
     path = tmp_path / "epochs.png"
     path.write_bytes(epochs.plot(figure))
     assert path.read_bytes().startswith(b"\x89PNG") and is_current(path, epochs.shown(figure))

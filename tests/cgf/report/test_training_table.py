@@ -210,14 +210,20 @@ def test_students_of_two_teachers_are_not_compared(folder):
 
 
 def test_rows_of_another_teacher_stand_against_bpmax_of_that_teacher():
-    def row(run, yardstick=False, **teacher):
-        alike = {"host": "toy", "task": "t", "tuning": "full", "trained": True}
+    def row(run, yardstick=False, made=None, **teacher):
+        alike = {"host": "toy", "task": "t", "tuning": "full", "trained": True, "made": made}
         return {**alike, "run": run, "yardstick": yardstick, **teacher}
 
     own, large = row("bpmax", True), row("bpmax_large_teacher", True, teacher="teacher_large")
     by = {("toy", "t", r["run"]): [r] for r in (own, large)}
     assert training.rivals(row("cgf"), by) == training.rivals(row("cgf", teacher="teacher"), by) == [[own]]
     assert training.rivals(row("cgf_large_teacher", teacher="teacher_large"), by) == [[large]]
+    paths = {"config": {"model": {"drop_path": 0.1}, "distill": {"hidden": 0.0}}}
+    assert training.rivals(row("exact_drop_path", made=paths), by) == []
+    dropped = row("bpmax_drop_path", True, made=paths)
+    by["toy", "t", "bpmax_drop_path"] = [dropped]
+    assert training.rivals(row("exact_drop_path", made=paths), by) == [[dropped]]
+    assert training.rivals(row("cgf_hidden", made={"config": {"distill": {"hidden": 1.0}}}), by) == []
 
 
 def test_adapters_beside_distillation(folder):
@@ -250,7 +256,7 @@ def test_points_of_one_level_stand_side_by_side_in_a_panel_a_task(folder, monkey
     first, second = figures[0].axes
     assert (first.get_title(), second.get_title()) == ("toy, t", "toy, u")
     places = sorted(float(line.get_xdata()[0]) for line in first.lines if line.get_marker() == "o")
-    assert places == [3.0, 3.0 + training_plot.APART, 5.5]  # bpmax and taylor; cgf of 5 and 6 levels
+    assert places == [3.0, 3.0 + training_plot.APART, 6.0]  # bpmax and taylor; cgf of 5 and 6 levels
     shown = [text.get_text() for text in figures[0].legends[0].texts]
     assert shown == ["exact", "bpmax", "cgf", "taylor"]
 
@@ -267,7 +273,7 @@ def test_seeds_that_are_all_alike_are_drawn_though_their_mean_is_off_by_a_roundi
     }
     assert group["accuracy"] < group["least"]
     (ax,) = new_figure(2.0)[1]
-    assert set(training_plot._panel(ax, [group], {"cgf": "C0"})) == {"cgf"}
+    assert set(training_plot._panel(ax, [group], {"cgf": ("C0", "o")})) == {"cgf"}
 
 
 def test_rows_of_today_and_of_before_make_one_table(folder):
