@@ -17,6 +17,7 @@ from cgf.approx.exponential import Exponential, Fit, Interval, WithIntermediates
 from cgf.approx.minimax import Model, exchange, largest, least_squares
 from cgf.approx.polynomial import Polynomial
 from cgf.approx.tree import MAX_DEGREE
+from cgf.approx.unit_size import of_unit_size
 from cgf.checks import interval, positive, whole
 from cgf.errors import UserError
 
@@ -164,11 +165,13 @@ def max_error(exponential: Exponential, domain: Interval, points: int = GRID) ->
 def with_fit(exponential: E, domain: Interval, bound: float = GUARD_BOUND) -> E:
     """The same exponential with its Fit on domain, its guard for this bound, attached.
 
-    Raises UserError for a domain that is empty, wider than 1e6 or that ends beyond 300.
+    The guard is that of what is encrypted, which has unit size (``of_unit_size``). Raises UserError for a domain that
+    is empty, wider than 1e6 or that ends beyond 300.
     """
     domain = _interval(*domain)
-    guard = guard_interval(exponential, bound, domain=domain)
-    return exponential.stating(Fit(domain, guard, bound, max_error(exponential, domain)))
+    error = max_error(exponential, domain)
+    encrypted, _ = of_unit_size(exponential.stating(Fit(domain, domain, bound, error)))
+    return exponential.stating(Fit(domain, guard_interval(encrypted, bound, domain=domain), bound, error))
 
 
 def guard_interval(

@@ -16,12 +16,12 @@ import numpy as np
 from cgf.approx.chain import SquareChain
 from cgf.approx.exponential import Exponential, plus_public
 from cgf.approx.head_chain import HeadChain
+from cgf.approx.unit_size import of_unit_size
 from cgf.errors import UserError
 from cgf.he.folding import (
     MOST_FOLDED,
     far_apart,
     fold_integers,
-    of_unit_size,
     rescaled,
     rescaled_by_row,
     square_part,

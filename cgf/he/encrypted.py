@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from cgf.approx.fit import GUARD_BOUND
+from cgf.approx.unit_size import of_unit_size
 from cgf.errors import UserError
 from cgf.he.layer_record import HeadErrors, LayerRecord
 from cgf.he.score_rows import Shape
@@ -119,7 +120,9 @@ class Encrypted(Around):
         assert seen.heads is not None
         intervals = self.softmax.intervals()
         if intervals is None:
-            seen.heads.beyond = by_head((clear.abs() > GUARD_BOUND) & keep)
+            e = self.softmax.exponential
+            size = 1.0 if e is None else of_unit_size(e)[1]  # a ciphertext holds weights over this
+            seen.heads.beyond = by_head((clear.abs() > GUARD_BOUND * size) & keep)
             return
         y = self._argument(double, valid)
         seen.low, seen.high = low, high = tuple(map(float, y[keep].aminmax()))

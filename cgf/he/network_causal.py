@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cgf.approx.exponential import Exponential
+from cgf.approx.unit_size import of_unit_size
 from cgf.he.circuits import Circuit
-from cgf.he.folding import of_unit_size
 from cgf.he.network_diagonals import Diagonals
 from cgf.he.network_layout import Steps, TokenLayout
 from cgf.he.packed import Packed

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
 from cgf.he.not_on_ciphertexts import NotOnCiphertexts
@@ -218,10 +219,19 @@ class Packed(NotOnCiphertexts):
         return clean if point == 0 else clean.add_vector([point * (1.0 - m) for m in self.mask()])
 
     def times_public(self, array: ArrayLike) -> Packed:
-        """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count."""
+        """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count.
+
+        A value by row takes numbers by row, (B, H, Q, 1). UserError for numbers that differ along it.
+        """
         array = _numbers(array)
-        if array.ndim == 0 and not self.has_invalid:
+        if array.ndim == 0 and (self.is_row or not self.has_invalid):
             return self * float(array)
+        if self.is_row:
+            if array.shape[-1] != 1:
+                raise UserError(
+                    f"a value by row takes public numbers by row, whose last axis is 1, and these have {array.shape}"
+                )
+            return self.times_vector([self.by_row(array)])
         part, valid = self._part(array), self.rows.valid
         return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
 

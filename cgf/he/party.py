@@ -79,12 +79,15 @@ class Party:
 
     def needs(self, softmax: Softmax, rows: Rows, columns: int) -> CircuitCost:
         """What the circuit of rows (R, columns) needs, from a dry run that is remembered. UserError as ``dry_run``."""
-        # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients
-        # and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
+        # a layout, and with it the operations, follows from these facts alone; circuits carry coefficients,
+        # denominators and row counts, so rows that differ there have runs of their own (the softmax itself, not its id:
         # an id comes back once its object is gone)
         masks = None if rows.valid is None else rows.valid.tobytes()
         place = rows.first if isinstance(rows.first, int) else rows.first.tobytes()
-        key = (softmax, softmax.exponential, columns, rows.shape, place, masks, rows.counts.tobytes())
+        kept = tuple(
+            (name, tensor.detach().cpu().double().numpy().tobytes()) for name, tensor in softmax.tensors().items()
+        )
+        key = (softmax, softmax.exponential, kept, columns, rows.shape, place, masks, rows.counts.tobytes())
         with self._lock:
             if key not in self._needs:
                 while len(self._needs) >= KEPT:  # a circuit keeps its rows' masks: megabytes each

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-10  # the definition's own guard against a zero denominator
+UNREACHED = 1.0  # R of a query position at which no row of a training batch had a key
 
 
 def power(value: A, p: int, times: A | None = None) -> A:
@@ -138,14 +139,17 @@ class BPMax(Softmax):
 
     @property
     def typical(self) -> float:
-        """r, the geometric mean of the denominators' sizes, zeros left out; 1 where none is left.
+        """r, the geometric mean of the denominators' sizes; 1 where none is left.
+
+        Zeros and positions that training did not reach are left out.
 
         An odd power of scores below -c is negative, so that a denominator may be.
         """
         sizes = None if self.denominator is None else self.denominator.double().abs()
         if sizes is None or not bool((sizes > EPSILON).any()):
             return 1.0
-        return float(sizes[sizes > EPSILON].log().mean().exp())
+        known = sizes[(sizes > EPSILON) & (sizes != UNREACHED)]
+        return float(known.log().mean().exp()) if len(known) else 1.0
 
     def public_scale(self, count: int | None) -> float:
         """r^(-1/p), which makes powers of the shifted scores weights but for the ratio of r and R."""
@@ -168,6 +172,12 @@ class BPMax(Softmax):
             )
             kept = kept.new_ones(kept.shape[0], queries, 1)
             kept[:, :reached] = self.denominator
+        if missing := int((self.denominator[:, :queries] == UNREACHED).all(0).sum()):
+            warnings.warn(
+                f"{self.name} measured no denominator at {missing} of {queries} query positions, where no row of its "
+                "training had a key: R = 1 there, so that weights are powers of scores that nothing divides",
+                stacklevel=2,
+            )
         known = kept[:, :queries].double() + EPSILON
         if not bool((known.isfinite() & (known != 0)).all()):
             head, query = (~known.isfinite() | (known == 0)).nonzero()[0, :2].tolist()
@@ -224,8 +234,9 @@ class CalibratedBPMax(BPMax):
 
     R[h, q] <- momentum R[h, q] + (1 - momentum) mean over the batch of sum over valid k of P[b, h, q, k];
     no gradient flows through it, and training uses the same number that evaluation will, so a model does
-    not depend on its last batch. Rows sum to about 1. Positions not reached yet start at the batch's own. Raises
-    UserError for a momentum outside [0, 1).
+    not depend on its last batch. Rows sum to about 1. Positions not reached yet start at the batch's own, and a
+    position at which no row of a batch has a valid key keeps what it had. Raises UserError for a momentum
+    outside [0, 1).
     """
 
     name: ClassVar[str] = "bpmax_calibrated"
@@ -256,17 +267,29 @@ class CalibratedBPMax(BPMax):
         if present is None:
             mean = sums.mean(0)
         else:
+            # 1. the mean over rows with a key; a position without any is not reached by this batch
             present = present.reshape(sums.shape)
-            mean = (sums * present).sum(0) / present.sum(0).clamp(min=1.0)
+            rows = present.sum(0)
+            mean = torch.where(rows > 0, (sums * present).sum(0) / rows.clamp(min=1.0), rows.new_tensor(UNREACHED))
         if self.denominator is not None and (shared := min(self.denominator.shape[1], mean.shape[1])):
-            old = self.denominator[:, :shared].to(mean.device)
-            mean[:, :shared] = self.momentum * old + (1 - self.momentum) * mean[:, :shared]
+            # 2. moved towards it where both are known, else the one that is
+            old, new = self.denominator[:, :shared].to(mean.device), mean[:, :shared]
+            moved = self.momentum * old + (1 - self.momentum) * new
+            mean[:, :shared] = torch.where(old == UNREACHED, new, torch.where(new == UNREACHED, old, moved))
         self._keep(mean)
         return mean
 
     @staticmethod
     def merge(values: list[Tensor], shares: list[float]) -> Tensor:
-        """Their mean, each by its share of the batch."""
+        """Their mean, each by its share of the batch, over those that reached a position."""
+        import torch
+
+        reached = torch.stack([value != UNREACHED for value in values])
+        if not bool(reached.all()):
+            every, share = torch.stack(values), values[0].new_tensor(shares)[:, None, None, None] * reached
+            total = share.sum(0)
+            mean = (share * every).sum(0) / total.clamp(min=EPSILON)
+            return torch.where(total > 0, mean, total.new_tensor(UNREACHED))
         weighted = sum(
             (share * value for share, value in zip(shares, values, strict=True)), start=values[0].new_zeros(())
         )

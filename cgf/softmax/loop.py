@@ -69,10 +69,13 @@ class LoopCGF(CGF):
         return False  # without asking for the stand-in, whose error and guard are measured anew after every step
 
     def apply_exponential(self, y: V) -> V:
-        """e(y); in training of y cut off around the domain."""
+        """e(y); in training of y cut off around the domain, and at the ceiling."""
         if not self.training:
             return super().apply_exponential(y)
-        return self.in_training(y.clamp(self.domain[0] - self.below, self.domain[1] + self.above))
+        most = self.domain[1] + self.above
+        return self.in_training(
+            y.clamp(self.domain[0] - self.below, most if self.ceiling is None else min(most, self.ceiling))
+        )
 
     def in_training(self, y: V) -> V:
         """e(y) as training computes it; here as an evaluation does."""

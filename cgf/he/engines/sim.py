@@ -115,7 +115,7 @@ class SimEngine(CheckedEngine):
         return self._result(total, min(ct.level for ct in (*a, *b)) - 1, 3)
 
     def _lower(self, a: SimCiphertext, level: int) -> SimCiphertext:
-        return SimCiphertext(a.values, level)
+        return self._result(a.values, level, 2)
 
     def _combine(self, cts: Sequence[SimCiphertext], weights: Sequence[float]) -> SimCiphertext:
         total = cts[0].values * weights[0]

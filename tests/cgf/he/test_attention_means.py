@@ -13,12 +13,12 @@ from cgf.approx.chain import SquareChain  # noqa: E402
 from cgf.approx.exponential import Fit  # noqa: E402
 from cgf.approx.head_chain import HeadChain  # noqa: E402
 from cgf.approx.polynomial import Polynomial  # noqa: E402
+from cgf.approx.unit_size import of_unit_size  # noqa: E402
 from cgf.he import attention_run  # noqa: E402
 from cgf.he.attention_blocks import spread_of  # noqa: E402
 from cgf.he.circuits import MOST_GROWN, takes_means  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
-from cgf.he.folding import of_unit_size  # noqa: E402
 from cgf.he.tile import Tile  # noqa: E402
 from cgf.network.attention import Heads  # noqa: E402
 from cgf.softmax.taylor import TaylorCGF  # noqa: E402

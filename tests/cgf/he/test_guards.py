@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
+from cgf.approx import fit  # noqa: E402
+from cgf.approx.unit_size import of_unit_size  # noqa: E402
 from cgf.errors import UserError  # noqa: E402
 from cgf.he.encrypted import Encrypted  # noqa: E402
 from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
@@ -11,7 +13,9 @@ from cgf.he.engines.lanes import LanesOwner  # noqa: E402
 from cgf.he.engines.library import library_of, named  # noqa: E402
 from cgf.he.engines.sim import SimOwner  # noqa: E402
 from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.base import Softmax  # noqa: E402
 from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
 from cgf.softmax.exact import Exact  # noqa: E402
 from cgf.softmax.published.comparison import Comparison  # noqa: E402
 from cgf.softmax.published.normalize_square import NormalizeSquare, Thor  # noqa: E402
@@ -21,6 +25,7 @@ from cgf.softmax.published.standard import FixedMax, Standard  # noqa: E402
 from cgf.softmax.published.statistical import Arion, Tricycle  # noqa: E402
 from cgf.softmax.published.the_x import TheX  # noqa: E402
 from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
+from cgf.softmax.taylor import TaylorCGF  # noqa: E402
 from cgf.softmax.tensor import TensorRows  # noqa: E402
 
 PUBLISHED = [
@@ -147,3 +152,69 @@ def test_an_engine_is_named_by_its_owner_and_not_by_a_setting():
 
 def test_exact_softmax_states_nothing():
     assert Exact().intervals() is None and Exact().reference(X) is None
+
+
+def test_a_polynomial_of_small_weights_has_the_guard_of_what_is_encrypted():
+    """Taylor about -10 is scaled by 1 / 3e-4 for the circuit, which reaches what a ciphertext holds far earlier."""
+    e = fit.taylor(3, -10.0, -12.0, -8.0)
+    scaled, size = of_unit_size(e)
+    low, high = e.fit.guard
+    assert size < 1e-3 and np.abs(scaled.intermediates(np.array([low, high]))).max() <= e.fit.guard_bound
+    assert np.abs(e.intermediates(np.array([low, high]))).max() < e.fit.guard_bound / 5
+    softmax, scores = CGF(), torch.zeros(1, 1, 2, 8, dtype=torch.float64)
+    softmax.exponential = e
+    scores[..., 0] = 85.0
+    record = seen(softmax, scores)
+    assert record.beyond == 16 and record.overflow > 0
+
+
+def test_without_a_stated_interval_weights_count_over_their_size():
+    softmax, scores = TaylorCGF(), torch.zeros(1, 1, 2, 8, dtype=torch.float64)
+    scores[..., 0] = 85.0
+    largest = float(softmax.reading(scores, None).abs().max())
+    assert 100 < largest < 2**18  # a number that a ciphertext holds, and over 3e-4 it does not
+    record = seen(softmax, scores)
+    assert record.beyond == 16 and record.overflow > 0  # the cubic is as large where y is far below
+
+
+def test_denominators_that_changed_make_another_circuit():
+    """The same object in one session: its circuit was remembered with the denominators of before."""
+    softmax = BPMax(p=3)
+    softmax.sized(2)
+    encrypted = Encrypted(softmax, Session(SimOwner))
+    for size in (100.0, 400.0):
+        softmax.load_tensors({"denominator": torch.full((2, 4, 1), size)})
+        assert float((encrypted.weights(X) - softmax.reading(X, None)).abs().max()) < 1e-9
+    assert encrypted.record.count("wrong") == 0
+
+
+def test_numbers_by_row_multiply_a_row_value_under_any_mask():
+    class ByHead(Softmax):
+        name = "by_head"
+
+        def formula(self, x):
+            return x.square() * x.row_sum().times_public(np.array([1.0, 2.0]).reshape(2, 1, 1))
+
+    class ByKey(ByHead):
+        def formula(self, x):
+            return x * x.row_sum().times_public(np.ones(300))
+
+    scores = torch.tensor(np.random.default_rng(1).normal(size=(2, 2, 300, 300)))
+    mask = torch.ones(2, 1, 1, 300, dtype=torch.bool)
+    mask[1, ..., :290] = False
+    softmax = ByHead()
+    for valid in (None, mask):
+        encrypted = Encrypted(softmax, Session(SimOwner))
+        error = encrypted.weights(scores, valid) - softmax.reading(scores, valid)
+        assert float(error.abs().max()) < 1e-9
+    with pytest.raises(UserError, match=r"takes public numbers by row, whose last axis is 1, and these have \(300,\)"):
+        Encrypted(ByKey(), Session(SimOwner)).weights(scores)
+
+
+def test_the_simulator_counts_what_no_ciphertext_holds_when_it_lowers_one():
+    owner = SimOwner(3)
+    engine = owner.evaluator(frozenset())
+    held = owner.encrypt(np.full(owner.slots, 2.0**25), 3)
+    assert engine.beyond == 0
+    engine.lower(held, 0)
+    assert engine.beyond == owner.slots

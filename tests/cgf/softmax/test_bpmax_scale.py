@@ -25,7 +25,7 @@ def test_weights_are_powers_over_denominators(make, denominator):
     softmax = make()
     softmax.denominator = denominator
     scores = torch.randn(2, 2, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    divisor = torch.ones(2, 3, 1, dtype=torch.float64)
+    divisor = torch.full((2, 3, 1), 2.0, dtype=torch.float64)
     if denominator is not None:
         divisor[:, : denominator.shape[1]] = denominator.double()
     wanted = (scores + 5.0) ** 5 / (divisor + EPSILON)
@@ -37,7 +37,7 @@ def test_weights_are_powers_over_denominators(make, denominator):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -EPSILON])
 def test_a_denominator_that_divides_nothing_is_named(value):
     softmax = BPMax()
-    softmax.layer, softmax.denominator = 4, torch.ones(2, 3, 1, dtype=torch.float64)
+    softmax.layer, softmax.denominator = 4, torch.full((2, 3, 1), 2.0, dtype=torch.float64)
     softmax.denominator[1, 2] = value
     for use in (lambda: softmax.weights(torch.ones(1, 2, 3, 3)), lambda: softmax.roots(3)):
         with pytest.raises(UserError, match=r"layer 4 of bpmax cannot divide by .* head 1 at query position 2"):
@@ -55,3 +55,37 @@ def test_positions_that_training_did_not_reach_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         softmax.weights(torch.ones(1, 2, 3, 5))
+
+
+def test_a_position_without_a_key_keeps_its_running_mean():
+    """Rows padded on the left have no key at their first positions: R there moved towards 0, and weights grew."""
+    full = torch.ones(6, 6, dtype=torch.bool).tril().expand(4, 1, 6, 6).clone()
+    left = full.clone()
+    left[..., :2] = False  # whichever row: no key at positions 0 and 1
+    softmax = CalibratedBPMax(p=3)
+    softmax.training = True
+    generator = torch.Generator().manual_seed(0)
+
+    def batch(mask):
+        softmax.weights(torch.randn(4, 1, 6, 6, generator=generator), mask)
+        return softmax.denominator.clone()
+
+    first = batch(left)
+    assert (first[:, :2] == 1.0).all() and (first[:, 2:] > 50).all()
+    softmax.training = False
+    with pytest.warns(UserWarning, match=r"bpmax_calibrated measured no denominator at 2 of 6 query positions"):
+        softmax.weights(torch.ones(1, 1, 6, 6), full[:1])
+    softmax.training = True
+    reached = batch(full)  # starts at the batch's own, not at a twentieth of it
+    assert (reached[:, :2] > 50).all()
+    for _ in range(40):
+        last = batch(left)
+    torch.testing.assert_close(last[:, :2], reached[:, :2], rtol=0.0, atol=0.0)
+    assert (last[:, 2:] != reached[:, 2:]).all()
+
+
+def test_processes_that_did_not_reach_a_position_do_not_count_there():
+    one, other = torch.tensor([[[1.0], [4.0], [1.0]]]), torch.tensor([[[6.0], [8.0], [1.0]]])
+    merged = CalibratedBPMax.merge([one, other], [1.0, 3.0])
+    torch.testing.assert_close(merged, torch.tensor([[[6.0], [7.0], [1.0]]]))
+    torch.testing.assert_close(CalibratedBPMax.merge([one[:, 1:2], other[:, 1:2]], [1.0, 3.0]), merged[:, 1:2])

@@ -6,6 +6,8 @@ import torch
 from cgf.errors import UserError
 from cgf.softmax.base import ExponentialSoftmax
 from cgf.softmax.cgf import CGF
+from cgf.softmax.chain_cgf import ChainCGF
+from cgf.softmax.unit_cgf import UnitChainCGF
 
 ROW = torch.tensor([[8.0] + 31 * [0.0]])  # one score above all others: its y is 3.3 by two cumulants, 0.9 by three
 
@@ -70,3 +72,18 @@ def test_rows_below_the_ceiling_are_what_they_were():
 def test_a_ceiling_that_is_none(ceiling):
     with pytest.raises(UserError, match="from 0 to 88, or null"):
         CGF(ceiling=ceiling)
+
+
+@pytest.mark.parametrize("make", [ChainCGF, UnitChainCGF])
+def test_a_chain_in_the_loop_is_cut_there_too(make):
+    """Its clamp around the domain took the ceiling's place, so that a ceiling changed nothing."""
+    softmax, outcomes = make(ceiling=0.0), []
+    softmax.training = True
+    for ceiling in (0.0, None):
+        softmax.ceiling = ceiling
+        outcomes.append(softmax.weights(ROW)[0, 0].item())
+    assert outcomes[0] < outcomes[1] - 0.01
+    softmax.training, softmax.ceiling = False, 0.0
+    free = make()
+    free.training = False
+    assert torch.equal(softmax.weights(ROW), free.weights(ROW))
