@@ -56,7 +56,7 @@ def main(cfg: DictConfig) -> None:
     digest = digest_of(opened, plan, settings_of_lines(resolved(cfg)), indices)
     check_replaceable(path, lambda there: there["kind"] == first["kind"] and there.get("digest") == digest)
     ran = {"workers": workers, **({"processes": cfg.he.processes} if scope == "network" else {})}
-    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(), ran)
+    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(), ran, split_by(cfg.he))
     run = (NetworkRun if scope == "network" else LayerRun)(cfg.he, make_owner, library, indices, lines)
     metrics = run.metrics(opened, path)
     result = {
@@ -69,7 +69,7 @@ def main(cfg: DictConfig) -> None:
         "polynomial": opened.facts(plan)["polynomial"],
         "digest": digest,
         "lines_sha256": lines.sha256(),
-        "split_by": split_by(cfg.he),
+        "split_by": lines.read().split_by(split_by(cfg.he)),
         "run": run_info(resolved(cfg), cfg.seed, opened.task.revision(), opened.checkpoint.run["source"]),
         **parts(run),
     }

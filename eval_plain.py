@@ -35,7 +35,7 @@ def main(cfg: DictConfig) -> None:
     settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
     other = changed("eval_plain", cfg, settings, NAMED)
     path = result_path(opened, cfg.out, "plain", plan, split=cfg.split, samples=len(indices), changed=other)
-    check_own(opened, path)
+    check_own(opened, path, cfg.split, len(indices), plan)
     start = time.perf_counter()
     outcome = measure(opened, watch, indices, cfg.batch_size, cfg.not_finite)
     result = {

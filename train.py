@@ -63,6 +63,7 @@ def train(cfg: DictConfig, name: str) -> None:
     teacher = config["distill"]["teacher"]
     origins = origins_of(cfg.ckpt, teacher)
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite, origins=origins)
+    run.check_starts([cfg.ckpt, teacher])
     if run.newest is not None:
         mend_best(run.path, run.newest)
     if run.finished:

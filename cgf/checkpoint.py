@@ -142,12 +142,23 @@ def resolve(path: str | Path) -> Path:
         raise UserError(f"ckpt needs a checkpoint or run folder, and there is no folder {path}")
     if (path / "run.json").is_file():
         return path
+    complete = complete_checkpoints(path)
+    if (best := _best_so_far(complete)) is not None:  # best.json is written after it, and a kill may come between
+        return best
     if (path / "best.json").is_file():
         return _best(path)
-    complete = complete_checkpoints(path)
     if complete:
         return complete[-1]
     raise UserError(f"{path} holds no complete checkpoint: a checkpoint has run.json, which is written last")
+
+
+def _best_so_far(complete: list[Path]) -> Path | None:
+    """The checkpoint that the newest one says is the best; None where none is, as in runs of earlier versions."""
+    told = read_json(complete[-1] / RUN) if complete else None
+    progress = told.get("progress") if isinstance(told, dict) else None
+    if not isinstance(progress, dict) or not progress.get("val_samples"):
+        return None
+    return next((path for path in complete if path.name == f"ckpt-{progress.get('best_step')}"), None)
 
 
 def _best(run: Path) -> Path:

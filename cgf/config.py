@@ -204,10 +204,17 @@ def run_name(cfg: DictConfig, model: str | None = None) -> str:
     """cfg.run, or a name made of the choices and of every other override, so that sweeps do not collide.
 
     A start and an experiment are part of it where a sweep has several of them, and the command line names no run.
-    model: of the checkpoint that a run starts from, where the command line names none.
+    model: of the checkpoint that a run starts from, where the command line names none. UserError for one given name of
+    several jobs that overwrite each other.
     """
     hydra_cfg = HydraConfig.get()
-    swept = os.environ.get(SWEPT, "").split(",") if hydra_cfg.mode == RunMode.MULTIRUN else []
+    swept = [key for key in os.environ.get(SWEPT, "").split(",") if key] if hydra_cfg.mode == RunMode.MULTIRUN else []
+    one_name = "run" in given() and "run" not in swept and not OmegaConf.is_interpolation(cfg, "run")
+    if swept and one_name and cfg.overwrite:
+        raise UserError(
+            f"run={cfg.run} names the folder of every job of this sweep over {', '.join(swept)}, and overwrite=true "
+            "has each remove the one before: leave run out, and each job has a name of its own"
+        )
     if cfg.run is not None:
         return "-".join([str(cfg.run), *([] if "run" in given() else _of_sweep(cfg, swept))])
     choices, groups = dict(hydra_cfg.runtime.choices), ("model", "task", "softmax", "distill", "tune")

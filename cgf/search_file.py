@@ -29,7 +29,8 @@ def finished(path: Path) -> tuple[Json, int] | None:
             return None
         left = sorted(left[:count], key=lambda index: rank(there[index]))
     best = there[left[0]] if head.get("ties") == RANKED else min(there.values(), key=rank)
-    return None if best["validation"] is None else (best, len(trials))
+    different = {(line["round"], line["configuration"]) for line in trials}
+    return None if best["validation"] is None else (best, len(different))
 
 
 def rank(line: Json) -> float:

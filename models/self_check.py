@@ -20,6 +20,7 @@ from cgf.models.host import Host
 from cgf.models.install import attention_modules, installed
 from cgf.models.operation_watch import OperationWatch
 from cgf.models.probe import CHANGED, REAL, long_text, probe_batch, running
+from cgf.models.replace import parts_of, probing
 from cgf.models.row_kind import AttentionInput, RowKind, row_kind
 from cgf.models.transformers_attention import window
 from cgf.softmax.base import Softmax
@@ -67,7 +68,9 @@ def _check(host: Host, wanted: bool | None) -> None:
     device = next(host.model.parameters()).device
     with running("as it is"):
         batch = {name: tensor.to(device) for name, tensor in probe_batch(host).items()}
-    with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad():
+    # replaced norms and activations compute the host's own functions here: random pixels are no data of theirs
+    own = probing(parts_of(host.model))
+    with torch.random.fork_rng(devices=[]), evaluating(host.model), torch.no_grad(), own:
         kind, logits, given = _compared(host, batch)
         host.causal, host.window = kind.causal, kind.window
         if wanted is not None and host.causal != wanted:

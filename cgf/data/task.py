@@ -8,6 +8,7 @@ never on a random generator: they survive library upgrades and a source that lis
 import hashlib
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ Label = TypeVar("Label", int, str)
 Collate = Callable[[Sequence[Item]], dict[str, Tensor]]  # items of a dataset, to one batch
 SPLITS = ("train", "val", "test")
 ROOT_VARIABLE = "CGF_DATA_ROOT"
+REPEATED = 0.1  # of a choice of rows: so many more, that repeat a chosen one, are taken with it
 
 
 class Items(Protocol):
@@ -182,12 +184,13 @@ def inside(task: str, setting: str, name: str) -> str:
     return plain
 
 
-def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: object) -> list[int]:
-    """Indices, ascending, of a fixed stratified choice of about `count` rows.
+def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: object, of_keys: bool = False) -> list[int]:
+    """Indices, ascending, of a fixed stratified choice of about `count` rows; with ``of_keys``, of so many keys.
 
     keys: (N,) text that names a row. Rows of equal key go together (so that no sentence ends up on both
     sides), which is why the count may be passed by the few rows that repeat a chosen key.
-    labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder.
+    labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder. Where rows that repeat would
+    take the choice past the count by more than a tenth and a row a stratum, each gets its share of the rows.
     """
     stratum: dict[str, Label] = {}
     for key, label in zip(keys, labels, strict=True):
@@ -199,7 +202,26 @@ def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: objec
     chosen: set[str] = set()
     for label, keys_of_label in members.items():
         chosen.update(sorted(keys_of_label, key=lambda key: _hash(salt, key))[: quota[label]])
+    rows = [i for i, key in enumerate(keys) if key in chosen]
+    if of_keys or len(rows) <= (1 + REPEATED) * count + len(members):
+        return rows
+    chosen = _chosen_by_rows(Counter(keys), members, count, salt)
     return [i for i, key in enumerate(keys) if key in chosen]
+
+
+def _chosen_by_rows(
+    copies: Mapping[str, int], members: Mapping[Label, list[str]], count: int, salt: object
+) -> set[str]:
+    """Keys whose rows are about ``count``, by strata: in the order of their hash, as far as a key brings it nearer."""
+    sizes = {label: sum(copies[key] for key in keys) for label, keys in members.items()}
+    quota, chosen = _quotas(sizes, count, salt), set[str]()
+    for label, keys in members.items():
+        taken = 0
+        for key in sorted(keys, key=lambda key: _hash(salt, key)):
+            if taken + copies[key] / 2 <= quota[label]:
+                chosen.add(key)
+                taken += copies[key]
+    return chosen
 
 
 def check_share(setting: str, value: float) -> None:

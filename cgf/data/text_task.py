@@ -199,6 +199,7 @@ class TextTask(Task):
                 raise UserError(
                     f"task {self.name} needs rows in {split}, and {self._source.origin} leaves none"
                     + (f" of at least {self.min_words} words" if self.min_words else "")
+                    + _repeated(splits)
                 )
         return splits
 
@@ -221,7 +222,8 @@ class TextTask(Task):
                 f"{self.name}, and there are {len(sentences)}"
             )
         of_class = [labels[i] for i in sentences]
-        picked = choose([texts[i] for i in sentences], of_class, self.test_sentences, f"test sentences {self.seed}")
+        salt = f"test sentences {self.seed}"
+        picked = choose([texts[i] for i in sentences], of_class, self.test_sentences, salt, of_keys=True)
         held = [sentences[i] for i in picked]
         parts = parts_of(texts[i] for i in held)
         keep = [i for i, text in enumerate(texts) if " ".join(text.split()) not in parts]
@@ -234,7 +236,8 @@ class TextTask(Task):
         if self.val_sentences:
             keys = [texts[i] for i in whole_of(texts)]
             count = len(set(keys))
-        return set(choose(keys, labels, round(self.val_fraction * count), self.seed))
+        of_keys = bool(self.val_sentences)
+        return set(choose(keys, labels, round(self.val_fraction * count), self.seed, of_keys))
 
     def _encode(self, split: str, records: list[Record]) -> tuple[list[str], list[int]]:
         number = {name: i for i, name in enumerate(self.class_names)}
@@ -258,3 +261,11 @@ class TextTask(Task):
         if inputs.tokenizer is None:
             raise UserError(f"task {self.name} is text and needs a model with a tokenizer, and this model has none")
         return inputs.tokenizer
+
+
+def _repeated(splits: Mapping[str, tuple[list[str], list[int]]]) -> str:
+    """What rows that repeat have to do with an empty split; nothing where none does."""
+    texts = [text for rows, _ in splits.values() for text in rows]
+    if len(texts) == len(set(texts)):
+        return ""
+    return f": its {len(texts)} rows hold {len(set(texts))} different texts, and equal ones stay in one split"

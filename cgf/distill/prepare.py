@@ -17,7 +17,7 @@ from cgf.distill.run_folder import RunFolder
 from cgf.distill.same_split import check_same_split
 from cgf.distill.settings import Settings
 from cgf.distill.teacher import softmaxes_of, teacher_of
-from cgf.distill.teacher_logits import WithTeacherLogits, taught
+from cgf.distill.teacher_logits import WithTeacherLogits, identity, taught
 from cgf.distill.trainer import Trainer
 from cgf.errors import UserError
 from cgf.memory import need_memory
@@ -134,6 +134,10 @@ class Preparation:
         check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"])
         need_memory(training_gib(host.model), "the gradients and averages of a training of this model")
         teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
+        if teacher is not None:
+            self.run.keep_teacher(
+                lambda: identity(teacher, [slot.softmax for slot in installed_softmaxes(teacher.model)])
+            )
         samples = training_samples(cfg, self.task, host, teacher, aims.matching)
         trainer = Trainer(
             host,

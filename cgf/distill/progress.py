@@ -58,6 +58,8 @@ def mend_best(folder: Path, newest: Path) -> None:
     named = said.get("step") if isinstance(said, dict) else None
     if progress.val_samples and progress.best_step not in (0, named):
         write_best(folder, progress)
+    if progress.finished and progress.best_step:  # a run that was killed while it removed older ones
+        prune(folder, progress.best_step)
 
 
 def prune(folder: Path, best_step: int) -> None:
@@ -67,3 +69,7 @@ def prune(folder: Path, best_step: int) -> None:
             shutil.rmtree(old / "state", ignore_errors=True)
         else:
             shutil.rmtree(old)
+    complete = set(complete_checkpoints(folder))
+    for left in folder.glob("ckpt-*"):  # one whose removal was stopped lacks run.json, which is written last
+        if left not in complete and left.name[5:].isdigit() and not (left / "eval").exists():
+            shutil.rmtree(left)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgf.checkpoint import TrainingState, read, save
+from cgf.checkpoint import TrainingState, read, resolve, save
 from cgf.data.task import Task
 from cgf.distill.model_card import model_card
 from cgf.errors import UserError
@@ -73,7 +73,8 @@ class RunFolder:
     """A run's folder; newest is the checkpoint to go on from, finished says that there is nothing to do.
 
     kept     whether the folder was there before, and empty: it stays when a run fails
-    origins  digests of the checkpoints that the run starts from ('ckpt') and learns from ('teacher')
+    origins  digests of the checkpoints that the run starts from ('ckpt') and learns from ('teacher'); of a teacher that
+             is no checkpoint, its weights ('teacher_weights')
     """
 
     path: Path
@@ -114,7 +115,8 @@ class RunFolder:
                 f"{path} was trained with other settings ({', '.join(changed[:5])}): "
                 "overwrite=true trains it anew, run=NAME makes another"
             )
-        other = sorted(what for what, digest in run.get("origins", {}).items() if (origins or {}).get(what) != digest)
+        before = {what: digest for what, digest in run.get("origins", {}).items() if what in ORIGINS}
+        other = sorted(what for what, digest in before.items() if (origins or {}).get(what) != digest)
         if other:
             raise UserError(
                 f"{path} was trained with other weights of {' and '.join(ORIGINS[what] for what in other)}, which were "
@@ -133,6 +135,32 @@ class RunFolder:
             (self.path / "metrics.jsonl").unlink(missing_ok=True)
         if not (self.path / MARKER).exists():
             write_text(self.path / MARKER, MARK)
+
+    def keep_teacher(self, identity: Callable[[], str]) -> None:
+        """Keeps a hash of a teacher that is a model and no checkpoint, which ``origins_of`` knows already.
+
+        UserError where the run that is gone on with began with another; one of an earlier version does not say.
+        """
+        if "teacher" in self.origins:
+            return
+        if self.newest is None:
+            self.origins["teacher_weights"] = identity()
+        elif self.origins.get("teacher_weights", ABSENT) not in (ABSENT, identity()):
+            raise UserError(
+                f"{self.path} was trained by a teacher of other weights, which were replaced since: overwrite=true "
+                "trains it anew, run=NAME makes another"
+            )
+
+    def check_starts(self, starts: Sequence[JsonValue]) -> None:
+        """UserError where what is to be overwritten holds a checkpoint of ``starts``, that the training begins with."""
+        own = self.path.resolve()
+        for start in starts:
+            named = self.overwrite and isinstance(start, str) and start != "self"
+            if named and resolve(start).resolve().is_relative_to(own):
+                raise UserError(
+                    f"overwrite=true would remove {start}, which this training starts or learns from: take another "
+                    "run=NAME"
+                )
 
     def abandon(self) -> None:
         """Removes what a run without any checkpoint left: one that failed at once leaves nothing behind.

@@ -94,6 +94,22 @@ def taught(
 
 def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> str:
     """Of all that the logits depend on."""
+    digest = _weights(teacher, softmaxes)
+    types = [] if samples.types is None else [samples.types]  # of pairs
+    about = [_configuration(teacher), [s.describe() for s in softmaxes], samples.input_ids, *types]
+    digest.update(json.dumps(about, sort_keys=True).encode())
+    return digest.hexdigest()[:32]
+
+
+def identity(teacher: Host, softmaxes: Sequence[Softmax]) -> str:
+    """A hash of a teacher's weights, of its configuration and of its softmaxes, wherever it was loaded from."""
+    digest = _weights(teacher, softmaxes)
+    about = [_configuration(teacher), [s.describe() for s in softmaxes]]
+    digest.update(json.dumps(about, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _weights(teacher: Host, softmaxes: Sequence[Softmax]) -> hashlib._Hash:
     digest = hashlib.sha256()
     for owner, tensors in [
         ("model", teacher.model.state_dict()),
@@ -102,10 +118,7 @@ def _key(samples: TextDataset, teacher: Host, softmaxes: Sequence[Softmax]) -> s
         for name, tensor in sorted(tensors.items()):
             digest.update(f"{owner}/{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    types = [] if samples.types is None else [samples.types]  # of pairs
-    about = [_configuration(teacher), [s.describe() for s in softmaxes], samples.input_ids, *types]
-    digest.update(json.dumps(about, sort_keys=True).encode())
-    return digest.hexdigest()[:32]
+    return digest
 
 
 def _configuration(teacher: Host) -> Json:

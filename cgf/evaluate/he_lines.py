@@ -64,6 +64,16 @@ class FinishedSamples:
         told = {name: list(dict.fromkeys(part.get(name, count) for part in parts)) for name, count in now.items()}
         return {name: counts[0] if len(counts) == 1 else counts for name, counts in told.items()}
 
+    def split_by(self, now: Json) -> Json | list[Json]:
+        """The settings that decided which samples shared ciphertexts, as results have them: a list where they differ.
+
+        now: those of this process, which stand where lines of before do not say.
+        """
+        different: list[Json] = []
+        for settings in [batch.get("split_by") or now for batch in self.batches]:
+            different += [] if settings in different else [settings]
+        return different[0] if len(different) == 1 else different
+
     def left(self, batches: list[list[int]]) -> list[list[int]]:
         """The batches' samples that are not among these, in the batches that still have one."""
         return [rest for batch in batches if (rest := [i for i in batch if i not in self.samples])]
@@ -126,12 +136,14 @@ class SampleLog:
             it says, digest included, unless its digest is of before (see VERSION)
     made_by of the batches that are added (see made_by below); not part of the digest
     ran     workers and processes of the batches that are added; not part of it either
+    split_by  settings that decide which samples of theirs share ciphertexts; nor are these
     """
 
     path: Path
     digest: str = ""
     made_by: Json | None = None
     ran: dict[str, int] = field(default_factory=dict)
+    split_by: Json | None = None
 
     def read(self) -> FinishedSamples:
         """What whole batches hold; samples whose batch was cut off by a kill are left out.
@@ -153,7 +165,7 @@ class SampleLog:
         """Appends the lines of a batch's samples, then the one of the batch, each with its checksum."""
         records = [
             {**record, "digest": self.digest}
-            for record in (*samples, {**batch, "made_by": self.made_by, "ran": self.ran})
+            for record in (*samples, {**batch, "made_by": self.made_by, "ran": self.ran, "split_by": self.split_by})
         ]
         append_lines(self.path, [{**record, "sha256": checksum(record)} for record in map(_as_read, records)])
 

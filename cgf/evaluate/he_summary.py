@@ -15,6 +15,7 @@ from cgf.he.layer_record import LayerRecord
 from cgf.results import read_json
 from cgf.types import Json
 
+RAN = ("workers", "processes")  # with which lines ran
 OF_A_SHARD = (
     "checkpoint",
     "workers",
@@ -173,4 +174,5 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
     encrypts, scope = first.get("encrypted", True), scope_of(first)
     own_summary = network_summary(whole, encrypts) if scope == "network" else summary(whole, encrypts, scope)
     _check_alike(results, names, {*own, *OF_A_SHARD, *own_summary})
-    return {**first, **own_summary, "shards": count}
+    ran = {key: first[key] for key in RAN if key in first}
+    return {**first, **own_summary, **whole.ran(**ran), "shards": count}

@@ -34,9 +34,19 @@ def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
     return watch
 
 
-def check_own(opened: OpenCheckpoint, path: Path) -> None:
-    """UserError where ``path`` holds something else than a result in the clear of this checkpoint."""
-    check_replaceable(path, lambda there: there["kind"] == "eval_plain" and is_result_of(opened, there, path))
+def check_own(opened: OpenCheckpoint, path: Path, split: str, samples: int, plan: Plan | None) -> None:
+    """UserError where ``path`` holds something else than a result in the clear of this checkpoint on these samples.
+
+    The softmax in place and the kind of its polynomial must be the same too.
+    """
+    names = opened.names(plan)
+    asked = {"split": split, "samples": samples, **{key: names[key] for key in ("softmax", "replaced", "approx")}}
+
+    def same(there: Json) -> bool:
+        alike = all(there[key] == value for key, value in asked.items() if key in there)
+        return there["kind"] == "eval_plain" and alike and is_result_of(opened, there, path)
+
+    check_replaceable(path, same)
 
 
 def measure(

@@ -79,7 +79,12 @@ class Search:
         A trial's weights are removed once its line is written. UserError where the file is of another search, or a
         round of it by another teacher.
         """
-        with locked(self.folder / ".lock", f"another process is at work in {self.folder}: wait for it or stop it"):
+        refusal = "another process is at work in {}: wait for it or stop it"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            locked(self.folder / ".lock", refusal.format(self.folder)),
+            locked(self.path.with_name(f".{self.path.name}.lock"), refusal.format(self.path)),
+        ):
             drawn = self._begun()
             return self._rounds(drawn, self.teacher())
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from cgf import checkpoint
 from cgf.checkpoint import TrainingState, read, resolve, save
+from cgf.distill.progress import mend_best
 from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
 from cgf.errors import UserError
 from cgf.run_checkpoints import complete_checkpoints, ended
@@ -123,6 +124,21 @@ def test_a_run_folder_stands_for_its_best_or_newest_checkpoint(tmp_path):
     assert resolve(tmp_path).name == "ckpt-9" and resolve(tmp_path / "ckpt-2").name == "ckpt-2"
     with pytest.raises(UserError, match="no complete checkpoint"):
         resolve(tmp_path / "ckpt-11")
+
+
+def test_the_best_is_the_newest_checkpoints_where_a_kill_came_before_best_json(tmp_path):
+    for step, best in ((2, 2), (4, 4)):
+        told = {"finished": step == 4, "best": 0.1 * step, "best_step": best, "step": step, "val_samples": 32}
+        write(tmp_path / f"ckpt-{step}", progress=told)
+        if step == 2:
+            (tmp_path / "best.json").write_text(json.dumps({"checkpoint": "ckpt-2", "step": 2}))
+    assert ended(tmp_path) and resolve(tmp_path).name == "ckpt-4"
+    mend_best(tmp_path, tmp_path / "ckpt-4")
+    assert json.loads((tmp_path / "best.json").read_text())["checkpoint"] == "ckpt-4"
+    assert [path.name for path in complete_checkpoints(tmp_path)] == ["ckpt-4"]  # what the kill left is removed too
+    (tmp_path / "ckpt-3").mkdir()  # one whose removal was stopped
+    mend_best(tmp_path, tmp_path / "ckpt-4")
+    assert not (tmp_path / "ckpt-3").exists() and resolve(tmp_path).name == "ckpt-4"
 
 
 def test_a_run_has_ended_where_its_newest_checkpoint_says_so(tmp_path):
@@ -237,6 +253,39 @@ def test_a_run_goes_on_with_the_weights_that_it_began_with(tmp_path):
             UserError, match=r"other weights of ckpt and distill\.teacher, which were trained on or anew"
         ):
             claimed()
+
+
+def test_a_teacher_that_is_no_checkpoint_is_known_by_its_weights(tmp_path):
+    """A folder of weights that is replaced between a start and its resume taught the rest of the training."""
+    asked = []
+
+    def teacher(weights):
+        return lambda: asked.append(weights) or weights
+
+    begun = claim(tmp_path)
+    begun.keep_teacher(teacher("first"))
+    assert begun.origins == {"teacher_weights": "first"}
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0], origins=begun.origins)
+    claim(tmp_path).keep_teacher(teacher("first"))
+    with pytest.raises(UserError, match=r"was trained by a teacher of other weights, which were replaced since"):
+        claim(tmp_path).keep_teacher(teacher("second"))
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0], origins={})  # one of an earlier version does not say
+    claim(tmp_path).keep_teacher(teacher("second"))
+    asked.clear()
+    of_checkpoint = RunFolder.claim(str(tmp_path), "new", RUN["config"], True, False, {"teacher": "digest"})
+    of_checkpoint.keep_teacher(teacher("third"))
+    assert not asked and of_checkpoint.origins == {"teacher": "digest"}
+
+
+def test_what_a_training_starts_from_is_not_overwritten_by_it(tmp_path):
+    write(tmp_path / "run" / "ckpt-1", state=a_state()[0])
+    write(tmp_path / "run-2" / "ckpt-1")
+    for start in (tmp_path / "run", tmp_path / "run" / "ckpt-1"):
+        with pytest.raises(UserError, match=r"overwrite=true would remove .*, which this training starts or learns"):
+            claim(tmp_path, overwrite=True).check_starts([None, str(start)])
+    claim(tmp_path, overwrite=True).check_starts([str(tmp_path / "run-2"), "self", {"_target_": "x"}])
+    claim(tmp_path).check_starts([str(tmp_path / "run")])
+    assert (tmp_path / "run" / "ckpt-1").is_dir()
 
 
 def test_other_data_of_the_same_name_are_told(tmp_path):

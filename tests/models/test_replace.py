@@ -14,8 +14,10 @@ from cgf.models import places
 from cgf.models.install import install_copies, uninstall
 from cgf.models.replace import parts_of, probing, replace, restore
 from cgf.models.replace_check import replaced, start_from
+from cgf.models.self_check import checked
 from cgf.norm.base import ExactNorms
 from cgf.norm.batch import BatchNorms
+from cgf.norm.short import ShortNorms
 from cgf.softmax.cgf import CGF
 
 COUNTS = {  # norms, activations
@@ -51,6 +53,22 @@ def test_exact_leaves_everything_as_it_is(host):
     before, modules = host.logits(batch), list(host.model.modules())
     assert not replaced(host, ExactNorms(), ExactActivations()).all
     assert torch.equal(host.logits(batch), before) and list(host.model.modules()) == modules
+
+
+@torch.no_grad()
+def test_a_model_whose_replaced_parts_explode_on_random_pixels_is_still_a_host():
+    """Polynomials hold on data; the check draws pixels, and a trained checkpoint could not be opened for them."""
+    host = small_vit()
+    host.model.eval()
+    parts = replaced(host, ShortNorms(), Squares())
+    start_from(host, batch_for(host))
+    for part in parts.norms.values():
+        part.series.mul_(1e30)  # as far from its variances: the host's own scale and shift stay
+    assert not host.logits(batch_for(host)).isfinite().all()
+    assert checked(host) is host and list(parts_of(host.model).norms) == list(parts.norms)
+    host.model.get_parameter("head.weight")[0, 0] = float("nan")
+    with pytest.raises(UserError, match="gives no finite logits of a small batch as it is: a weight of it"):
+        checked(host)
 
 
 @torch.no_grad()

@@ -10,6 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from cgf.data.columns import read_columns
+from cgf.data.own_text import FileTask
+from cgf.data.task import choose, three_parts
 from cgf.data.told import near, told
 from cgf.errors import UserError
 
@@ -55,3 +57,31 @@ def test_a_value_that_is_no_text_is_named(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": [Decimal(1)]}), table)
     with pytest.raises(UserError, match=r"and line 1 has Decimal\('1'\)"):
         read_columns(table, ["text", "label"])
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 5, 10])
+def test_rows_that_repeat_take_no_larger_share_and_stay_together(copies):
+    """A fifth of the different texts is more than a fifth of the rows, once their copies go with them."""
+    keys = [f"text {i % (600 // copies)}" for i in range(600)]
+    labels = [int(key.split()[1]) % 3 for key in keys]
+    parts = three_parts(keys, labels, 0.2, 0.1, 0)
+    assert abs(len(parts["test"]) - 120) <= 3 * copies / 2 and abs(len(parts["val"]) - 60) <= 3 * copies / 2
+    assert sorted(parts["train"] + parts["val"] + parts["test"]) == list(range(600))
+    sides = [{keys[i] for i in rows} for rows in parts.values()]
+    assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
+    assert len(choose(keys, labels, 30, 0, of_keys=True)) == 30 * copies
+
+
+def test_a_few_rows_that_repeat_leave_the_choice_as_it_was():
+    keys = [f"text {i}" for i in range(600)] + [f"text {i}" for i in range(20)]
+    labels = [int(key.split()[1]) % 3 for key in keys]
+    chosen = {keys[i] for i in choose(keys, labels, 124, "salt")}
+    assert chosen == {keys[i] for i in choose(keys[:600], labels[:600], 124, "salt")} and len(chosen) == 124
+
+
+def test_repeats_that_leave_a_split_empty_are_named(tmp_path):
+    table = tmp_path / "few.csv"
+    table.write_text("text,label\n" + 30 * "good film,a\nbad film,b\n")
+    task = FileTask(name="csv", train=str(table), text="text", label="label")
+    with pytest.raises(UserError, match=r"its 60 rows hold 2 different texts, and equal ones stay in one split"):
+        _ = task._splits

@@ -173,6 +173,16 @@ def test_a_sweep_of_two(tmp_path):
     assert len(runs) == 2 and "-bpmax-" in runs[0] and "-cgf-" in runs[1]
 
 
+def test_jobs_of_a_sweep_do_not_overwrite_each_other(tmp_path):
+    common = ("train", "--multirun", *SMALL, f"outputs={tmp_path}", "overwrite=true", "train.max_steps=1")
+    done = call(*common, "softmax=cgf,bpmax", "run=one")
+    assert done.returncode != 0 and not list(tmp_path.glob("*/*"))
+    assert "run=one names the folder of every job of this sweep over softmax, and overwrite=true" in done.stderr
+    named = call(*common, "softmax.p=3,5", "softmax=bpmax", "run='of-${softmax.p}'")
+    assert named.returncode == 0, named.stderr
+    assert sorted(path.name for path in tmp_path.glob("of-*")) == ["of-3", "of-5"]
+
+
 def test_a_sweep_over_starts_has_a_run_for_each(tmp_path):
     """Also where two runs in different folders, and a checkpoint of one of them, have the same name."""
     for name in ("one", "two"):

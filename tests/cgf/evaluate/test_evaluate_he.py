@@ -296,7 +296,12 @@ def test_a_result_of_another_checkpoint_is_kept(checkpoint, tmp_path):
     reseal(other, time_utc="another")
     arguments = ["samples=2", f"out={out}"]
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
-    assert call("eval_plain", f"ckpt={checkpoint}", *arguments, "approx=plan").returncode == 0  # made again
+    assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0  # made again
+    for more in ("approx=plan", "split=val", "samples=3", "softmax=bpmax"):
+        kept = out.read_bytes()
+        done = call("eval_plain", f"ckpt={checkpoint}", *arguments, more)
+        assert done.returncode == 2 and out.read_bytes() == kept, more
+        assert "holds another result (eval_plain, checkpoint checkpoint, softmax cgf, split test" in done.stderr
     early = {k: v for k, v in json.loads(out.read_text()).items() if k != "checkpoint_sha256"}
     for _ in range(2):
         kept = out.read_bytes()

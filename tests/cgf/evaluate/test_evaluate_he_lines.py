@@ -1,5 +1,6 @@
 """What lines come to does not depend on the order in which workers ended their batches."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -54,3 +55,13 @@ def test_workers_are_those_of_the_batches_and_not_of_the_last_command(tmp_path):
     two = {"ran": {"workers": 1, "processes": 2}}, {"ran": {"workers": 4, "processes": 2}}
     assert told(*two, workers=4, processes=1) == {"workers": [1, 4], "processes": 2}
     assert told({}, workers=4) == {"workers": 4}  # lines of before do not say
+
+
+def test_batches_are_those_that_ran_and_not_of_the_last_command(tmp_path):
+    """A finished evaluation that was asked for with another he.batch said that it had run so."""
+    log = SampleLog(tmp_path / "a.jsonl", "2:some", split_by={"batch": 4})
+    log.add([sample(0)], {"batch": [0]})
+    assert log.read().split_by({"batch": 8}) == {"batch": 4}
+    replace(log, split_by={"batch": 8}).add([sample(1)], {"batch": [1]})
+    assert log.read().split_by({"batch": 8}) == [{"batch": 4}, {"batch": 8}]
+    assert FinishedSamples(batches=[{"batch": [0]}]).split_by({"batch": 8}) == {"batch": 8}

@@ -146,6 +146,26 @@ def test_a_search_that_is_killed_goes_on_to_the_same_lines_and_trains_none_twice
     assert both[0] == both[1]
 
 
+def test_another_search_into_the_same_file_waits_its_turn_and_no_trial_counts_twice(tmp_path):
+    """Two folders of trials and one file: each trained all of them, and the rows counted twice as many."""
+    path = tmp_path / "toy-t-cgf.jsonl"
+    one, other = search(tmp_path, trained(quality)), search(tmp_path, trained(quality))
+    other.folder = tmp_path / "others"
+
+    def meanwhile(given):
+        with pytest.raises(
+            UserError, match=r"another process is at work in .*toy-t-cgf\.jsonl: wait for it or stop it"
+        ):
+            other.carry_out()
+        return quality(given)
+
+    one.execute = trained(meanwhile)
+    one.carry_out()
+    assert finished(path)[1] == 11
+    append_lines(path, read_lines(path)[1:])  # as two searches of before left it
+    assert finished(path)[1] == 11
+
+
 def test_trials_side_by_side_find_the_same_and_a_bad_end_begins_no_more(tmp_path):
     one, many = tmp_path / "one", tmp_path / "many"
     one.mkdir(), many.mkdir()
