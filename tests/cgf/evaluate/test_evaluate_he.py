@@ -297,7 +297,7 @@ def test_a_result_of_another_checkpoint_is_kept(checkpoint, tmp_path):
     arguments = ["samples=2", f"out={out}"]
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0  # made again
-    for more in ("approx=plan", "split=val", "samples=3", "softmax=bpmax"):
+    for more in ("approx=plan", "split=val", "samples=3", "softmax=relu"):
         kept = out.read_bytes()
         done = call("eval_plain", f"ckpt={checkpoint}", *arguments, more)
         assert done.returncode == 2 and out.read_bytes() == kept, more
