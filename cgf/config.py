@@ -209,7 +209,9 @@ def run_name(cfg: DictConfig, model: str | None = None) -> str:
     """
     hydra_cfg = HydraConfig.get()
     swept = [key for key in os.environ.get(SWEPT, "").split(",") if key] if hydra_cfg.mode == RunMode.MULTIRUN else []
-    one_name = "run" in given() and "run" not in swept and not OmegaConf.is_interpolation(cfg, "run")
+    one_name = "run" in given() and not any(
+        key in swept or OmegaConf.is_interpolation(cfg, key) for key in ("run", "outputs")
+    )
     if swept and one_name and cfg.overwrite:
         raise UserError(
             f"run={cfg.run} names the folder of every job of this sweep over {', '.join(swept)}, and overwrite=true "

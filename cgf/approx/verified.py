@@ -39,7 +39,7 @@ def verified(exponential: Exponential, file: object) -> Exponential:
         held = f"[{measured.guard[0]:.6g}, {measured.guard[1]:.6g}]"
         raise UserError(
             f"{file} states a guard of [{stated.guard[0]:.6g}, {stated.guard[1]:.6g}], and its numbers "
-            f"hold {held}: it was changed after it was made, and has to be made anew"
+            f"hold {held}: it was changed since, or made by an earlier version, and has to be made anew"
         )
     return exponential
 

@@ -25,7 +25,7 @@ from cgf.types import HubDataset, Json, Options
 
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
-COMMON = ("name", "seed", "limit", "val_fraction", "test_fraction")
+COMMON = ("name", "seed", "limit", "share_of_rows", "val_fraction", "test_fraction")
 SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
 
 

@@ -98,7 +98,9 @@ class OwnImages(VisionTask):
             if split not in parts:
                 rest = parts["train"]
                 keys, labels = [names[i] for i in rest], [whole.labels[i] for i in rest]
-                parts[split] = [rest[i] for i in choose(keys, labels, round(share * len(rest)), salt)]
+                parts[split] = [
+                    rest[i] for i in choose(keys, labels, round(share * len(rest)), salt, self.share_of_rows)
+                ]
                 parts["train"] = sorted(set(rest) - set(parts[split]))
         return parts
 

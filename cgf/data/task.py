@@ -24,7 +24,6 @@ Label = TypeVar("Label", int, str)
 Collate = Callable[[Sequence[Item]], dict[str, Tensor]]  # items of a dataset, to one batch
 SPLITS = ("train", "val", "test")
 ROOT_VARIABLE = "CGF_DATA_ROOT"
-REPEATED = 0.1  # of a choice of rows: so many more, that repeat a chosen one, are taken with it
 
 
 class Items(Protocol):
@@ -81,6 +80,8 @@ class Task(ABC):
     seed: fixes the validation part, `limit` and augmentation. It is not the training seed: runs that differ
         in their training seed share their splits.
     limit: rows to keep by split ({train: 300, val: 60}), chosen by class shares and fixed by `seed`.
+    share_of_rows: whether a share, and a limit, is one of the rows where rows repeat, and not of the different ones
+        (`choose`). Checkpoints of before, which do not say, and the public sets take it of the different ones.
 
     Raises UserError for a `limit` that is not a positive count of a known split.
     """
@@ -90,8 +91,11 @@ class Task(ABC):
     root: str | None = None
     seed: int = 42
     limit: Mapping[str, int | None] | None = None
+    share_of_rows: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.share_of_rows, bool):
+            raise UserError(f"task.share_of_rows must be true or false, and {self.share_of_rows!r} was given")
         if self.limit is not None and not isinstance(self.limit, Mapping):
             raise UserError(
                 f"task.limit needs a count by split, such as 'task.limit={{train: 300}}', and it is {self.limit!r}"
@@ -161,7 +165,7 @@ class Task(ABC):
         if count is None or count >= len(keys):
             return list(range(len(keys)))
         # Another salt than the validation cut: the two choices must not follow the same order.
-        return choose(keys, labels, count, f"limit {self.seed}")
+        return choose(keys, labels, count, f"limit {self.seed}", self.share_of_rows)
 
 
 def check_apart(task: str, setting: str, names: Mapping[str, str]) -> None:
@@ -184,13 +188,13 @@ def inside(task: str, setting: str, name: str) -> str:
     return plain
 
 
-def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: object, of_keys: bool = False) -> list[int]:
-    """Indices, ascending, of a fixed stratified choice of about `count` rows; with ``of_keys``, of so many keys.
+def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: object, of_rows: bool = False) -> list[int]:
+    """Indices, ascending, of a fixed stratified choice of about `count` rows.
 
     keys: (N,) text that names a row. Rows of equal key go together (so that no sentence ends up on both
-    sides), which is why the count may be passed by the few rows that repeat a chosen key.
-    labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder. Where rows that repeat would
-    take the choice past the count by more than a tenth and a row a stratum, each gets its share of the rows.
+    sides), which is why the count may be passed by the rows that repeat a chosen key.
+    labels: (N,) the strata. Each gets its share of the distinct keys by largest remainder. With ``of_rows`` each gets
+    its share of the rows, as near as keys with all their rows come to it: the same where no key repeats.
     """
     stratum: dict[str, Label] = {}
     for key, label in zip(keys, labels, strict=True):
@@ -198,14 +202,13 @@ def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: objec
     members: dict[Label, list[str]] = {}
     for key, label in stratum.items():
         members.setdefault(label, []).append(key)
-    quota = _quotas({label: len(keys_of_label) for label, keys_of_label in members.items()}, count, salt)
-    chosen: set[str] = set()
-    for label, keys_of_label in members.items():
-        chosen.update(sorted(keys_of_label, key=lambda key: _hash(salt, key))[: quota[label]])
-    rows = [i for i, key in enumerate(keys) if key in chosen]
-    if of_keys or len(rows) <= (1 + REPEATED) * count + len(members):
-        return rows
-    chosen = _chosen_by_rows(Counter(keys), members, count, salt)
+    if of_rows:
+        chosen = _chosen_by_rows(Counter(keys), members, count, salt)
+    else:
+        quota = _quotas({label: len(keys_of_label) for label, keys_of_label in members.items()}, count, salt)
+        chosen = set()
+        for label, keys_of_label in members.items():
+            chosen.update(sorted(keys_of_label, key=lambda key: _hash(salt, key))[: quota[label]])
     return [i for i, key in enumerate(keys) if key in chosen]
 
 

@@ -185,7 +185,7 @@ class TextTask(Task):
         if "test" not in splits:
             texts, labels = splits["train"]
             count = round(self.test_fraction * len(texts))
-            self._part(splits, "test", set(choose(texts, labels, count, f"test {self.seed}")))
+            self._part(splits, "test", set(choose(texts, labels, count, f"test {self.seed}", self.share_of_rows)))
         if "val" not in splits:
             self._part(splits, "val", self._chosen_for_val(*splits["train"]))
         if self.test_sentences:
@@ -222,8 +222,7 @@ class TextTask(Task):
                 f"{self.name}, and there are {len(sentences)}"
             )
         of_class = [labels[i] for i in sentences]
-        salt = f"test sentences {self.seed}"
-        picked = choose([texts[i] for i in sentences], of_class, self.test_sentences, salt, of_keys=True)
+        picked = choose([texts[i] for i in sentences], of_class, self.test_sentences, f"test sentences {self.seed}")
         held = [sentences[i] for i in picked]
         parts = parts_of(texts[i] for i in held)
         keep = [i for i, text in enumerate(texts) if " ".join(text.split()) not in parts]
@@ -236,8 +235,8 @@ class TextTask(Task):
         if self.val_sentences:
             keys = [texts[i] for i in whole_of(texts)]
             count = len(set(keys))
-        of_keys = bool(self.val_sentences)
-        return set(choose(keys, labels, round(self.val_fraction * count), self.seed, of_keys))
+        of_rows = self.share_of_rows and not self.val_sentences
+        return set(choose(keys, labels, round(self.val_fraction * count), self.seed, of_rows))
 
     def _encode(self, split: str, records: list[Record]) -> tuple[list[str], list[int]]:
         number = {name: i for i, name in enumerate(self.class_names)}

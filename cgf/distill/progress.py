@@ -68,8 +68,8 @@ def prune(folder: Path, best_step: int) -> None:
         if old.name == f"ckpt-{best_step}" or (old / "eval").exists():
             shutil.rmtree(old / "state", ignore_errors=True)
         else:
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)  # another process of this training may be at it too
     complete = set(complete_checkpoints(folder))
     for left in folder.glob("ckpt-*"):  # one whose removal was stopped lacks run.json, which is written last
         if left not in complete and left.name[5:].isdigit() and not (left / "eval").exists():
-            shutil.rmtree(left)
+            shutil.rmtree(left, ignore_errors=True)

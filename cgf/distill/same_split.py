@@ -7,7 +7,13 @@ from cgf.errors import UserError
 from cgf.types import Json, JsonValue
 
 # settings of a task that say how much of train is validated or tested on, with what held before there were these
-SHARES: Json = {"test_fraction": 0.2, "val_fraction": 0.1, "test_sentences": 0, "val_sentences": False}
+SHARES: Json = {
+    "test_fraction": 0.2,
+    "val_fraction": 0.1,
+    "test_sentences": 0,
+    "val_sentences": False,
+    "share_of_rows": False,
+}
 
 
 FILES = {"train", "val", "test"}  # splits that may have a file of their own

@@ -127,7 +127,14 @@ def shard_of(path: Path) -> Json:
     result = read_json(path)
     if not isinstance(result, dict):
         raise UserError(f"{path} must hold the result of a shard, and holds no object")
-    needed = {"kind": str, "digest": str, "split_by": dict, "samples_of_all_shards": int, "shard": str, "run": dict}
+    needed: dict[str, type | tuple[type, ...]] = {
+        "kind": str,
+        "digest": str,
+        "split_by": (dict, list),
+        "samples_of_all_shards": int,
+        "shard": str,
+        "run": dict,
+    }
     for key, kind in needed.items():
         if not isinstance(result.get(key), kind):
             raise UserError(
@@ -154,8 +161,13 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
     names = [str(result["shard"]) for result in results if result.get("shard")]
     if not results or len(names) < len(results):
         raise UserError("a merge needs results of he.shard=i/n, and got one that is not a shard")
-    for key, what in (("digest", "checkpoint, polynomial, engine or samples"), ("split_by", "batching")):
-        if len({str(result[key]) for result in results}) > 1:
+    # a shard that went on with another batch has a list of both, and its lines say which samples came together
+    split = [result["split_by"] for result in results if isinstance(result["split_by"], dict)]
+    for what, facts in (
+        ("checkpoint, polynomial, engine or samples", [result["digest"] for result in results]),
+        ("batching", split if len(split) == len(results) else []),
+    ):
+        if len(set(map(str, facts))) > 1:
             raise UserError(f"shards of one evaluation are needed, and these differ in {what}: {', '.join(names)}")
     parts, count = sorted(parse_shard(name) for name in names), parse_shard(names[0])[1]
     if parts != [(i, count) for i in range(1, count + 1)]:
@@ -173,6 +185,7 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
         first["by_class"] = by_class(list(first["by_class"]), whole.predictions())
     encrypts, scope = first.get("encrypted", True), scope_of(first)
     own_summary = network_summary(whole, encrypts) if scope == "network" else summary(whole, encrypts, scope)
-    _check_alike(results, names, {*own, *OF_A_SHARD, *own_summary})
+    _check_alike(results, names, {*own, *OF_A_SHARD, *own_summary, "split_by"})
+    split_by = whole.split_by(first["split_by"] if isinstance(first["split_by"], dict) else {})
     ran = {key: first[key] for key in RAN if key in first}
-    return {**first, **own_summary, **whole.ran(**ran), "shards": count}
+    return {**first, **own_summary, **whole.ran(**ran), "split_by": split_by, "shards": count}

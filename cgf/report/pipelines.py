@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.report.comparison import told
-from cgf.report.training import groups, read_results
+from cgf.report.training import ends_told, groups, read_results
 from cgf.stats.labels import Comparison
 
 POINTS = "points [95 %]"
@@ -47,7 +47,7 @@ def lines(folder: Path) -> list[list[str]]:
                     f"{100 * group['accuracy'] - group['points']:.2f} %",
                     f"{100 * group['accuracy']:.2f} %",
                     "–" if group["levels"] is None else " to ".join(str(n) for n in dict.fromkeys(group["levels"])),
-                    f"{group['epochs']} ({', '.join(f'{e:g}' for e in group['best_epochs'])})",
+                    f"{ends_told(group['epochs'])} ({', '.join(f'{e:g}' for e in group['best_epochs'])})",
                 ]
             )
     place = TITLES.index(POINTS)

@@ -12,6 +12,8 @@ from pathlib import Path
 from cgf.former import current_names, current_row
 from cgf.predictions import read
 from cgf.results import read_json
+from cgf.run_checkpoints import complete_checkpoints
+from cgf.seal import json_hash
 from cgf.study.opened import row_name
 from cgf.study.seed import Seed, last_of_each
 from cgf.study.study import EXACT, TEACHER, Run, Study
@@ -35,7 +37,8 @@ def kept(
     """Of the runs that rows of ``names`` are compared with, those that have a row with predictions in ``out``.
 
     taken: which of its choices a run took, by name (``training_rows.known``). Returns by the run's name what an
-    evaluation says of labels, predictions and accuracy, with ``row``, the name of the row, and ``accuracy_teacher``.
+    evaluation says of labels, predictions and accuracy, with ``row``, the name of the row, and what that says of
+    its teacher.
     A row of other settings than the study has now is left out, and so are rows of data in folds and of a choice that
     is still to be made.
     """
@@ -63,6 +66,7 @@ def _of_row(out: Path, name: str, settings: Json) -> Json | None:
         "row": name,
         "accuracy": row["accuracy"],
         "accuracy_teacher": row["accuracy_teacher"],
+        "teacher_settings": row.get("teacher_settings"),
         "labels": predictions.labels.tolist(),
         "predictions": predictions.this.tolist(),
     }
@@ -71,7 +75,13 @@ def _of_row(out: Path, name: str, settings: Json) -> Json | None:
 def _settings(config: Json) -> Json:
     """What a training is, of its configuration: nothing of where its files lie."""
     settings = {key: value for key, value in current_names(config).items() if key not in PLACES}
-    return {**settings, "distill": {k: v for k, v in settings["distill"].items() if k != "teacher"}}
+    return {**settings, "distill": {k: v for k, v in settings.get("distill", {}).items() if k != "teacher"}}
+
+
+def teacher_settings(seed: Seed, taught_by: str) -> str:
+    """A hash of the settings that a teacher of this seed was trained with, wherever its files lie."""
+    newest = complete_checkpoints(seed.chosen(taught_by))[-1]
+    return json_hash(_settings(read_json(newest / "run.json")["config"]))
 
 
 def evaluation(seed: Seed, name: str) -> Json | None:
@@ -86,9 +96,15 @@ def evaluation(seed: Seed, name: str) -> Json | None:
 
 
 def taught_alike(seed: Seed, name: str) -> bool:
-    """Whether the teacher of a kept row has the test accuracy of this seed's, which is evaluated by now."""
-    own = seed.result(seed.study.run(name).teacher or TEACHER)
-    return own.is_file() and read_json(own)["accuracy"] == seed.kept[name]["accuracy_teacher"]
+    """Whether the teacher of a kept row has the test accuracy of this seed's, which is evaluated by now.
+
+    Its settings must be the same too; rows of before do not say theirs.
+    """
+    taught_by, kept_row = seed.study.run(name).teacher or TEACHER, seed.kept[name]
+    own = seed.result(taught_by)
+    if not own.is_file() or read_json(own)["accuracy"] != kept_row["accuracy_teacher"]:
+        return False
+    return kept_row["teacher_settings"] in (None, teacher_settings(seed, taught_by))
 
 
 def evaluations(seed: Seed, run: Run) -> tuple[Json, Json, Json | None]:

@@ -14,7 +14,7 @@ from cgf.plan.cost import mask_rows
 from cgf.plan.load import read_plan
 from cgf.results import read_json, read_lines
 from cgf.run_checkpoints import complete_checkpoints, ended
-from cgf.study.compared import evaluations
+from cgf.study.compared import evaluations, teacher_settings
 from cgf.study.opened import paired
 from cgf.study.range_rows import check_of, epochs
 from cgf.study.seed import Seed
@@ -41,13 +41,13 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
     accuracy (test) is with the softmax as it was trained, accuracy_planned with the polynomial of the plan, to
     which total_levels belongs; accuracy_exact is that of the exact student of this schedule and seed, or of the
     run that this one is compared with, exact_of_row the row that it stands in, or None where it was trained beside this
-    one. accuracy_teacher that of the run 'teacher' or the one that it learns from in its
-    place. teacher names it, and is None for a run that starts from the model's own weights, which has none. epochs
-    counts what was trained, best_epoch is the one kept, and validation_by_epoch has every validation on the way.
-    train_s has the seconds of this training alone, trials_s those of all that the choice was made from. tried is what
-    the choice was made from, trials how many trainings led to the row, those outside of the study included. dirty: of
-    the training or of any evaluation. UserError where an evaluation is of other weights, or of another plan, than its
-    run has now.
+    one. accuracy_teacher is that of the run 'teacher' or the one that it learns from in its place, and teacher_settings
+    a hash of the settings that it was trained with. teacher names it, and is None for a run that starts from the
+    model's own weights, which has none. epochs counts what was trained, best_epoch is the one kept, and
+    validation_by_epoch has every validation on the way. train_s has the seconds of this training alone, trials_s those
+    of all that the choice was made from. tried is what the choice was made from, trials how many trainings led to the
+    row, those outside of the study included. dirty: of the training or of any evaluation. UserError where an evaluation
+    is of other weights, or of another plan, than its run has now.
     """
     result, exact, planned = evaluations(seed, run)
     for own in (result, planned or {}):
@@ -74,6 +74,7 @@ def row(seed: Seed, run: Run, task: str, before: dict[str, list[Json]] | None = 
         "exact_of_row": exact.get("row"),
         "teacher": None if run.after is None else taught_by,
         "accuracy_teacher": teacher["accuracy"],
+        "teacher_settings": teacher_settings(seed, taught_by),
         "paired": paired(result, exact),
         "validation": best["val_accuracy"],
         "val_samples": best["val_samples"],

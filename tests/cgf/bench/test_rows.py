@@ -463,6 +463,25 @@ def test_a_row_of_before_stands_in_for_the_exact_student(tmp_path):
     assert compared.kept(Study.of(SET), 43, ["bpmax"], "t", out, {}, configured) == {}
 
 
+def test_a_teacher_of_other_settings_is_another_though_it_is_as_good(tmp_path):
+    """Test sets are small, and teachers of one accuracy on them many."""
+    out, register = tmp_path / "rows", Register(tmp_path / "opened.jsonl", "why")
+    study = Study.of(SET)
+    first = Seed(study, 42, tmp_path / "first", more=("predictions=true",), execute=Trainer())
+    first.carry_out(["teacher", "exact"])
+    training_rows.write_results([first], ["exact"], "t", out, register)
+    other = {**SET["runs"], "teacher": {**SET["runs"]["teacher"], "options": ["task=digits", "softmax=bpmax"]}}
+    other["teacher"]["options"].append("train.lr=0.25")
+    for runs, trained in ((SET["runs"], ["teacher", "bpmax-0", "bpmax-1", "bpmax-2"]), (other, None)):
+        changed = Study.of({**SET, "runs": runs})
+        kept = compared.kept(changed, 42, ["bpmax"], "t", out, {}, configured)
+        assert list(kept) == ["exact"] and len(kept["exact"]["teacher_settings"]) == 64
+        machine, place = Trainer(), tmp_path / f"second-{trained is None}"
+        one = Seed(changed, 42, place, kept=kept, more=("predictions=true",), execute=machine)
+        training_rows.carry_out(one, ["bpmax"], "t", True, register)
+        assert machine.names == (trained or ["teacher", "exact", "bpmax-0", "bpmax-1", "bpmax-2"])
+
+
 def test_a_row_of_another_teacher_stands_in_for_none(tmp_path, capsys):
     out, register = tmp_path / "rows", Register(tmp_path / "opened.jsonl", "another processor")
     study = Study.of(SET)

@@ -11,7 +11,7 @@ import pytest
 
 from cgf.data.columns import read_columns
 from cgf.data.own_text import FileTask
-from cgf.data.task import choose, three_parts
+from cgf.data.task import choose
 from cgf.data.told import near, told
 from cgf.errors import UserError
 
@@ -64,24 +64,29 @@ def test_rows_that_repeat_take_no_larger_share_and_stay_together(copies):
     """A fifth of the different texts is more than a fifth of the rows, once their copies go with them."""
     keys = [f"text {i % (600 // copies)}" for i in range(600)]
     labels = [int(key.split()[1]) % 3 for key in keys]
-    parts = three_parts(keys, labels, 0.2, 0.1, 0)
-    assert abs(len(parts["test"]) - 120) <= 3 * copies / 2 and abs(len(parts["val"]) - 60) <= 3 * copies / 2
-    assert sorted(parts["train"] + parts["val"] + parts["test"]) == list(range(600))
-    sides = [{keys[i] for i in rows} for rows in parts.values()]
-    assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
-    assert len(choose(keys, labels, 30, 0, of_keys=True)) == 30 * copies
+    chosen, of_before = (choose(keys, labels, 120, 0, of_rows) for of_rows in (True, False))
+    assert abs(len(chosen) - 120) <= 3 * copies / 2 and len(of_before) == min(600, 120 * copies)
+    sides = [{keys[i] for i in range(600) if (i in set(chosen)) == inside} for inside in (True, False)]
+    assert not sides[0] & sides[1] and set(chosen) <= set(of_before)
+    assert copies > 1 or chosen == of_before
 
 
-def test_a_few_rows_that_repeat_leave_the_choice_as_it_was():
-    keys = [f"text {i}" for i in range(600)] + [f"text {i}" for i in range(20)]
-    labels = [int(key.split()[1]) % 3 for key in keys]
-    chosen = {keys[i] for i in choose(keys, labels, 124, "salt")}
-    assert chosen == {keys[i] for i in choose(keys[:600], labels[:600], 124, "salt")} and len(chosen) == 124
+@pytest.mark.parametrize("share_of_rows", [True, False])
+def test_a_file_of_repeats_is_cut_by_its_own_rule(tmp_path, share_of_rows):
+    """A checkpoint of before does not say, and is evaluated on the rows that it was held against."""
+    table = tmp_path / "few.csv"
+    rows = [f"film {i % 40} was seen,{'ab'[i % 40 % 2]}" for i in range(120)]
+    table.write_text("text,label\n" + "\n".join(rows) + "\n")
+    task = FileTask(name="csv", train=str(table), text="text", label="label", share_of_rows=share_of_rows)
+    sizes = {split: len(texts) for split, (texts, _) in task._splits.items()}
+    assert sizes == ({"train": 84, "test": 24, "val": 12} if share_of_rows else {"train": 33, "test": 72, "val": 15})
+    with pytest.raises(UserError, match=r"task\.share_of_rows must be true or false, and 1 was given"):
+        FileTask(name="csv", train=str(table), share_of_rows=1)
 
 
 def test_repeats_that_leave_a_split_empty_are_named(tmp_path):
     table = tmp_path / "few.csv"
     table.write_text("text,label\n" + 30 * "good film,a\nbad film,b\n")
-    task = FileTask(name="csv", train=str(table), text="text", label="label")
+    task = FileTask(name="csv", train=str(table), text="text", label="label", share_of_rows=True)
     with pytest.raises(UserError, match=r"its 60 rows hold 2 different texts, and equal ones stay in one split"):
         _ = task._splits

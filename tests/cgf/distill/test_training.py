@@ -181,6 +181,8 @@ def test_jobs_of_a_sweep_do_not_overwrite_each_other(tmp_path):
     named = call(*common, "softmax.p=3,5", "softmax=bpmax", "run='of-${softmax.p}'")
     assert named.returncode == 0, named.stderr
     assert sorted(path.name for path in tmp_path.glob("of-*")) == ["of-3", "of-5"]
+    apart = call(*(a for a in common if "outputs=" not in a), f"outputs={tmp_path}/a,{tmp_path}/b", "run=one")
+    assert apart.returncode == 0 and (tmp_path / "a" / "one").is_dir() and (tmp_path / "b" / "one").is_dir()
 
 
 def test_a_sweep_over_starts_has_a_run_for_each(tmp_path):

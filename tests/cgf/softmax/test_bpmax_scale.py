@@ -25,7 +25,7 @@ def test_weights_are_powers_over_denominators(make, denominator):
     softmax = make()
     softmax.denominator = denominator
     scores = torch.randn(2, 2, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    divisor = torch.full((2, 3, 1), 2.0, dtype=torch.float64)
+    divisor = torch.ones(2, 3, 1, dtype=torch.float64)
     if denominator is not None:
         divisor[:, : denominator.shape[1]] = denominator.double()
     wanted = (scores + 5.0) ** 5 / (divisor + EPSILON)
