@@ -264,7 +264,7 @@ class TextTask(Task):
 
 def _repeated(splits: Mapping[str, tuple[list[str], list[int]]]) -> str:
     """What rows that repeat have to do with an empty split; nothing where none does."""
-    texts = [text for rows, _ in splits.values() for text in rows]
+    texts = [text for own, _ in splits.values() for text in own]
     if len(texts) == len(set(texts)):
         return ""
     return f": its {len(texts)} rows hold {len(set(texts))} different texts, and equal ones stay in one split"

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cgf.errors import UserError
 from cgf.he.engines.engine import Engine
 from cgf.he.layout import Layout
 from cgf.he.not_on_ciphertexts import NotOnCiphertexts
@@ -221,19 +220,20 @@ class Packed(NotOnCiphertexts):
     def times_public(self, array: ArrayLike) -> Packed:
         """Product with public numbers that broadcast to (B, H, Q, K); zero where entries do not count.
 
-        A value by row takes numbers by row, (B, H, Q, 1). UserError for numbers that differ along it.
+        Of a value by row and numbers by row, (B, H, Q, 1), it is one by row; of other numbers it has every entry.
         """
         array = _numbers(array)
         if array.ndim == 0 and (self.is_row or not self.has_invalid):
             return self * float(array)
-        if self.is_row:
-            if array.shape[-1] != 1:
-                raise UserError(
-                    f"a value by row takes public numbers by row, whose last axis is 1, and these have {array.shape}"
-                )
+        if self.is_row and array.shape[-1] == 1:
             return self.times_vector([self.by_row(array)])
         part, valid = self._part(array), self.rows.valid
-        return self.times_vector(self.layout.pack(part if valid is None else part * valid), clean=True)
+        vectors = self.layout.pack(part if valid is None else part * valid)
+        if self.is_row:
+            row = self.relinearized()
+            whole = replace(row, cts=row.cts * len(vectors), is_row=False)
+            return whole.times_vector(vectors, clean=True)
+        return self.times_vector(vectors, clean=True)
 
     def row_fold(self, combine: Callable[[Packed, Packed], Packed]) -> Packed:
         """As Value says. Pairs of ciphertexts first, then of slots; padding columns take part with what they hold.

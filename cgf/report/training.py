@@ -173,7 +173,7 @@ def _taught(result: Result) -> tuple[str, float, float]:
 
     Rows of before, and those that had no teacher, count as taught by the study's own.
     """
-    config = (result["made"] or {}).get("config", {})
+    config = (result.get("made") or {}).get("config", {})
     model, distill = config.get("model", {}), config.get("distill", {})
     return result.get("teacher") or "teacher", distill.get("hidden", 0.0), model.get("drop_path", 0.0)
 

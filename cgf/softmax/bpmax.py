@@ -269,8 +269,10 @@ class CalibratedBPMax(BPMax):
         else:
             # 1. the mean over rows with a key; a position without any is not reached by this batch
             present = present.reshape(sums.shape)
-            rows = present.sum(0)
-            mean = torch.where(rows > 0, (sums * present).sum(0) / rows.clamp(min=1.0), rows.new_tensor(UNREACHED))
+            having = present.sum(0)
+            mean = torch.where(
+                having > 0, (sums * present).sum(0) / having.clamp(min=1.0), having.new_tensor(UNREACHED)
+            )
         if self.denominator is not None and (shared := min(self.denominator.shape[1], mean.shape[1])):
             # 2. moved towards it where both are known, else the one that is
             old, new = self.denominator[:, :shared].to(mean.device), mean[:, :shared]

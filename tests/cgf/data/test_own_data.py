@@ -283,7 +283,7 @@ def test_equal_images_go_together_where_a_split_is_cut_off(make, tmp_path):
     assert held["test"] and held["val"]
     assert not held["test"] & held["train"] and not held["val"] & held["train"] and not held["val"] & held["test"]
     assert not [note for note in task.notes() if "byte for byte" in note]
-    node = node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder")
+    node = node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder", share_of_rows=True)
     assert node["equal_together"] is True and task_from_node(node, None)._parts == task._parts
     before = {key: value for key, value in node.items() if key != "equal_together"}  # as a checkpoint of before has it
     old = task_from_node(before, None)
