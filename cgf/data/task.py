@@ -215,13 +215,20 @@ def choose(keys: Sequence[str], labels: Sequence[Label], count: int, salt: objec
 def _chosen_by_rows(
     copies: Mapping[str, int], members: Mapping[Label, list[str]], count: int, salt: object
 ) -> set[str]:
-    """Keys whose rows are about ``count``, by strata: in the order of their hash, as far as a key brings it nearer."""
+    """Keys whose rows are about ``count``, by strata: in the order of their hash, as far as a key brings it nearer.
+
+    A stratum of several keys that has a share has one of them at least, however often it repeats. One whose only key
+    repeats has none, so that all of it is left.
+    """
     sizes = {label: sum(copies[key] for key in keys) for label, keys in members.items()}
     quota, chosen = _quotas(sizes, count, salt), set[str]()
     for label, keys in members.items():
         taken = 0
+        if len(keys) == 1 < copies[keys[0]]:
+            continue
         for key in sorted(keys, key=lambda key: _hash(salt, key)):
-            if taken + copies[key] / 2 <= quota[label]:
+            first = taken == 0 < quota[label] and len(keys) > 1
+            if first or taken + copies[key] / 2 <= quota[label]:
                 chosen.add(key)
                 taken += copies[key]
     return chosen

@@ -84,6 +84,13 @@ def test_a_file_of_repeats_is_cut_by_its_own_rule(tmp_path, share_of_rows):
         FileTask(name="csv", train=str(table), share_of_rows=1)
 
 
+def test_a_class_of_few_texts_that_repeat_is_in_the_test_split_too():
+    keys = [f"a {i % 2}" for i in range(120)] + [f"b {i}" for i in range(120)]
+    chosen = choose(keys, [0] * 120 + [1] * 120, 48, 0, of_rows=True)
+    assert [sum(i < 120 for i in chosen), sum(i >= 120 for i in chosen)] == [60, 24]  # one of its two texts
+    assert choose(["a"] * 2 + ["b"] * 8, [0] * 2 + [1] * 8, 5, 0, of_rows=True) == []  # only texts of their classes
+
+
 def test_repeats_that_leave_a_split_empty_are_named(tmp_path):
     table = tmp_path / "few.csv"
     table.write_text("text,label\n" + 30 * "good film,a\nbad film,b\n")
