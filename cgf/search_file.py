@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from cgf.results import read_lines
@@ -12,7 +13,7 @@ RANKED = "ranked first"  # which of equals is taken
 
 
 def finished(path: Path) -> tuple[Json, int] | None:
-    """The best trial of the last round of a search's file and the number of all its trials.
+    """The best trial of the last round of a search's file and the number of all its trials, each training counted once.
 
     None while it goes on, and where the numbers of every trial of that round ran off. Of equals it is the one that the
     round before had ranked first, at the start the one drawn first, however trials that ran at once ended; of a search
@@ -29,8 +30,13 @@ def finished(path: Path) -> tuple[Json, int] | None:
             return None
         left = sorted(left[:count], key=lambda index: rank(there[index]))
     best = there[left[0]] if head.get("ties") == RANKED else min(there.values(), key=rank)
-    different = {(line["round"], line["configuration"]) for line in trials}
+    different = {(line["round"], line["configuration"]) for line in trained(trials)}
     return None if best["validation"] is None else (best, len(different))
+
+
+def trained(lines: Iterable[Json]) -> list[Json]:
+    """The lines of trials that were trained: those that a round took over from the one before were not."""
+    return [line for line in lines if "taken_from" not in line]
 
 
 def rank(line: Json) -> float:

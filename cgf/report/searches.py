@@ -8,7 +8,7 @@ from pathlib import Path
 from cgf.errors import UserError
 from cgf.report.columns import NONE, grid
 from cgf.results import read_lines
-from cgf.search_file import finished
+from cgf.search_file import finished, trained
 from cgf.types import Json
 
 WHOLE = "_whole"  # how the name of a grid ends that is trained whole, and from which no row takes settings
@@ -31,20 +31,21 @@ def _line(path: Path) -> list[str]:
     """One search: how much of its budget was trained, and what it found; a dash while its last round lacks a trial."""
     head, *trials = read_lines(path)
     drawn = len(head["drawn"])
-    wanted = sum(min(count, drawn) for count, _ in head["rounds"])
+    own = trained(trials)
+    wanted = sum(min(count, drawn) for count, _ in head["rounds"]) - (len(trials) - len(own))
     found = finished(path)
     best, settings = NONE, NONE
     if found is not None:
         best = f"{100 * found[0]['validation']:.2f} %"
         settings = "`" + " ".join(option for option in found[0]["options"] if option not in _shared(trials)) + "`"
-    off = sum(trial["validation"] is None for trial in trials)
+    off = sum(trial["validation"] is None for trial in own)
     return [
         head["host"],
         head["task"],
         head["grid"],
         f"{head['size']:,}",
         ", ".join(f"{min(count, drawn)} x {'full' if epochs is None else epochs}" for count, epochs in head["rounds"]),
-        f"{len(trials)} of {wanted}",
+        f"{len(own)} of {wanted}",
         str(off),
         best,
         settings,

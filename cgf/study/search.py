@@ -59,9 +59,12 @@ class Search:
                 there = ", ".join(sorted(self.study.schedules))
                 raise UserError(f"schedule {name} is none of study {self.study.name}, which has {there}")
         self.grid.at(0, self._common())
-        lengths = [self._length() if epochs is None else epochs for _, epochs in self.budget.rounds]
-        if lengths != sorted(lengths):
+        if (lengths := self._lengths()) != sorted(lengths):
             raise UserError(f"each round needs no fewer epochs than the one before, and rounds have {lengths}")
+
+    def _lengths(self) -> list[int]:
+        """Epochs of each round."""
+        return [self._length() if epochs is None else epochs for _, epochs in self.budget.rounds]
 
     def _length(self) -> int:
         """Epochs of the schedule, which null stands for."""
@@ -76,7 +79,8 @@ class Search:
     def carry_out(self) -> Json:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
 
-        A trial's weights are removed once its line is written. UserError where the file is of another search, or a
+        A round of as many epochs as the one before would train the same once more: its lines are taken over from there,
+        with that round as ``taken_from``. A trial's weights are removed once its line is written. UserError where the file is of another search, or a
         round of it by another teacher.
         """
         refusal = "another process is at work in {}: wait for it or stop it"
@@ -115,7 +119,10 @@ class Search:
 
     def _rounds(self, left: list[int], teacher: Path) -> Json:
         best: Json = {}
+        lengths = self._lengths()
         for number, (count, epochs) in enumerate(self.budget.rounds):
+            if number and lengths[number] == lengths[number - 1]:
+                self._take_over(number, left[:count])
             lines = self._round(number, left[:count], epochs, teacher)
             lines.sort(key=rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
@@ -134,6 +141,14 @@ class Search:
         if len({json_hash(line["origins"]) for line in lines if "origins" in line}) > 1:
             raise UserError(f"{self.path} has trials of a round by two teachers: move it away and search anew")
         return lines
+
+    def _take_over(self, number: int, configurations: list[int]) -> None:
+        """Writes the lines of a round that trains what the round before trained, but for those that are there."""
+        there = {(line["round"], line["configuration"]): line for line in read_lines(self.path)[1:]}
+        for index in configurations:
+            if (number, index) not in there:
+                before = there[number - 1, index]
+                append_line(self.path, {"taken_from": number - 1, **before, "round": number})
 
     def _trial(self, number: int, index: int, epochs: int | None, teacher: Path) -> Json:
         with self._writing:

@@ -123,6 +123,20 @@ def test_each_round_keeps_the_best_on_validation_and_trains_them_for_longer(tmp_
     assert not list((tmp_path / "trials").glob("cgf-*"))  # weights are removed
 
 
+def test_a_round_as_long_as_the_one_before_is_taken_over_and_counts_once(tmp_path):
+    """MiniLM's schedule has three epochs, so that its last round trained what the one before had trained."""
+    execute = trained(quality)
+    best = search(tmp_path, execute, rounds=((6, 1), (3, 10), (2, None))).carry_out()
+    path = tmp_path / "toy-t-cgf.jsonl"
+    before, last = ([line for line in read_lines(path)[1:] if line["round"] == number] for number in (1, 2))
+    assert len(execute.calls) == 9 == finished(path)[1]
+    assert [line["taken_from"] for line in last] == [1, 1] and best == last[0]
+    ranked = sorted(before, key=lambda line: -line["validation"])[:2]
+    assert [{**line, "round": 1} for line in last] == [{"taken_from": 1, **line} for line in ranked]
+    assert finished(path)[0] == best == search(tmp_path, execute, rounds=((6, 1), (3, 10), (2, None))).carry_out()
+    assert len(execute.calls) == 9 and len(read_lines(path)) == 12
+
+
 @pytest.mark.parametrize("stop", [1, 6, 7, 10])
 def test_a_search_that_is_killed_goes_on_to_the_same_lines_and_trains_none_twice(tmp_path, stop):
     whole, part = tmp_path / "whole", tmp_path / "part"
