@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.amp import GradScaler
 
 from cgf.errors import UserError
 from cgf.named import plain, short
@@ -18,6 +20,7 @@ from cgf.results import read_json
 from cgf.target import tensors_of
 from cgf.types import Json, Options
 
+LOSS_SCALE = "loss_scale"
 MT_WORDS = 624  # of the Mersenne twister that numpy and Python draw from
 
 
@@ -25,7 +28,7 @@ MT_WORDS = 624  # of the Mersenne twister that numpy and Python draw from
 class TrainingState:
     """What a resumed run needs beside the weights: optimizer, place in the data, random numbers.
 
-    progress   json values: step, epoch, position in the epoch, best so far
+    progress   json values: step, epoch, position in the epoch, best so far; of fp16 the scale of the loss too
     tensors    flat tensors: the optimizer's as '<index>.<name>', rng.*, trainable.* (adapters)
     groups     the optimizer's param_groups without their parameters
     """
@@ -36,9 +39,16 @@ class TrainingState:
 
     @classmethod
     def of(
-        cls, progress: Json, optimizer: torch.optim.Optimizer, trainable: dict[str, Tensor] | None = None
+        cls,
+        progress: Json,
+        optimizer: torch.optim.Optimizer,
+        trainable: dict[str, Tensor] | None = None,
+        scaler: GradScaler | None = None,
     ) -> TrainingState:
-        """The state of a run as it is now: progress, optimizer and random numbers; trainable: adapters, by name."""
+        """The state of a run as it is now: progress, optimizer and random numbers.
+
+        trainable: adapters, by name; scaler: what scales the loss of fp16, whose factor follows the gradients.
+        """
         packed = optimizer.state_dict()
         tensors = {f"optimizer.{i}.{k}": v for i, s in packed["state"].items() for k, v in s.items()}
         tensors["rng.torch"] = torch.get_rng_state()
@@ -51,12 +61,19 @@ class TrainingState:
         name, keys, *rest = np.random.get_state()  # noqa: NPY002  (libraries draw from the global state)
         version, internal, gauss = random.getstate()
         randoms = {"numpy": [name, np.asarray(keys).tolist(), *rest], "python": [version, list(internal), gauss]}
-        return cls({**progress, "random": randoms}, tensors, groups)
+        scale = {} if scaler is None else {LOSS_SCALE: scaler.state_dict()}
+        return cls({**progress, "random": randoms, **scale}, tensors, groups)
 
-    def restore(self, optimizer: torch.optim.Optimizer) -> Json:
-        """Puts optimizer and random numbers back; returns the progress. UserError where they do not fit."""
+    def restore(self, optimizer: torch.optim.Optimizer, scaler: GradScaler | None = None) -> Json:
+        """Puts optimizer, random numbers and the scale of the loss back; returns the rest of the progress.
+
+        A state without a scale, as one of another precision is, leaves that of ``scaler`` as it is. UserError where
+        they do not fit.
+        """
         try:
             optimizer.load_state_dict(self._for(optimizer))
+            if scaler is not None and LOSS_SCALE in self.progress:
+                scaler.load_state_dict(self._scale(scaler))
             self._restore_randoms()
         except UserError:
             raise
@@ -65,7 +82,17 @@ class TrainingState:
                 "the training state cannot be gone on from, it is damaged or another run's: "
                 f"{type(error).__name__} {str(error).partition(chr(10))[0]}"
             ) from None
-        return self.progress
+        return {key: value for key, value in self.progress.items() if key not in ("random", LOSS_SCALE)}
+
+    def _scale(self, scaler: GradScaler) -> Json:
+        """The scaler's state dict. UserError where a number of it is missing or is none."""
+        given, own = self.progress[LOSS_SCALE], scaler.state_dict()
+        if not isinstance(given, dict) or given.keys() != own.keys() or not all(_positive(v) for v in given.values()):
+            raise UserError(
+                f"'{LOSS_SCALE}' of the training state needs numbers of at least 0 for {', '.join(own)}, and is "
+                f"{short(given)}"
+            )
+        return given
 
     def _for(self, optimizer: torch.optim.Optimizer) -> Json:
         """The optimizer's state dict. UserError where groups or tensors are not those of its parameters."""
@@ -135,6 +162,10 @@ class TrainingState:
                 "cannot be resumed from"
             )
         return cls(described["progress"], tensors_of(folder / "tensors.safetensors"), described["groups"])
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _alike(value: object, own: object) -> bool:

@@ -270,14 +270,13 @@ class Trainer:
             n: v for n, v in self.host.model.named_parameters() if v.requires_grad and v.numel()
         }
         partial = {**trainable, **kept_tensors(self.parts)} if any("lora_" in n for n in trainable) else None
-        state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial)
+        state = TrainingState.of(dict(vars(self.progress)), self.optimizer.optimizer, partial, self.accelerator.scaler)
         self.save(self.folder / f"ckpt-{self.progress.step}", dict(vars(self.progress)), state)
 
     # -- resuming ----------------------------------------------------------------------------------
 
     def resume(self, state: TrainingState) -> None:
         """Goes on from a checkpoint's state; the weights are loaded already."""
-        restored = state.restore(self.optimizer.optimizer)
-        kept = {k: v for k, v in restored.items() if k != "random"}
+        kept = state.restore(self.optimizer.optimizer, self.accelerator.scaler)
         self.progress = Progress(**arguments(Progress, kept, "the training state's progress"))
         self.processes.alone(lambda: self.journal.cut(self.progress.step))

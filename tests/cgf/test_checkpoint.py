@@ -189,6 +189,35 @@ def test_optimizer_and_random_numbers_come_back(tmp_path):
     assert torch.equal(fresh.weight, after)
 
 
+def test_the_scale_of_fp16s_loss_comes_back(tmp_path):
+    """It follows the gradients from 65,536 on: begun anew, a resumed run skipped steps that the run had made."""
+
+    def scaler():
+        made = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        made.scale(torch.ones(1))  # torch keeps its numbers from the first loss on
+        return made
+
+    _, model, optimizer = a_state()
+    used = scaler()
+    for factor in (torch.inf, 1.0):  # the first overflows: its step is skipped and the scale halved
+        used.scale(model(torch.ones(1, 3)).sum() * factor).backward()
+        used.step(optimizer)
+        used.update()
+        optimizer.zero_grad()
+    TrainingState.of({"step": 5}, optimizer, scaler=used).write(tmp_path / "state")
+    state, fresh = TrainingState.read(tmp_path / "state"), scaler()
+    assert state.restore(optimizer, fresh) == {"step": 5}
+    assert fresh.get_scale() == 512.0 and fresh.state_dict() == used.state_dict()
+    assert state.restore(optimizer) == {"step": 5}  # bf16 and float32 have none
+
+    other = scaler()
+    for wrong in ({"scale": "much"}, 3, {**used.state_dict(), "scale": float("inf")}):
+        state.progress["loss_scale"] = wrong
+        with pytest.raises(UserError, match=r"'loss_scale' of the training state needs numbers of at least 0 for sca"):
+            state.restore(optimizer, other)
+    assert other.get_scale() == 1024.0
+
+
 def test_a_damaged_state_is_one_sentence(tmp_path):
     state = a_state()[0]
     for name in ("tensors.safetensors", "progress.json"):
