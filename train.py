@@ -71,7 +71,7 @@ def train(cfg: DictConfig, name: str) -> None:
         return
     check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
     if os.environ.get("RANK", "0") == "0":  # of several processes one says it
-        data = {"local": task.data_root() is not None, "texts": task.kind != "vision"}
+        data = {"local": task.data_root() is not None, "texts": not task.has_images, "data": task.without_effect()}
         for line in idle(config, given(), **data, constants=trains_constants(softmax, config["softmax"])):
             print(line)
     for folder in stopped_origins(cfg.ckpt, teacher):

@@ -11,6 +11,7 @@ from cgf.data.text_items import TextDataset
 from cgf.errors import with_reason
 from cgf.models.host import Host
 from cgf.models.install import installed
+from cgf.models.rotary import check_lengths
 from cgf.models.self_check import evaluating
 from cgf.softmax.exact import Exact
 
@@ -23,7 +24,8 @@ def samples_of(task: Task, split: str, host: Host) -> LabelledItems:
 
 
 def check_texts(host: Host, dataset: Items, collate: Collate, split: str) -> None:
-    """UserError where the host cannot read the longest text of a split, as 512 learned positions cannot 600 tokens."""
+    """UserError where the host cannot read the longest text of a split, as 512 learned positions cannot 600 tokens, or
+    where that text would change what the others of its batch give (``cgf.models.rotary``)."""
     if isinstance(dataset, TextDataset):
         read_longest(host, dataset, dataset.lengths, collate, split)
 
@@ -31,8 +33,9 @@ def check_texts(host: Host, dataset: Items, collate: Collate, split: str) -> Non
 def read_longest(host: Host, dataset: Items, lengths: Sequence[int], collate: Collate, source: str) -> None:
     """The longest of the texts goes through the model once, with exact softmax; the model is as it was afterwards.
 
-    lengths: tokens of each; source: where they are from. UserError where that fails.
+    lengths: tokens of each; source: where they are from. UserError where that fails, and see ``check_texts``.
     """
+    check_lengths(host, max(lengths), source)
     batch = collate([dataset[max(range(len(lengths)), key=lengths.__getitem__)]])
     batch.pop("labels")
     with (

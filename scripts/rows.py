@@ -36,6 +36,7 @@ def main(cfg: DictConfig) -> None:
         needed,
         path_of,
         recorded,
+        unsearched,
         wanted,
         write_results,
     )
@@ -47,10 +48,8 @@ def main(cfg: DictConfig) -> None:
     study = replace(Study.of(config), given=(f"host={chosen('host')}", *given))
     seeds = checked_seeds(config["seeds"])
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
-    if unsearched := [name for name in names if cfg.searches is not None and "searches" not in config["runs"][name]]:
-        print(
-            f"{cfg.searches} has no finished search of {', '.join(unsearched)}, which keep the settings of their study"
-        )
+    if cfg.searches is not None and (own := unsearched(study, names)):
+        print(f"{cfg.searches} has no finished search of {', '.join(own)}, which keep the settings of their study")
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     check_decided(study, names)
     register = register_of(out, cfg.opened, cfg.again)

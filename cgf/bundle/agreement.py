@@ -113,6 +113,14 @@ class Agreement:
         """Items of a result, in order: a logit a class, or one ciphertext of all where a sample is alone."""
         return [f"{LOGITS}.{i}" for i in range(self.of_tokens(tokens).answers(len(self.classes)))]
 
+    def check_library(self) -> None:
+        """UserError where another library is installed than the one whose files these are."""
+        if (here := build()) != self.terms.build:
+            raise UserError(
+                f"the files of network '{self.name}' are of library {self.terms.build}, and {here} is installed here: "
+                "both sides need the same one"
+            )
+
     def to_json(self) -> Json:
         """Plain values that ``from_json`` takes."""
         return {**asdict(self), "terms": asdict(self.terms)}

@@ -49,6 +49,7 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
     goes to others.
     """
     terms = bundle.agreement.terms
+    bundle.agreement.check_library()
     for path in (out, report_of(out)):
         if path.exists():
             raise UserError(f"{path} is there already and is not overwritten: give another name, or remove the file")

@@ -24,6 +24,7 @@ def encrypt(bundle: ClientBundle, keys: Path, samples: Path, folder: Path, mode:
     Numbers of samples and tokens stand in the header in the clear, and nothing else of the samples does.
     """
     terms = bundle.agreement.terms
+    bundle.agreement.check_library()
     check_free(folder)
     public, key = public_key(keys, terms)
     report = Report("client encrypt", terms, key)

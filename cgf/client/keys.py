@@ -22,6 +22,7 @@ def make_keys(bundle: ClientBundle, folder: Path, mode: str) -> Report:
     They appear once all are made, the secret last: a folder that holds it is whole.
     """
     terms, rotations = bundle.agreement.terms, frozenset(bundle.agreement.rotations)
+    bundle.agreement.check_library()
     paths = {kind: folder / name for kind, name in FILES.items()}
     if there := [path for path in paths.values() if path.exists()]:
         raise UserError(f"{there[0]} is there already and is not overwritten: keys of other ciphertexts would be lost")

@@ -1,6 +1,5 @@
 """Local data files: find, read, check, hash. Every fault is a UserError that names the file."""
 
-import csv
 import gzip
 import hashlib
 import io
@@ -10,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cgf.errors import UserError
-from cgf.named import listed
 from cgf.target import check_regular, content_of
-from cgf.types import JsonValue, Options
+from cgf.types import Json, JsonValue
 
 MOST_TEXT = 2**30  # bytes of a table, which is read whole
 FULLEST, FREE = 100, 2**26  # a packed file holds at most so many times its own size, or so many bytes
@@ -99,11 +97,19 @@ def _unpacked(path: Path, raw: bytes) -> bytes:
 
 
 def parsed_json(text: str) -> JsonValue:
-    """What a JSON text holds. ValueError where it is none, or nested too deep to be read."""
+    """What a JSON text holds. ValueError for none, one nested too deep to be read, and an object with a key twice."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def _once(pairs: list[tuple[str, JsonValue]]) -> Json:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for i, (key, _) in enumerate(pairs) if key in {name for name, _ in pairs[:i]})
+        raise ValueError(f"an object has '{twice}' twice")
+    return found
 
 
 def read_json(path: Path) -> JsonValue:
@@ -114,34 +120,6 @@ def read_json(path: Path) -> JsonValue:
         raise
     except ValueError as error:
         raise UserError(f"{path} needs to be JSON, and it is not: {error}") from error
-
-
-def read_table(path: Path, text: str, label: str) -> list[Record]:
-    """Records of a .csv (quoted as usual) or .tsv (quotes are plain characters) file with a header line.
-
-    UserError for missing columns, a row without a value, a file without rows.
-    """
-    tabs = ".tsv" in path.suffixes
-    content = read_text(path)
-    lines: Iterable[str] = content.split("\n") if tabs else io.StringIO(content, newline="")
-    options: Options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
-    reader = csv.DictReader(lines, **options)
-    records = []
-    try:
-        have = reader.fieldnames or []
-        if text not in have or label not in have:
-            raise UserError(f"{path} needs the columns {text}, {label}, and it has {listed(have)}")
-        for record in reader:
-            if not (record[text] or "").strip() or not (record[label] or "").strip():
-                raise UserError(
-                    f"{path} needs a {text} and a {label} in every row, and line {reader.line_num} lacks one"
-                )
-            records.append((record[text].strip(), record[label].strip()))
-    except csv.Error as error:
-        raise UserError(f"{path} needs to be a table, and line {reader.line_num} is not: {error}") from error
-    if not records:
-        raise UserError(f"{path} needs rows below its header, and it has none")
-    return records
 
 
 def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Record]]:

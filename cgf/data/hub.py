@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cgf.checks import is_whole
+from cgf.data.columns import as_text
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
 from cgf.named import listed
@@ -138,14 +139,20 @@ def with_images(data: HubDataset, column: str, decode: bool) -> HubDataset:
 
 
 def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:
-    """(text, label name) of every record; a numbered label goes by its name where the dataset gives one."""
+    """(text, label name) of every record; a numbered label goes by its name where the dataset gives one.
+
+    UserError for a missing column, and for a row whose text or label is missing, empty or no single value.
+    """
     check_columns(task, hub, data, (text, label))
     names = getattr(data.features[label], "names", None)
     records = []
     for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
         if names is not None and (not is_whole(value) or not 0 <= value < len(names)):
             raise UserError(f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}")
-        records.append((str(sentence).strip(), str(value) if names is None else str(names[value])))
+        told = as_text(sentence), as_text(value) if names is None else str(names[value])
+        if lacking := [column for column, found in zip((text, label), told, strict=True) if not found]:
+            raise UserError(f"hub dataset {hub} needs a value of '{lacking[0]}' in every row, and row {i} has none")
+        records.append((str(told[0]), str(told[1])))
     return records
 
 

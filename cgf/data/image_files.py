@@ -132,37 +132,46 @@ class EncodedImages:
 
 
 class HubImages:
-    """The image column of a hub dataset, decoded when asked for."""
+    """The image column of a hub dataset, decoded when asked for.
 
-    def __init__(self, data: HubDataset, column: str) -> None:
-        self.stored, self.data = with_images(data, column, decode=False), with_images(data, column, decode=True)
+    as_stored: as files of folders are read; False: turned and mirrored as their EXIF data say, which `datasets` does.
+    """
+
+    def __init__(self, data: HubDataset, column: str, as_stored: bool = True) -> None:
+        self.stored = with_images(data, column, decode=False)
+        self.turned = None if as_stored else with_images(data, column, decode=True)
         self.column = column
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self.stored)
 
     def contents(self) -> list[str]:
         """Of each image the hash of its bytes as they are stored; UserError for one that is not there."""
         return [self._hash(i, value) for i, value in enumerate(self.stored[self.column])]
 
     def _hash(self, index: int, value: Mapping[str, object] | None) -> str:
-        held = (value or {}).get("bytes")
+        held = self._held(index, value)
+        return sha256(held) if isinstance(held, Path) else hashlib.sha256(held).hexdigest()
+
+    def _held(self, index: int, value: Mapping[str, object] | None) -> bytes | Path:
+        """The bytes of an image, or the file that has them; UserError where there is neither."""
+        held, path = (value or {}).get("bytes"), (value or {}).get("path")
         if isinstance(held, bytes):
-            return hashlib.sha256(held).hexdigest()
-        path = (value or {}).get("path")
+            return held
         if not isinstance(path, str) or not Path(path).is_file():
             raise UserError(f"image {index} of column '{self.column}' needs to be an image, and there is none")
-        return sha256(Path(path))
+        return Path(path)
 
     def __getitem__(self, index: int) -> Image.Image:
         where = f"image {index} of column '{self.column}'"
+        held = self._held(index, self.stored[index][self.column])
+        image = decoded(lambda: held.read_bytes() if isinstance(held, Path) else held, where)
+        if self.turned is None:
+            return image
         try:
-            image = self.data[index][self.column]
+            return usable(self.turned[index][self.column], where)
         except BROKEN_IMAGE as error:
             raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
-        if image is None:
-            raise UserError(f"{where} needs to be an image, and there is none")
-        return usable(image, where)
 
 
 def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
@@ -187,13 +196,23 @@ def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
     return usable(image, where)
 
 
-def is_turned(path: Path) -> bool:
-    """Whether an image file says by EXIF that it is to be turned or mirrored before it is looked at."""
+def is_turned(image: Image.Image) -> bool:
+    """Whether it says by EXIF that it is to be turned or mirrored before it is looked at."""
+    return bool(image.getexif().get(TURNED, UPRIGHT) != UPRIGHT)
+
+
+def is_transparent(image: Image.Image) -> bool:
+    """Whether it has transparency, which is left out where it is read: what alpha alone draws is gone."""
+    return "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info
+
+
+def is_so(path: Path, told: Callable[[Image.Image], bool]) -> bool:
+    """What ``told`` says of an image file without decoding it; False of one that is none, which is said elsewhere."""
     try:
         with warnings.catch_warnings(), Image.open(path) as image:
             warnings.simplefilter("ignore")
-            return image.getexif().get(TURNED, UPRIGHT) != UPRIGHT
-    except BROKEN_IMAGE:  # which is said where it is read
+            return told(image)
+    except BROKEN_IMAGE:
         return False
 
 

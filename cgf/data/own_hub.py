@@ -17,7 +17,7 @@ from cgf.data.image_items import Images
 from cgf.data.loaded import LoadedPictures, LoadedTexts
 from cgf.data.own_text import names_of
 from cgf.data.pairs import joined
-from cgf.data.task import Collate, Inputs, LabelledItems, Task, check_apart
+from cgf.data.task import Collate, Inputs, LabelledItems, Task, check_apart, unused_shares
 from cgf.data.text_task import Source
 from cgf.errors import UserError
 from cgf.named import short
@@ -25,6 +25,7 @@ from cgf.types import HubDataset, Json, Options
 
 LABELS = ("label", "labels", "class", "category", "intent", "target")
 TEXTS = ("text", "sentence")
+OF_TEXTS, OF_IMAGES = ("max_length", "cache"), ("augment", "equal_together", "as_stored")  # settings of one kind alone
 COMMON = ("name", "seed", "limit", "share_of_rows", "val_fraction", "test_fraction")
 SPLITS = {"train": ("train",), "val": ("validation", "val", "valid", "dev"), "test": ("test",)}
 
@@ -43,6 +44,8 @@ class HubTask(Task):
     train, as in `cgf.data.own_text.FileTask` and `cgf.data.own_images.OwnImages`.
     equal_together: whether equal images go together where a split is cut off; a checkpoint of before that was so does
     not say, and they do not.
+    as_stored: whether images are read as their files have them, as those of folders are. A checkpoint of before does
+    not say, and they are turned by their EXIF data.
     sha256: {files: the hash of the names and contents of its files}, which a checkpoint keeps of a folder. Of a set of
     the hub it keeps the commit as ``hub_revision``, so that evaluations read the very rows that training read.
     """
@@ -63,6 +66,7 @@ class HubTask(Task):
     test_fraction: float = 0.2
     augment: str | None = None
     equal_together: bool | None = None
+    as_stored: bool | None = None
     sha256: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -76,8 +80,9 @@ class HubTask(Task):
             raise UserError(f"task.hub_revision is of a set of the hub, and {self.folder} is a folder: leave it out")
         if self.image and (self.text or self.text_pair):
             raise UserError("a sample is an image or a text, and task.image was given beside task.text: leave one out")
-        if not isinstance(self.equal_together, bool | None):
-            raise UserError(f"task.equal_together must be true, false or null, and {self.equal_together!r} was given")
+        for setting, value in (("equal_together", self.equal_together), ("as_stored", self.as_stored)):
+            if not isinstance(value, bool | None):
+                raise UserError(f"task.{setting} must be true, false or null, and {value!r} was given")
         if self.text_pair and not self.text:
             raise UserError("task.text_pair needs task.text=COLUMN beside it, and it is not given")
         for split in self.splits or {}:
@@ -86,6 +91,11 @@ class HubTask(Task):
             check_apart(self.name, "task.splits", self.splits)
             if "train" not in self.splits:
                 raise UserError(f"task.splits needs a split for train, and names {', '.join(self.splits)}")
+
+    @property
+    def has_images(self) -> bool:
+        """See Task. Its columns say it."""
+        return self._task.has_images
 
     @property
     def class_names(self) -> list[str]:
@@ -113,6 +123,11 @@ class HubTask(Task):
     def has_pairs(self, split: str) -> bool:
         """See Task."""
         return self._task.has_pairs(split)
+
+    def without_effect(self) -> dict[str, str]:
+        """See Task."""
+        of, keys = ("images", OF_TEXTS) if self.has_images else ("texts", OF_IMAGES)
+        return {**unused_shares(self._names), **dict.fromkeys(keys, f"the samples are {of}")}
 
     def notes(self) -> list[str]:
         """See Task."""
@@ -235,7 +250,7 @@ class HubTask(Task):
                     raise UserError(f"{split} of {self.name} needs labels that train has, and has {short(unknown[0])}")
                 keys = [f"{split}/{i}" for i in range(len(data))]
                 own = [number[value] for value in labels[split]]
-                pictures = HubImages(data, samples[0])
+                pictures = HubImages(data, samples[0], bool(self.as_stored))
                 images[split] = Images(pictures, keys, own, pictures.contents())
             together = bool(self.equal_together)
             return LoadedPictures(splits=images, names=names, augment=self.augment, together=together, **common)

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from cgf.data.files import check_own, sha256, sha256_of_hashes
-from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places, is_turned
+from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places, is_so, is_transparent, is_turned
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment
-from cgf.data.task import SPLITS, check_share, choose
+from cgf.data.task import SPLITS, check_share, choose, unused_shares
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
 from cgf.types import Json
@@ -47,6 +47,10 @@ class OwnImages(VisionTask):
     def augmentation(self) -> Augment | None:
         """See VisionTask."""
         return AUGMENTS[self.augment] if self.augment else None
+
+    def without_effect(self) -> dict[str, str]:
+        """See Task."""
+        return unused_shares(self._given)
 
     def read(self, split: str) -> tuple[Images, list[int]]:
         """See VisionTask."""
@@ -158,11 +162,12 @@ class OwnFolderTask(OwnImages):
         for place in self._places.values():
             top, read = self._folder.path / place, set(self._folder.names(place))
             files = sorted(p.relative_to(self._folder.path) for p in top.rglob("[!.]*") if p.is_file())
-            if turned := sorted(name for name in read if is_turned(self._folder.path / name)):
-                notes.append(
-                    f"{len(turned)} images of {place}/ are to be turned by their EXIF data, {turned[0]} for one: they "
-                    "are read as they are stored"
-                )
+            for said, told in (
+                (is_turned, "are to be turned by their EXIF data, {}: they are read as they are stored"),
+                (is_transparent, "have transparency, {}: it is left out, and what it alone draws is not seen"),
+            ):
+                if odd := sorted(name for name in read if is_so(self._folder.path / name, said)):
+                    notes.append(f"{len(odd)} images of {place}/ " + told.format(f"{odd[0]} for one"))
             if other := [str(file) for file in files if str(file) not in read]:
                 notes.append(
                     f"{len(other)} files of {place}/ are not read, {other[0]} for one: images are "

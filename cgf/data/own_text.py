@@ -10,6 +10,7 @@ from pathlib import Path
 from cgf.data.columns import in_order, read_columns, suffix_of
 from cgf.data.files import Record, check_own, sha256
 from cgf.data.pairs import joined
+from cgf.data.task import unused_shares
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
 from cgf.types import Json
@@ -92,6 +93,10 @@ class FileTask(TextTask):
         paths = {split: str(self._path(self.data_root(), split, name)) for split, name in self._files.items()}
         of = {split: self._hashes[split] for split in paths}
         return {{"val": "validation"}.get(split, split): path for split, path in paths.items()} | {"sha256": of}
+
+    def without_effect(self) -> dict[str, str]:
+        """See Task."""
+        return unused_shares(self._files)
 
     def notes(self) -> list[str]:
         """See Task."""

@@ -9,7 +9,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
@@ -115,6 +115,11 @@ class Task(ABC):
         """Number of classes; labels are 0 .. num_classes - 1."""
         return len(self.class_names)
 
+    @property
+    def has_images(self) -> bool:
+        """Whether its samples are images, not texts."""
+        return self.kind == "vision"
+
     @abstractmethod
     def dataset(self, split: str, inputs: Inputs) -> LabelledItems:
         """The items of 'train', 'val' or 'test', with `__len__`, `__getitem__(i) -> dict`, `set_epoch`.
@@ -138,6 +143,10 @@ class Task(ABC):
         """Whether the samples of a split are pairs of texts."""
         self.check_split(split)
         return False
+
+    def without_effect(self) -> dict[str, str]:
+        """Settings that the data leave without effect, with the reason."""
+        return {}
 
     def notes(self) -> list[str]:
         """Sentences on the data that a user should read before training starts."""
@@ -164,8 +173,25 @@ class Task(ABC):
         count = (self.limit or {}).get(split)
         if count is None or count >= len(keys):
             return list(range(len(keys)))
+        if self.share_of_rows:  # equal texts may part here, where nothing is tested on what another part was trained on
+            keys = _each_its_own(keys)
         # Another salt than the validation cut: the two choices must not follow the same order.
-        return choose(keys, labels, count, f"limit {self.seed}", self.share_of_rows)
+        return choose(keys, labels, count, f"limit {self.seed}")
+
+
+def _each_its_own(keys: Sequence[str]) -> list[str]:
+    """The keys, each copy of one with its number behind it, so that every row has a key of its own."""
+    seen: Counter[str] = Counter()
+    told = list[str]()
+    for key in keys:
+        told.append(f"{key}\0{seen[key]}" if seen[key] else key)
+        seen[key] += 1
+    return told
+
+
+def unused_shares(given: Collection[str]) -> dict[str, str]:
+    """Of the shares of train that val and test are cut off as, those of splits that are given."""
+    return {f"{split}_fraction": f"{split} is given, and not cut off" for split in ("val", "test") if split in given}
 
 
 def check_apart(task: str, setting: str, names: Mapping[str, str]) -> None:
@@ -217,8 +243,8 @@ def _chosen_by_rows(
 ) -> set[str]:
     """Keys whose rows are about ``count``, by strata: in the order of their hash, as far as a key brings it nearer.
 
-    A stratum of several keys that has a share has one of them at least, however often it repeats. One whose only key
-    repeats has none, so that all of it is left.
+    A stratum of several keys that has a share has one of them at least: where none brings it nearer, the one that
+    repeats least. One whose only key repeats has none, so that all of it is left.
     """
     sizes = {label: sum(copies[key] for key in keys) for label, keys in members.items()}
     quota, chosen = _quotas(sizes, count, salt), set[str]()
@@ -226,11 +252,13 @@ def _chosen_by_rows(
         taken = 0
         if len(keys) == 1 < copies[keys[0]]:
             continue
-        for key in sorted(keys, key=lambda key: _hash(salt, key)):
-            first = taken == 0 < quota[label] and len(keys) > 1
-            if first or taken + copies[key] / 2 <= quota[label]:
+        ordered = sorted(keys, key=lambda key: _hash(salt, key))
+        for key in ordered:
+            if taken + copies[key] / 2 <= quota[label]:
                 chosen.add(key)
                 taken += copies[key]
+        if taken == 0 < quota[label] and len(keys) > 1:
+            chosen.add(min(ordered, key=lambda key: copies[key]))
     return chosen
 
 

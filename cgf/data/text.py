@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from cgf.data.files import Record, find_file, read_intents, read_json, read_table, sha256
+from cgf.data.columns import read_columns
+from cgf.data.files import Record, find_file, read_intents, read_json, sha256
 from cgf.data.task import inside
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
@@ -101,7 +102,9 @@ class TableTask(TextTask):
                     f"task {self.name} needs a source of its own for each split, and {paths[other]} for {other} "
                     f"and {paths[split]} for {split} are the same"
                 )
-        records = {split: read_table(path, self.text, self.label) for split, path in paths.items()}
+        records: dict[str, list[Record]] = {}
+        for split, path in paths.items():
+            records[split] = [(text, label) for text, label in read_columns(path, [self.text, self.label])]
         revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
         return Source(records, {split: str(path) for split, path in paths.items()}, revision)
 

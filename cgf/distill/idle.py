@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from cgf.types import Json
 
 EXACT = "cgf.softmax.exact.Exact"
+SHORT = "cgf.norm.short.ShortNorms"  # the norms whose inputs a penalty sees
 UNREPLACED = ("cgf.norm.base.ExactNorms", "cgf.activation.base.ExactActivations")
 
 
@@ -21,6 +22,10 @@ def _no_penalty(config: Json) -> bool:
 
 def _nothing_replaced(config: Json) -> bool:
     return (config["norm"]["_target_"], config["activation"]["_target_"]) == UNREPLACED
+
+
+def _no_inputs(config: Json) -> bool:
+    return config["norm"]["_target_"] != SHORT and config["activation"]["_target_"] == UNREPLACED[1]
 
 
 def _all_exact(config: Json) -> bool:
@@ -52,7 +57,13 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Json], bool], str], ...] = (
     ),
     (("penalty.inputs.worst",), lambda c: not c["penalty"]["inputs"]["weight"], "penalty.inputs.weight is 0"),
     (("penalty.ramp",), _no_penalty, "every weight of a penalty is 0"),
-    (("penalty.inputs.weight", "calibrate.samples"), _nothing_replaced, "no norm and no activation is replaced"),
+    (("penalty.inputs.weight",), _no_inputs, "no activation is replaced, and no norm by norm=short"),
+    (
+        ("penalty.inputs.worst",),
+        lambda c: c["penalty"]["inputs"]["weight"] and _no_inputs(c),
+        "no activation is replaced, and no norm by norm=short",
+    ),
+    (("calibrate.samples",), _nothing_replaced, "no norm and no activation is replaced"),
     (("train.order",), lambda c: not c["train"]["staged"], "train.staged is 0"),
     (
         ("train.staged", "train.order"),
@@ -68,18 +79,23 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[Json], bool], str], ...] = (
 )
 
 
-def idle(config: Json, given: Collection[str], *, local: bool, texts: bool, constants: bool) -> list[str]:
+def idle(
+    config: Json, given: Collection[str], *, local: bool, texts: bool, constants: bool, data: Mapping[str, str]
+) -> list[str]:
     """A line for each setting of ``given`` that has no effect in this configuration of train.py, with the reason.
 
     local: whether the data come from a folder on this machine;  texts: whether they are texts, not images;
-    constants: whether the softmax has constants that are trained. A setting that is refused has no line.
+    constants: whether the softmax has constants that are trained;  data: settings of the task that its data leave
+    without effect, with the reason (``Task.without_effect``). A setting that is refused has no line.
     """
     lines = []
     for keys, without_effect, reason in RULES:
         if without_effect(config):
             lines += [f"{key} has no effect: {reason}" for key in keys if key in given]
-    if "task.hub_revision" in given and local and config["task"].get("hub"):
-        lines.append("task.hub_revision has no effect: the data are those of the data root")
+    lines += [f"task.{key} has no effect: {reason}" for key, reason in data.items() if f"task.{key}" in given]
+    if local and config["task"].get("hub"):
+        of_hub = sorted(key for key in given if key.startswith("task.hub_"))
+        lines += [f"{key} has no effect: the data are those of the data root" for key in of_hub]
     if "train.length_pool" in given and not texts:
         lines.append("train.length_pool has no effect: images are of one size")
     if "train.softmax_lr" in given and not constants:

@@ -131,7 +131,7 @@ class Preparation:
         aims, cfg = self.aims, self.cfg
         if aims.settings.checkpointing:
             save_memory(host, [*softmaxes, *parts_of(host.model).all])
-        check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"])
+        check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"], self.task.has_images)
         need_memory(training_gib(host.model), "the gradients and averages of a training of this model")
         teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
         if teacher is not None:

@@ -13,28 +13,33 @@ SHARES: Json = {
     "test_sentences": 0,
     "val_sentences": False,
     "share_of_rows": False,
+    "equal_together": False,
 }
-
-
+TOGETHER = "equal_together"  # of images; null and none say no
 FILES = {"train", "val", "test"}  # splits that may have a file of their own
 
 
-def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json) -> None:
+def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json, images: bool) -> None:
     """UserError where the checkpoint or teacher that a training starts from was trained on another split of its task.
 
-    ckpt: checkpoint or run folder, or None;  teacher: ``distill.teacher``;  task: the node of the task. Compared are
-    the seed of the split, the fold and the parts of train that are validated and tested on, where both are of one task:
+    ckpt: checkpoint or run folder, or None;  teacher: ``distill.teacher``;  task: the node of the task, with what the
+    task keeps;  images: whether its samples are images. Compared are the seed of the split, the fold, the parts of
+    train that are validated and tested on and, of images, whether equal ones go together, where both are of one task:
     what trained one is in the test set of another.
     """
     for what, path in (("checkpoint", ckpt), ("teacher", teacher if teacher != "self" else None)):
         if isinstance(path, str):
-            _check(what, read(path), task)
+            _check(what, read(path), task, images)
 
 
-def _check(what: str, checkpoint: Checkpoint, task: Json) -> None:
+def _check(what: str, checkpoint: Checkpoint, task: Json, images: bool) -> None:
     trained = checkpoint.run["config"].get("task") or {}
     if trained.get("name") != task["name"]:
         return
+    if images:
+        trained, task = (node | {TOGETHER: bool(node.get(TOGETHER))} for node in (trained, task))
+    else:  # of texts equal ones always do
+        trained, task = ({k: v for k, v in node.items() if k != TOGETHER} for node in (trained, task))
     if parts := sorted(_cut(task, trained)):
         raise UserError(
             f"{what} {checkpoint.path} was trained on samples of task {task['name']} that are cut off here as "

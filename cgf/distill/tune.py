@@ -35,7 +35,8 @@ def tune(
 ) -> int:
     """Freezes what is not trained, adds adapters where asked; returns the number of trained parameters.
 
-    lora: peft adapters of the given rank on the layers whose names end in ``targets`` (None: host.lora_targets).
+    lora: peft adapters of the given rank on the layers whose names end in ``targets`` (None: every linear layer of the
+    attentions, which are their projections).
     head: whether the classification head (with what pools for it) is trained beside attention or adapters. Checkpoints
     hold the weights with the adapters merged; keep: the adapters too, apart, in ``host/adapters``. Raises UserError for
     an unknown mode, targets that match nothing, a head frozen that was never trained or in mode full, or if nothing
@@ -43,9 +44,8 @@ def tune(
     """
     _check_asked(host, mode, head)
     if mode == "lora":
-        config = _adapt(
-            host, list(targets or host.lora_targets), bool(targets), rank=rank, scale=scale, dropout=dropout
-        )
+        names = list(targets or _projections(host))
+        config = _adapt(host, names, bool(targets), rank=rank, scale=scale, dropout=dropout)
         if keep:
             host.extras = partial(write_adapters, host.model, config)
     if mode != "full":
@@ -85,6 +85,24 @@ def _freeze(host: Host, mode: str, head: bool) -> None:
         parameter.requires_grad_(id(parameter) in attention or "lora_" in name or (head and _in_head(name)))
 
 
+def _projections(host: Host) -> list[str]:
+    """Names of the linear layers of the attentions, by their endings where the host's cover them all, else in full.
+
+    UserError where there is none.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    within = {id(module) for block in attention_blocks(host.model) for module in block.modules()}
+    linear = [n for n, m in host.model.named_modules() if id(m) in within and isinstance(m, nn.Linear | Conv1D)]
+    if not linear:
+        raise UserError(
+            f"tune.mode=lora needs linear layers in the attentions, and those of {host.name} have none: name the "
+            "layers to adapt by tune.targets=[...]"
+        )
+    covered = all(any(_ends(name, ending) for ending in host.lora_targets) for name in linear)
+    return list(host.lora_targets) if covered else linear
+
+
 def _adapt(host: Host, names: list[str], given: bool, *, rank: int, scale: int, dropout: float) -> LoraConfig:
     """Puts peft's adapters on the layers whose names end so; returns their configuration. UserError for no match.
 
@@ -97,7 +115,8 @@ def _adapt(host: Host, names: list[str], given: bool, *, rank: int, scale: int, 
         inject_adapter_in_model(config, host.model)
     except ValueError as error:
         raise UserError(
-            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]}"
+            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]} "
+            "(tune.targets=[...] names other layers)"
         ) from None
     adapted = {name.partition(".lora_")[0] for name, _ in host.model.named_parameters() if ".lora_" in name}
     if given and (left := [ending for ending in names if not any(_ends(name, ending) for name in adapted)]):

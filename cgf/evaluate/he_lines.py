@@ -124,7 +124,8 @@ def check_finite_in_the_clear(finite: np.ndarray, indices: Sequence[int], how: s
     if lost:
         raise UserError(
             f"samples need finite logits in the clear, and {how} {listed([str(index) for index in lost])} have none: "
-            "he.samples=N evaluates fewer, and eval_plain.py not_finite=wrong counts them as wrong in the clear"
+            "leave them out (commands: he.samples=N evaluates fewer, and eval_plain.py not_finite=wrong counts them as "
+            "wrong in the clear)"
         )
 
 

@@ -23,6 +23,7 @@ from cgf.interface.make_plan import ModelPlan
 from cgf.interface.own_model import measured
 from cgf.interface.samples import read
 from cgf.models.install import installed
+from cgf.named import short
 from cgf.plan.plan import Plan
 from cgf.report.red import judged
 from cgf.softmax.base import ExponentialSoftmax, Softmax
@@ -148,6 +149,8 @@ def _judged(finished: FinishedSamples, library: Library, method: str) -> ModelEv
 
 def _check(softmaxes: list[Softmax], plan: Plan | None, row_kind: str) -> None:
     first = softmaxes[0]
+    if not isinstance(plan, Plan | None):
+        raise UserError(f"plan must be what cgf.make_plan returned, or None, and is {short(plan)}")
     if isinstance(first, ExponentialSoftmax) and plan is None and first.exponential is None:
         raise UserError("evaluate_model needs a plan for this softmax: cgf.make_plan(model, loader)")
     if plan is None:

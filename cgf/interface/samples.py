@@ -120,6 +120,11 @@ def _items(batch: object, labelled: bool) -> list[Item]:
 def _texts(given: dict[str, Tensor]) -> list[Item]:
     if IMAGE in given or given[TEXT].dim() != 2:
         raise UserError(f"{TEXT} of a batch of the loader must be (B, T)")
+    for key in (TEXT, TYPES):
+        if key in given and given[key].dtype not in (torch.int64, torch.int32):
+            raise UserError(f"{key} of a batch needs to be in torch.long, and is in {given[key].dtype}")
+        if key in given and given[key].shape != given[TEXT].shape:
+            raise UserError(f"{key} of a batch needs the shape of {TEXT}, and has {tuple(given[key].shape)}")
     mask = given.get(MASK)
     if mask is None:
         raise UserError(f"a batch of texts needs its {MASK}: without it padding cannot be told from text")

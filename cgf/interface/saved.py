@@ -28,7 +28,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
 from cgf.target import check_writable, regular, tensors_of
-from cgf.types import AutoClass
+from cgf.types import AutoClass, Json
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
 
@@ -131,9 +131,26 @@ def _write_softmax(slots: list[Softmax], folder: Path) -> None:
 
 
 def _weights(folder: Path) -> dict[str, str]:
-    """The hash of each file of weights in a folder, by name."""
-    files = (path for path in sorted(folder.glob("*.safetensors")) if path.name != TENSORS)
-    return {path.name: file_hash(path) for path in files}
+    """The hash of each file of weights in a folder, and of what the softmax keeps, by name."""
+    return {path.name: file_hash(path) for path in sorted(folder.glob("*.safetensors"))}
+
+
+def _check_weights(path: Path, stated: Json) -> None:
+    """UserError unless the files of a folder are those that were saved with its softmax; older ones lack its own."""
+    now = _weights(path)
+    if TENSORS not in stated:
+        now.pop(TENSORS, None)
+    if stated == now:
+        return
+    if {**stated, TENSORS: None} == {**now, TENSORS: None}:
+        raise UserError(
+            f"{path / TENSORS} is not the one that {DESCRIBED} was saved with, and its softmax is another: save the "
+            "model by cgf.save"
+        )
+    raise UserError(
+        f"the weights in {path} are not those that {DESCRIBED} was saved with: save the model by cgf.save, or "
+        f"remove {DESCRIBED} where it has no such softmax any more"
+    )
 
 
 def load(folder: str | Path) -> nn.Module:
@@ -152,18 +169,15 @@ def load(folder: str | Path) -> nn.Module:
     described = read_json(path / DESCRIBED)
     if not isinstance(described, dict) or not {"softmax", "layers"} <= set(described):
         raise UserError(f"{path / DESCRIBED} needs a softmax and a count of layers")
-    if described.get("weights", now := _weights(path)) != now:  # older folders do not state them
-        raise UserError(
-            f"the weights in {path} are not those that {DESCRIBED} was saved with: save the model by cgf.save, or "
-            f"remove {DESCRIBED} where it has no such softmax any more"
-        )
+    if described.get("tensors") and not (path / TENSORS).is_file():
+        raise UserError(f"{path} lacks {TENSORS}, which its softmax was saved with")
+    if "weights" in described:  # older folders do not state them
+        _check_weights(path, described["weights"])
     softmax, layers = described_softmax(described, path / DESCRIBED)
     model = _classifier(path)
     slots = install(model, softmax)
     if len(slots) != layers:
         raise UserError(f"{path / DESCRIBED} is of {layers} layers, and the model has {len(slots)}")
-    if described.get("tensors") and not (path / TENSORS).is_file():
-        raise UserError(f"{path} lacks {TENSORS}, which its softmax was saved with")
     kept: list[dict[str, torch.Tensor]] = [{} for _ in slots]
     for key, tensor in (tensors_of(path / TENSORS) if described.get("tensors") else {}).items():
         layer, _, name = key.partition(".")

@@ -18,7 +18,7 @@ from cgf.types import Json
 Result = Json
 KEPT = "_kept"  # of a result that was read: its Predictions, or None where it is of before they were kept
 SIGNIFICANT = 0.05
-WEAK = "†"
+STAR, WEAK = "\\*", "†"
 EXACT = "exact"  # the softmax of that name
 Right = NDArray[np.bool_]
 
@@ -26,7 +26,8 @@ Right = NDArray[np.bool_]
 def kept(result: Result, path: Path) -> Predictions | None:
     """The predictions that a result tells of, checked against its figures; None for one of before they were kept.
 
-    UserError where they are not those of the result: changed, missing, or with another share of right answers.
+    UserError where they are not those of the result: changed, missing, or with another number of samples that both, one
+    or none has right, or another share of right answers.
     """
     if result.get("predictions") is None:
         return None
@@ -34,10 +35,26 @@ def kept(result: Result, path: Path) -> Predictions | None:
     shares = {"accuracy": predictions.right("this").mean(), "accuracy_exact": predictions.right("against").mean()}
     if predictions.planned is not None:
         shares["accuracy_planned"] = (predictions.planned == predictions.labels).mean()
+    for key, answers in (("paired", predictions.this), ("paired_planned", predictions.planned)):
+        if answers is not None:
+            counted = _paired(answers == predictions.labels, predictions.right("against"))
+            if result.get(key) != counted:
+                raise UserError(f"{path.name} says {key} {result.get(key)}, and its predictions have {counted}")
     for key, share in shares.items():
         if result.get(key) is None or abs(result[key] - share) > 1e-9:
             raise UserError(f"{path.name} says {key} {result.get(key)}, and its predictions have {share}")
     return predictions
+
+
+def _paired(right: Right, exact: Right) -> dict[str, int]:
+    """Samples that both, none, this alone and exact softmax alone have right, as rows keep them."""
+    counts = {
+        "both": right & exact,
+        "neither": ~right & ~exact,
+        "this_alone": right & ~exact,
+        "exact_alone": ~right & exact,
+    }
+    return {key: int(where.sum()) for key, where in counts.items()}
 
 
 def samples_of(result: Result) -> int:
@@ -93,11 +110,11 @@ def paired_by_beginnings(results: list[Result], others: list[Result]) -> list[tu
     """
     by_seed = {r["seed"]: r for r in others}
     pairs = [(r, by_seed[r["seed"]]) for r in results if r["seed"] in by_seed]
-    return [(a, b) for a, b in pairs if _alike(a, b)]
+    return [(a, b) for a, b in pairs if alike(a, b)]
 
 
-def _alike(result: Result, other: Result) -> bool:
-    """Of two results of one seed; an exact softmax goes with those that were trained beside it, too."""
+def alike(result: Result, other: Result) -> bool:
+    """Whether two results of one seed began alike; an exact softmax goes with those trained beside it, too."""
     if result.get("accuracy_teacher") != other.get("accuracy_teacher") or samples_of(result) != samples_of(other):
         return False
     mine, theirs = result.get(KEPT), other.get(KEPT)
@@ -204,5 +221,5 @@ def _marked(comparison: Comparison, p_zero: float | None, p_margin: float | None
         p = p_margin if label == WITHIN else p_zero
         holds = not label.startswith(UNDECIDED) and p is not None and p < SIGNIFICANT
         weak = not label.startswith(UNDECIDED) and not comparison.holds_for_both(label)
-        words.append(label + ("\\*" if holds else "") + (WEAK if weak else ""))
+        words.append(label + (STAR if holds else "") + (WEAK if weak else ""))
     return tuple(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgf.report.columns import grid
-from cgf.report.comparison import Verdict
+from cgf.report.comparison import STAR, Verdict
 from cgf.report.training import REFERENCE, judged_groups, levels_told, read_results
 from cgf.types import Json
 
@@ -38,6 +38,19 @@ def against_bpmax(folder: Path) -> str:
         if any(verdicts):
             lines.append([host, task, *("–" if v is None else v.brief() for v in verdicts)])
     return grid(BESIDE_BPMAX, lines)
+
+
+def starred(folder: Path) -> str:
+    """The labels of CGF-softmax's runs that hold after Holm's correction over the table of training, in a list of
+    words; 'none' where none does."""
+    found = []
+    for entry, exact, bpmax in judged_groups(read_results(folder)):
+        if entry["run"].startswith(OURS[0]):
+            where = f"`{entry['run']}` of {entry['host']} on {entry['task']}"
+            for verdict, other in ((exact, "exact softmax"), (bpmax, "BPMax")):
+                labels = [] if verdict is None else [label for label in verdict.labels if STAR in label]
+                found += [f"{where} is `{label.partition(STAR)[0]}` against {other}" for label in labels]
+    return ", ".join(found) or "none"
 
 
 def _by_set(folder: Path) -> dict[tuple[str, str], Found]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from cgf.errors import UserError
+from cgf.report.comparison import alike
 from cgf.results import read_json
 from cgf.types import JsonValue
 
@@ -67,8 +68,11 @@ def points(folder: Path, row: tuple[str, str, str], other: str | None) -> str:
         raise UserError(
             f"{'-'.join(row)} is compared on its seeds {sorted(own)}, and {other} has {sorted(beside)} alone"
         )
-    if apart := [seed for seed in own if own[seed].get("accuracy_teacher") != beside[seed].get("accuracy_teacher")]:
-        raise UserError(f"{'-'.join(row)} and {other} need one teacher a seed, and have two on seed {apart[0]}")
+    if apart := [seed for seed in own if not alike(own[seed], beside[seed])]:
+        raise UserError(
+            f"{'-'.join(row)} and {other} need one teacher and one exact student a seed, and have two on seed "
+            f"{apart[0]}"
+        )
     return f"{100 * fmean(beside[seed]['accuracy'] - own[seed]['accuracy'] for seed in own):.1f}"
 
 

@@ -29,6 +29,12 @@ def main(arguments: list[str] | None = None) -> int:
     make.add_argument("--out", type=Path, required=True, help="folder that client/ and server/ are made in")
     make.add_argument("--tokens", type=int, nargs="+", default=[], help="counts of tokens that texts may have")
     make.add_argument("--samples", type=int, default=512, help="of training data, for the red light (default: 512)")
+    make.add_argument(
+        "--agreement",
+        type=float,
+        default=0.99,
+        help="least share of these that the polynomials label as the model does as trained (default: 0.99)",
+    )
     make.add_argument("--alone", action="store_true", help="a sample has ciphertexts of its own: the least latency")
     make.add_argument("--data-root", help="folder of data sets, where it is another than the checkpoint's")
     serve = command("run", "computes the encrypted logits of uploads", run)
@@ -48,12 +54,21 @@ def bundle(given: argparse.Namespace) -> None:
     """The command ``bundle``."""
     from cgf.server.make import make_bundles  # loads torch: no server does
 
-    made = make_bundles(given.checkpoint, given.out, given.tokens, given.samples, given.data_root, alone=given.alone)
+    made = make_bundles(
+        given.checkpoint,
+        given.out,
+        given.tokens,
+        given.samples,
+        given.data_root,
+        alone=given.alone,
+        agreement=given.agreement,
+    )
     agreement = made.agreement
     counts = ", ".join(f"{length.tokens} tokens: {length.samples}" for length in agreement.lengths)
     print(
         f"{made.folder}: {agreement.terms.max_level} levels, {agreement.terms.slots} slots, "
         f"{len(agreement.rotations)} rotation keys; samples at once, of {counts}; "
+        f"{made.alike:.2%} of {made.limit.samples} training samples labelled as trained; "
         f"red light beyond {made.limit.bound:.4g}"
     )
 
@@ -75,9 +90,15 @@ def run(given: argparse.Namespace) -> None:
         processes=given.processes,
     )
     report = server.run(uploads, given.out)
-    if report.stages:  # where every result was there already, the report of the run that made them stays
-        report.write(given.out / "run.json")
+    if report.stages:  # none where every result was there already; reports of runs that made others stay
+        report.write(free_report(given.out))
     print(given.out)
+
+
+def free_report(out: Path) -> Path:
+    """run.json in the folder of results, or run-2.json and on where there are reports already."""
+    names = ("run.json", *(f"run-{number}.json" for number in range(2, 10**6)))
+    return next(path for path in (out / name for name in names) if not path.exists())
 
 
 if __name__ == "__main__":

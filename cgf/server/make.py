@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from cgf.bundle.agreement import Agreement
 from cgf.bundle.folder import check_free
@@ -23,10 +24,11 @@ from cgf.errors import UserError
 from cgf.evaluate.network_eval import check_one_segment
 from cgf.evaluate.open_checkpoint import OpenCheckpoint, open_checkpoint
 from cgf.models.network import check_known, network_of
+from cgf.models.self_check import evaluating
 from cgf.network.inputs import Inputs, Patches
 from cgf.network.layers import Network
 from cgf.network.program import program_of
-from cgf.network.twin import twin
+from cgf.network.twin import Ranges, twin
 from cgf.types import Json
 
 CLIENT, SERVER = "client", "server"  # names of the folders
@@ -34,11 +36,12 @@ CLIENT, SERVER = "client", "server"  # names of the folders
 
 @dataclass(frozen=True)
 class Bundles:
-    """Where the bundles are, and what they say."""
+    """Where the bundles are, and what they say; alike: share of training samples labelled as the model was trained."""
 
     folder: Path
     agreement: Agreement
     limit: Limit
+    alike: float
 
 
 def make_bundles(
@@ -50,14 +53,19 @@ def make_bundles(
     *,
     seed: int = 0,
     alone: bool = False,
+    agreement: float = 0.99,
 ) -> Bundles:
-    """Writes <out>/client and <out>/server. UserError for a checkpoint that cannot stay encrypted.
+    """Writes <out>/client and <out>/server. UserError for a checkpoint that cannot stay encrypted, and where the
+    polynomials fail on training data: entries beyond a guard, or labels that differ from those of the model as trained.
 
     tokens   counts of tokens that texts may have, each with keys of its own; images have one, and none is given
     samples  of training data that the red light's bound is taken from;  root: of the task's data
     alone    each sample has ciphertexts of its own, in the layout of least latency
+    agreement  least share of them that the polynomials label as the model does as trained
     """
     whole("samples", samples, 1)
+    if not 0 <= agreement <= 1:
+        raise UserError(f"agreement is a share from 0 to 1, and {agreement} was given")
     folders = [check_free(out / name) for name in (CLIENT, SERVER)]
     opened = open_checkpoint(checkpoint, "train", partial(task_from_node, root=root))
     check_known(opened.softmaxes[0])  # before a softmax without an exponential is told to leave its plan
@@ -65,10 +73,16 @@ def make_bundles(
     network, inputs = network_of(opened.host)
     counts = _tokens(network, inputs, tokens)
     prepare, tokenizer = _prepare(opened.task, opened)
-    limit = Limit.of(_training_logits(network, inputs, opened, opened.samples(samples, seed)))
-    agreement = write_server(folders[1], network, counts, alone)
-    write_client(folders[0], agreement, inputs, prepare, limit, tokenizer)
-    return Bundles(out, agreement, limit)
+    plain, exact = _training_logits(network, inputs, opened, opened.samples(samples, seed))
+    limit, alike = Limit.of(plain), float((plain.argmax(1) == exact.argmax(1)).mean())
+    if alike < agreement:
+        raise UserError(
+            f"the polynomials label {alike:.2%} of {len(plain)} training samples as the model does as trained, and "
+            f"--agreement asks for {agreement:.2%}: plan them anew (scripts/plan.py), or ask for less"
+        )
+    terms = write_server(folders[1], network, counts, alone)
+    write_client(folders[0], terms, inputs, prepare, limit, tokenizer)
+    return Bundles(out, terms, limit, alike)
 
 
 def _tokens(network: Network, inputs: Inputs, given: Sequence[int]) -> list[int]:
@@ -107,18 +121,36 @@ def _prepare(task: Task, opened: OpenCheckpoint) -> tuple[Json, str | None]:
     return {"text": task.max_length}, str(backend.to_str())
 
 
-def _training_logits(network: Network, inputs: Inputs, opened: OpenCheckpoint, chosen: Sequence[int]) -> np.ndarray:
-    """Logits of the clear twin on samples of the training split, whatever counts of tokens they have."""
-    by_tokens: dict[int, list[np.ndarray]] = {}
+def _training_logits(
+    network: Network, inputs: Inputs, opened: OpenCheckpoint, chosen: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of the clear twin, and of the model as it was trained, on samples of the training split, whatever counts
+    of tokens they have. UserError where an entry lies beyond the guard of its polynomial."""
+    by_tokens: dict[int, list[tuple[np.ndarray, int]]] = {}
     for index in chosen:
         item = opened.dataset[index]
         raw = item["pixel_values"].numpy() if isinstance(inputs, Patches) else np.asarray(item["input_ids"])
         check_one_segment(item.get(TYPES))
         features = inputs.prepared(raw[None])[0]
         if network.tokens[0] <= len(features) <= network.tokens[1]:
-            by_tokens.setdefault(len(features), []).append(features)
+            by_tokens.setdefault(len(features), []).append((features, index))
     if not by_tokens:
         raise UserError(f"network '{network.name}' takes no sample of the training data: none has its count of tokens")
-    return np.concatenate(
-        [twin(program_of(network, count), np.stack(samples)) for count, samples in sorted(by_tokens.items())]
-    )
+    plain, exact, ranges = [], [], Ranges()
+    for count, samples in sorted(by_tokens.items()):
+        plain.append(twin(program_of(network, count), np.stack([features for features, _ in samples]), ranges))
+        exact += [_as_trained(opened, index) for _, index in samples]
+    if beyond := sum(ranges.beyond.values()):
+        raise UserError(
+            f"{beyond} entries of {len(exact)} training samples lie beyond the guard of their polynomials, which give "
+            "any number there: plan them anew (scripts/plan.py)"
+        )
+    return np.concatenate(plain), np.stack(exact)
+
+
+def _as_trained(opened: OpenCheckpoint, index: int) -> np.ndarray:
+    """Logits (classes,) of one sample by the model as it was trained."""
+    batch = opened.collate([opened.dataset[index]])
+    batch.pop("labels")
+    with opened.as_trained(), evaluating(opened.host.model), torch.inference_mode():
+        return opened.host.logits(batch)[0].double().numpy()

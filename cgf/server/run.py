@@ -71,6 +71,7 @@ class Server:
         the same state folder.
         """
         agreement = self.bundle.agreement
+        agreement.check_library()
         if self.processes > 1 and any(length.alone is not None for length in agreement.lengths):
             raise UserError("--processes shares sets of samples out, and this bundle has samples alone: leave it out")
         with Parcel(self.keys, EVALUATION) as keys:
@@ -101,8 +102,8 @@ class Server:
                 own = upload.header.digest()
             if target in [other for _, other, _ in waiting]:
                 raise UserError(f"{path} has the name of another upload, and their results would be one file")
-            report.size("encrypted input", path)
             if not target.exists():
+                report.size("encrypted input", path)
                 waiting.append((path, target, sent))
                 continue
             with Parcel(target, RESULT) as result:

@@ -87,7 +87,9 @@ class Budget:
 
     @classmethod
     def of(cls, rounds: Sequence[JsonValue], seed: int) -> Budget:
-        """The budget of a configuration's ``rounds``; UserError where one of them is no pair."""
+        """The budget of a configuration's ``rounds``; UserError where it is no list, or one of them no pair."""
+        if not isinstance(rounds, Sequence) or isinstance(rounds, str):
+            raise UserError(f"rounds must be a list of pairs [configurations, epochs], and {rounds} was given")
         for pair in rounds:
             if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
                 raise UserError(f"each of rounds must be [configurations, epochs], and {pair} was given")

@@ -32,6 +32,7 @@ MEASURED = (
     "beyond_guard",
     "max_error_exponential",
 )
+DECIDES = 42  # the deciding seed that configs/rows.yaml has
 SHAPE = {"full": ("full", 256, 128), "masked": ("causal", 256, 128)}  # mask, rows, columns of the counted circuit
 
 
@@ -159,6 +160,7 @@ def _command(seed: Seed, run: Run, task: str, chosen: bool) -> str:
         f"study.task={task}",
         f"softmaxes=[{run.name}]",
         f"seeds=[{','.join(map(str, _seeds(seed, chosen)))}]",
+        *([f"decides={deciding_seed(seed)}"] if chosen and deciding_seed(seed) != DECIDES else []),
         *([] if searches is None else [f"searches={searches}"]),
     ]
     plain = re.compile(r"[\w=.,/\[\]-]+")

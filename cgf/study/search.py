@@ -20,7 +20,7 @@ from cgf.seal import json_hash
 from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid
 from cgf.study.seed import ROOT, last_of_each
-from cgf.study.study import Study
+from cgf.study.study import Described, Study
 from cgf.types import Json, JsonValue
 
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
@@ -80,8 +80,8 @@ class Search:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
 
         A round of as many epochs as the one before would train the same once more: its lines are taken over from there,
-        with that round as ``taken_from``. A trial's weights are removed once its line is written. UserError where the file is of another search, or a
-        round of it by another teacher.
+        with that round as ``taken_from``. A trial's weights are removed once its line is written, and a search that is
+        finished needs no teacher. UserError where the file is of another search, or a round of it by another teacher.
         """
         refusal = "another process is at work in {}: wait for it or stop it"
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,8 +89,9 @@ class Search:
             locked(self.folder / ".lock", refusal.format(self.folder)),
             locked(self.path.with_name(f".{self.path.name}.lock"), refusal.format(self.path)),
         ):
-            drawn = self._begun()
-            return self._rounds(drawn, self.teacher())
+            ranked = self._rounds(self._begun())
+            found = finished(self.path)  # as rows take it, a tie in a search of before included
+            return ranked if found is None else found[0]
 
     def _begun(self) -> list[int]:
         head = {
@@ -117,18 +118,25 @@ class Search:
     def _common(self) -> list[str]:
         return [*self.study.common, *self.study.schedules[self.schedule]]
 
-    def _rounds(self, left: list[int], teacher: Path) -> Json:
+    def _rounds(self, left: list[int]) -> Json:
         best: Json = {}
-        lengths = self._lengths()
+        lengths, teacher = self._lengths(), None
         for number, (count, epochs) in enumerate(self.budget.rounds):
             if number and lengths[number] == lengths[number - 1]:
                 self._take_over(number, left[:count])
+            if teacher is None and not self._is_there(number, left[:count]):
+                teacher = self.teacher()
             lines = self._round(number, left[:count], epochs, teacher)
             lines.sort(key=rank)  # of equals the one that was drawn, or ranked, first
             left, best = [line["configuration"] for line in lines], lines[0]
         return best
 
-    def _round(self, number: int, configurations: list[int], epochs: int | None, teacher: Path) -> list[Json]:
+    def _is_there(self, number: int, configurations: list[int]) -> bool:
+        """Whether each trial of a round has its line."""
+        done = {line["configuration"] for line in read_lines(self.path)[1:] if line["round"] == number}
+        return done >= set(configurations)
+
+    def _round(self, number: int, configurations: list[int], epochs: int | None, teacher: Path | None) -> list[Json]:
         """The lines of a round by its configurations in order; one that ends badly ends it, behind those at work."""
         pool = ThreadPoolExecutor(self.workers)  # each waits for a process
         trials = [pool.submit(self._trial, number, index, epochs, teacher) for index in configurations]
@@ -150,7 +158,7 @@ class Search:
                 before = there[number - 1, index]
                 append_line(self.path, {"taken_from": number - 1, **before, "round": number})
 
-    def _trial(self, number: int, index: int, epochs: int | None, teacher: Path) -> Json:
+    def _trial(self, number: int, index: int, epochs: int | None, teacher: Path | None) -> Json:
         with self._writing:
             there = read_lines(self.path)
         for line in there[1:]:
@@ -238,12 +246,10 @@ def _plain(value: JsonValue) -> JsonValue:
 def with_searches_of_study(config: Mapping[str, JsonValue], folder: Path) -> Json:
     """``with_searches`` of the host and task that the study says: those of its name, but for ``searched_as`` and
     ``searched_on``. Own settings stay a choice where the task is another, or ``searched_beside`` is true."""
-    node = config["study"]
-    host = path_part("study.searched_as", node.get("searched_as", node["name"]))
-    task = path_part("study.searched_on", node.get("searched_on", node["task"]))
-    beside = node.get("searched_beside", task != node["task"])
-    if not isinstance(beside, bool):
-        raise UserError(f"study.searched_beside must be true or false, and {beside!r} was given")
+    node = Described.of(config["study"])
+    host = path_part("study.searched_as", node.searched_as or node.name)
+    task = path_part("study.searched_on", node.searched_on or node.task)
+    beside = task != node.task if node.searched_beside is None else node.searched_beside
     return with_searches(config, folder, host, task, beside)
 
 
@@ -253,7 +259,8 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
     Choices of a run that was searched are dropped, since the search made them; the others stay as they are.
     beside: the search was of another task, or of shorter trainings, so that the settings found are one more choice of
     the run, and each choice is whole: its own settings, or those found.
-    UserError where a run and its search differ in softmax, and where the folder has no finished search of any run.
+    UserError where a run and its search differ in softmax, where a file is of another host, task or grid than its name
+    says, and where the folder has no finished search of any run.
     """
     runs, found = dict(config["runs"]), False
     for name, facts in runs.items():
@@ -262,17 +269,18 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
         if search is not None:
             found = True
             best, trials = search
+            _check_name(path, {"host": host, "task": task, "grid": name})
             kept = {key: value for key, value in facts.items() if key not in ("choices", "like")}
             # what a study's schedule says stands before its choices, so that the settings found hold against it
             which, settings = _parted(best["options"])
-            choices = [settings]
+            own, always = _parted(facts["options"])
+            choices, taken_over = [settings], beside and facts.get("like") is not None
+            if own != which or taken_over:
+                raise UserError(
+                    f"run {name} needs {'choices of its own and ' if beside else ''}{', '.join(which)}, as the search "
+                    f"in {path} has it, and it has {', '.join(own)}{' and takes a choice over' if taken_over else ''}"
+                )
             if beside:
-                own, always = _parted(facts["options"])
-                if own != which or facts.get("like") is not None:
-                    raise UserError(
-                        f"run {name} needs choices of its own and {', '.join(which)}, as the search in {path} has it, "
-                        f"and it has {', '.join(own)}{'' if facts.get('like') is None else ' and takes a choice over'}"
-                    )
                 choices = [*([*always, *choice] for choice in facts.get("choices") or [[]]), settings]
             searched = facts.get("searched", 0) + trials  # the row's own training is one more, which its run counts
             where = {"searched": searched, "searches": str(folder)}
@@ -283,6 +291,16 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
             "scripts/search.py) of one of the runs, and has none"
         )
     return {**config, "runs": runs}
+
+
+def _check_name(path: Path, named: Mapping[str, str]) -> None:
+    """UserError where a search's first line is of another host, task or grid than the file is named after."""
+    head = read_lines(path)[0]
+    if other := [key for key, value in named.items() if head.get(key) != value]:
+        raise UserError(
+            f"{path} is named after {other[0]} {named[other[0]]}, and its search is of {head.get(other[0])}: a file of "
+            "results/search has its search's own name"
+        )
 
 
 def _parted(options: list[str]) -> tuple[list[str], list[str]]:

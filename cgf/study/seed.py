@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.results import append_line, read_json, read_lines
@@ -239,7 +240,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
 
 def checked_seeds(seeds: JsonValue) -> list[int]:
     """The seeds of a study; UserError unless they are whole numbers that differ."""
-    if not seeds or len(set(seeds)) != len(seeds) or not all(type(s) is int for s in seeds):
+    if not isinstance(seeds, list) or not seeds or not all(is_whole(s) for s in seeds) or len(set(seeds)) != len(seeds):
         raise UserError(f"seeds must be whole numbers that differ, and {seeds} was given")
     return list(seeds)
 

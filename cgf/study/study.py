@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cgf.checks import path_part, whole
+from cgf.checks import interval, path_part, whole
 from cgf.errors import UserError
+from cgf.named import arguments, short
 from cgf.types import Json, JsonValue
 
 if TYPE_CHECKING:
@@ -59,6 +60,33 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Described:
+    """What a configuration says of a study beside its runs, as it is written there (configs/rows.yaml)."""
+
+    name: str
+    common: tuple[str, ...]
+    schedules: Mapping[str, tuple[str, ...]]
+    task: str | None = None
+    of_task: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    folds: int | None = None
+    searched_as: str | None = None
+    searched_on: str | None = None
+    searched_beside: bool | None = None
+
+    @classmethod
+    def of(cls, node: JsonValue) -> Described:
+        """The node ``study`` of a configuration. UserError for a key that is none of a study's, one that is missing,
+        a value of another type, and a name of the study or its task that is no part of a path."""
+        described = cls(**arguments(cls, node, "study"))
+        path_part("study.name", described.name)
+        if described.task is not None:
+            path_part("study.task", described.task)
+        if described.folds is not None:
+            whole("study.folds", described.folds, 2)
+        return described
+
+
+@dataclass(frozen=True)
 class Study:
     """Runs in order, what they have in common (overrides of train.py) and their schedules (the same, by name).
 
@@ -81,44 +109,26 @@ class Study:
     def of(cls, config: Mapping[str, JsonValue]) -> Study:
         """The study of a configuration (range, rows), runs after those that they start from or take a choice from.
 
-        UserError where a run refers to one that is not there, or to itself by way of others, where one has a teacher
-        and starts from no run, and for a name of the study, its task or a run that is no part of a path.
+        UserError where the study or a run has a key that is unknown, missing or of another type, where a run refers to
+        one that is not there, or to itself by way of others, where one has a teacher and starts from no run, and for a
+        name of the study, its task or a run that is no part of a path.
         """
-        node, runs = config["study"], list[Run]()
-        path_part("study.name", node["name"])
-        if "task" in node:
-            path_part("study.task", node["task"])
+        node, runs = Described.of(config["study"]), list[Run]()
         for name, facts in config["runs"].items():
-            path_part("the name of a run", name)
-            facts = dict(facts)
-            choices = tuple(tuple(c) for c in facts.pop("choices", None) or [()])
-            watch, plan = facts.pop("watch", None), facts.pop("plan", None)
-            run = Run(
-                name,
-                options=tuple(facts.pop("options")),
-                choices=choices,
-                watch=None if watch is None else (watch[0], watch[1]),
-                plan=None if plan is None else tuple(plan),
-                **facts,
-            )
-            if run.schedule not in node["schedules"]:
+            run = _run(name, facts)
+            if run.schedule not in node.schedules:
                 raise UserError(
-                    f"run {name} needs a schedule '{run.schedule}', and study {node['name']} has "
-                    f"{', '.join(node['schedules'])}"
-                )
-            whole(f"runs.{name}.searched", run.searched, 0)
-            if run.teacher is not None and run.after is None:
-                raise UserError(
-                    f"run {name} learns from run {run.teacher} and needs after=RUN, the run whose weights it starts "
-                    "from: a run that starts from the model's own weights has no teacher"
+                    f"run {name} needs a schedule '{run.schedule}', and study {node.name} has "
+                    f"{', '.join(node.schedules)}"
                 )
             runs.append(run)
-        schedules = {k: tuple(v) for k, v in node["schedules"].items()}
-        common = [*node["common"], *node.get("of_task", {}).get(node.get("task"), [])]
-        folds = node.get("folds")
-        if folds is not None:
-            whole("study.folds", folds, 2)
-        return cls(node["name"], tuple(common), schedules, tuple(_ordered(runs)), folds)
+        names = {run.name for run in runs}
+        for run in runs:
+            if run.against is not None and run.against not in names:
+                raise UserError(f"run {run.name} is compared with run {run.against}, which is none of {_names(names)}")
+        schedules = {k: tuple(v) for k, v in node.schedules.items()}
+        common = [*node.common, *(() if node.task is None else node.of_task.get(node.task, ()))]
+        return cls(node.name, tuple(common), schedules, tuple(_ordered(runs)), node.folds)
 
     def in_folds(self) -> list[Study]:
         """The study once for each fold, each testing on its own part of the data; itself where there are no folds."""
@@ -128,8 +138,11 @@ class Study:
         return [replace(self, common=(*self.common, *each), fold=fold) for fold, each in enumerate(options)]
 
     def run(self, name: str) -> Run:
-        """The run of that name, which is one of the study."""
-        return next(run for run in self.runs if run.name == name)
+        """The run of that name; UserError where it is none of the study."""
+        found = next((run for run in self.runs if run.name == name), None)
+        if found is None:
+            raise UserError(f"run {name} is none of study {self.name}, which has {_names(r.name for r in self.runs)}")
+        return found
 
     def chooser(self, run: Run) -> Run:
         """The run whose choices a run has: its own, or of the one whose choice it takes over."""
@@ -143,6 +156,35 @@ class Study:
     def arguments(self, run: Run, taken: int) -> list[str]:
         """Overrides of train.py for a run with a choice, whatever seed, folder and weights to start from."""
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
+
+
+def _run(name: str, facts: JsonValue) -> Run:
+    """A run as a configuration has it; UserError as of ``Study.of``."""
+    path_part("the name of a run", name)
+    if not isinstance(facts, Mapping):
+        raise UserError(f"run {name} must be an object with schedule and options, and is {short(facts)}")
+    given = dict(facts)
+    if given.get("choices", ()) is None:
+        del given["choices"]
+    given = arguments(Run, {"name": name, **given}, f"run {name}")
+    given["options"] = tuple(given["options"])
+    given["choices"] = tuple(tuple(choice) for choice in given.get("choices") or [()])
+    if given.get("watch") is not None:
+        given["watch"] = interval(f"runs.{name}.watch", given["watch"])
+    if given.get("plan") is not None:
+        given["plan"] = tuple(given["plan"])
+    run = Run(**given)
+    whole(f"runs.{name}.searched", run.searched, 0)
+    if run.teacher is not None and run.after is None:
+        raise UserError(
+            f"run {name} learns from run {run.teacher} and needs after=RUN, the run whose weights it starts "
+            "from: a run that starts from the model's own weights has no teacher"
+        )
+    return run
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def with_every_softmax(config: Mapping[str, JsonValue], softmaxes: Mapping[str, Softmax]) -> Json:
@@ -171,7 +213,7 @@ def _ordered(runs: list[Run]) -> list[Run]:
             )
             raise UserError(
                 f"run {left[0].name} needs {', '.join(missing)} to be done before it, and of the runs "
-                f"{', '.join(sorted(done)) or 'none'} can be"
+                f"{_names(done)} can be"
             )
         left.remove(ready)
         ordered.append(ready)

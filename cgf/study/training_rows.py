@@ -58,6 +58,11 @@ def needed(study: Study, names: list[str], decides: bool, kept: Container[str] =
     return [run.name for run in study.runs if run.name in names_needed]
 
 
+def unsearched(study: Study, names: Sequence[str]) -> list[str]:
+    """Of the runs of these names those whose settings no search has found, their own or that of a run they follow."""
+    return [name for name in names if study.chooser(study.run(name)).searches is None]
+
+
 def write_results(folds: Sequence[Seed], names: list[str], task: str, out: Path, register: Register) -> list[Path]:
     """Writes the rows of ``names`` that are trained and not there yet, predictions first; returns their files.
 

@@ -74,17 +74,33 @@ class Run:
         self.told(f"{time.strftime('%H:%M:%S')} [harness] {line}")
 
 
+def check(workload: str, size: str, engine: str, folder: Path, bundles: Path | None) -> None:
+    """UserError for what ``carried_out`` cannot run: a workload, or a size of it, that there is not, a network on
+    another engine than desilo, bundles of another workload, and a folder that is there already."""
+    if workload not in WORKLOADS:
+        raise UserError(f"a workload is {', '.join(WORKLOADS)}, and '{workload}' was given")
+    if bundles is not None and workload != "network":
+        raise UserError(f"bundles are of a network, and workload {workload} was given beside them")
+    if workload == "network" and engine != "desilo":
+        raise UserError(f"a whole network between two parties runs on desilo alone, and '{engine}' was given")
+    if workload != "network":
+        workload_of(workload, size)
+    elif bundles is None:
+        NetworkSize.of(size)
+    if folder.exists():
+        raise UserError(f"{folder} is there already and is not overwritten: give another name, or remove it")
+
+
 def carried_out(
     workload: str, size: str, engine: str, seed: int, folder: Path, told: Told, *, bundles: Path | None = None
 ) -> Json:
-    """A row of the result: stages with seconds, bytes by name, the verdict. UserError where a stage does not end well.
+    """A row of the result: stages with seconds, bytes by name, the verdict. UserError where a stage does not end well,
+    and see ``check``.
 
     folder: made anew; bundles: of a trained network, with its images in images.npy, instead of one of random weights.
+    The row of such a network has its name for a size, and no seed.
     """
-    if workload not in WORKLOADS:
-        raise UserError(f"a workload is {', '.join(WORKLOADS)}, and '{workload}' was given")
-    if folder.exists():
-        raise UserError(f"{folder} is there already and is not overwritten: give another name, or remove it")
+    check(workload, size, engine, folder, bundles)
     (folder / "shared").mkdir(parents=True)
     run = Run(workload, size, engine, folder, told)
     told(f"\n[harness] Running {workload}, {size}, on {engine}")
@@ -101,7 +117,7 @@ def carried_out(
         "size": size,
         "engine": engine,
         "encrypted": engine != "sim",
-        "seed": seed,
+        "seed": seed if bundles is None else None,
         **facts,
         "stages": run.stages,
         "latency_s": round(latency, 3),
@@ -148,8 +164,6 @@ def _network(run: Run, seed: int, bundles: Path | None) -> tuple[Verdict, Json]:
 
     Preparing and encrypting are one process, as are decrypting and judging: their reports part the seconds.
     """
-    if run.engine != "desilo":
-        raise UserError(f"a whole network between two parties runs on desilo alone, and '{run.engine}' was given")
     folder, shared = run.folder, run.folder / "shared"
     client, server, keys, images = (
         folder / "bundles/client",

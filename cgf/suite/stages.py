@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from cgf.errors import UserError
 from cgf.header import RESULT, UPLOAD
@@ -122,9 +124,12 @@ def client_postprocess(place: Place) -> None:
 
 def _arrays(path: Path) -> Data:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, NpzFile):
+            raise ValueError("it is one array alone")
+        with file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"{path} must hold the arrays of the workload, and cannot be read: {error}") from None
 
 

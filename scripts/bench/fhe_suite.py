@@ -12,23 +12,25 @@ import tempfile
 from pathlib import Path
 
 from cgf.bundle.command import ended_well
+from cgf.bundle.sides import ClientBundle
 from cgf.errors import UserError
 from cgf.results import run_info, write_json
-from cgf.suite.harness import WORKLOADS, carried_out
+from cgf.suite.harness import WORKLOADS, carried_out, check
 from cgf.suite.sides import ENGINES
 from cgf.suite.workloads import SIZES
 from cgf.target import result_file
+from cgf.types import Json
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the workloads that the command line names; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="+", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}")
-    parser.add_argument("--sizes", nargs="+", default=["toy"], choices=SIZES, help="default: toy")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="of random data and weights (default: toy)")
     parser.add_argument("--engine", default="desilo", choices=ENGINES, help="sim encrypts nothing (default: desilo)")
-    parser.add_argument("--seed", type=int, default=42, help="of the data (default: 42)")
+    parser.add_argument("--seed", type=int, help="of the data and random weights (default: 42)")
     parser.add_argument(
-        "--runs", type=int, default=1, help="of each workload and size, with data of the next seed each"
+        "--runs", type=int, default=1, help="of each workload and size, random data of the next seed each (default: 1)"
     )
     parser.add_argument("--io", type=Path, help="new folder that keeps all files (default: none is kept)")
     parser.add_argument("--bundles", type=Path, help="client/ and server/ of a trained network, with images.npy")
@@ -40,25 +42,32 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measured(given: argparse.Namespace) -> list[str]:
-    """Writes the result where one is asked for; names of what failed."""
-    if unknown := sorted(set(given.workloads) - set(WORKLOADS)):
-        raise UserError(f"a workload is {', '.join(WORKLOADS)}, and '{unknown[0]}' was given")
-    if given.runs < 1 or given.seed < 0:
-        raise UserError(f"--runs must be at least 1 and --seed at least 0, and they are {given.runs} and {given.seed}")
+    """Writes the result where one is asked for, as far as it is, after each workload; names of what failed."""
+    if given.bundles is not None and (idle := [f"--{key}" for key in ("sizes", "seed") if getattr(given, key)]):
+        raise UserError(f"{idle[0]} is of random data, and --bundles gives a network and its images: leave one out")
+    seed, sizes = (42 if given.seed is None else given.seed), given.sizes or ["toy"]
+    if given.runs < 1 or seed < 0:
+        raise UserError(f"--runs must be at least 1 and --seed at least 0, and they are {given.runs} and {seed}")
+    if given.bundles is not None:
+        sizes = [ClientBundle.read(given.bundles / "client").agreement.name]
     out = None if given.out is None else result_file(given.out)
-    results = []
+    results: list[Json] = []
     with tempfile.TemporaryDirectory(prefix="fhe_suite_") as scratch:
         folder = given.io or Path(scratch)
-        for workload in given.workloads:
-            for size in given.sizes:
-                for run in range(given.runs):
-                    place = folder / f"{workload}-{size}-{run + 1}"
-                    seed = given.seed + run
-                    results.append(carried_out(workload, size, given.engine, seed, place, say, bundles=given.bundles))
+        every = [
+            (workload, size, folder / f"{workload}-{size}-{run + 1}", seed + run)
+            for workload in given.workloads
+            for size in sizes
+            for run in range(given.runs)
+        ]
+        for workload, size, place, _ in every:  # all of them before the first takes its minutes
+            check(workload, size, given.engine, place, given.bundles)
+        for workload, size, place, own in every:
+            results.append(carried_out(workload, size, given.engine, own, place, say, bundles=given.bundles))
+            if out is not None:
+                run = run_info(vars(given) | {"run": None, "sizes": sizes}, seed)
+                write_json(out, {"kind": "fhe_suite", "rows": results, "run": run})
     if out is not None:
-        write_json(
-            out, {"kind": "fhe_suite", "rows": results, "run": run_info(vars(given) | {"run": None}, given.seed)}
-        )
         say(str(out))
     return [f"{row['workload']} {row['size']}" for row in results if row["verdict"] != "PASS"]
 

@@ -13,7 +13,7 @@ from cgf.bench.alternatives import choices, training_results, with_accuracies
 from cgf.config import built
 from cgf.ending import refusals
 from cgf.errors import UserError
-from cgf.report import alternatives, depth, depth_plot, epochs, frontier, opened, prose, whole
+from cgf.report import alternatives, depth, depth_plot, epochs, frontier, glance, opened, prose, whole
 from cgf.report.blocks import filled
 from cgf.report.figure import is_current
 from cgf.report.training import read_results
@@ -45,13 +45,16 @@ def main() -> None:
         draw(arguments.results, arguments.check)
         draw_depths(arguments.results, arguments.check)
         draw_epochs(arguments.results, arguments.check)
-    for path in arguments.documents:
+    lists = {"softmax": choices(softmaxes)}
+    if any((arguments.results / "train").glob("*.json")):
+        lists["starred"] = glance.starred(arguments.results)
+    for path in (given.resolve() for given in arguments.documents):
         if not path.is_file():
             raise UserError(f"a document with tables is needed, and {path} is not there")
         text = path.read_text(encoding="utf-8")
         if arguments.check and path.is_relative_to(ROOT) and not MADE & set(path.relative_to(ROOT).parts):
             prose.check(str(path.relative_to(ROOT)), text, by_hand)
-        new = filled(text, arguments.results, {"softmax": choices(softmaxes)})
+        new = filled(text, arguments.results, lists)
         if arguments.check and new != text:
             raise UserError(f"{path.name} has stale tables: python scripts/repo/tables.py")
         if new != text:

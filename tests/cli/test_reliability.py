@@ -14,19 +14,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "repo"))
 
-import fault_cases  # noqa: E402
-import faults  # noqa: E402
-import given  # noqa: E402
-import long_runs  # noqa: E402
-import reliability  # noqa: E402
+import fault_cases
+import faults
+import given
+import long_runs
+import reliability
 
 sys.path.remove(str(ROOT / "scripts" / "repo"))  # its names are those of commands: none may stand before another module
-from fault_cases import Case  # noqa: E402
-from fault_processes import ended, start  # noqa: E402
-from fault_targets import TARGETS, Target, digest, same, served, without  # noqa: E402
+from fault_cases import Case
+from fault_processes import ended, start
+from fault_targets import TARGETS, Target, digest, same, served, without
 
-from cgf.errors import UserError  # noqa: E402
-from cgf.results import append_lines, read_json, write_json  # noqa: E402
+from cgf.errors import UserError
+from cgf.results import append_lines, read_json, write_json
 
 
 @pytest.fixture(autouse=True)

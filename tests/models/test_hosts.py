@@ -14,6 +14,7 @@ from cgf.distill.temper import temper
 from cgf.errors import UserError
 from cgf.interface.own_model import measured
 from cgf.models import bert, llama, self_check, transformers_attention, vit
+from cgf.models.host import host_state
 from cgf.models.install import attention_modules, install_copies, installed_softmaxes, uninstall
 from cgf.models.self_check import checked
 from cgf.models.transformers_attention import SLOT, attention
@@ -287,10 +288,10 @@ def test_the_check_leaves_model_and_random_numbers_as_they_were(make):
     before = {k: v.clone() for k, v in host.model.state_dict().items()}
     modes, kinds = [m.training for m in host.model.modules()], [type(m) for m in host.model.modules()]
     used = getattr(getattr(host.model, "config", None), "_attn_implementation", None)
-    states = torch.get_rng_state(), random.getstate(), str(np.random.get_state())  # noqa: NPY002
+    states = torch.get_rng_state(), random.getstate(), str(np.random.get_state())
     assert checked(host) is host
     assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
-    assert str(np.random.get_state()) == states[2]  # noqa: NPY002
+    assert str(np.random.get_state()) == states[2]
     assert [m.training for m in host.model.modules()] == modes and [type(m) for m in host.model.modules()] == kinds
     assert all(torch.equal(v, before[k]) for k, v in host.model.state_dict().items())
     assert not any(p.grad is not None or m._forward_hooks for m in host.model.modules() for p in m.parameters())
@@ -318,10 +319,42 @@ def test_tuning_attention_trains_the_attention_of_any_host(kind, adapter):
     assert beside == {name for name, _ in host.model.named_parameters() if mark in name}
 
 
+@pytest.mark.parametrize(
+    "kind, adapter",
+    [("GPT2", llama), ("Phi", llama), ("Phi3", llama), ("OPT", llama), ("Mistral", llama), ("DistilBert", bert)],
+)
+def test_adapters_are_on_every_projection_of_any_host(kind, adapter):
+    """On Phi-3 they were on the output projection alone, and on OPT on all others, without a word."""
+    host = host_of(kind, adapter)
+    install_copies(host.model, CGF())
+    before = host_state(host.model)
+    wanted = {
+        name
+        for block in tune.attention_blocks(host.model)
+        for name, module in host.model.named_modules()
+        if module in set(block.modules()) and getattr(module, "weight", torch.ones(1)).dim() == 2
+    }
+    tune.tune(host, "lora", rank=2)
+    adapted = {name.partition(".lora_A")[0] for name, _ in host.model.named_parameters() if ".lora_A" in name}
+    assert adapted == wanted and len(wanted) >= 2 * len(attention_modules(host.model))
+    after = host_state(host.model)
+    assert after.keys() == before.keys() and all(torch.equal(after[k], before[k]) for k in before)  # B begins at zero
+    for name, parameter in host.model.named_parameters():
+        if ".lora_B" in name:
+            nn.init.normal_(parameter, std=0.1)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    logits = host.model.eval()(input_ids=ids).logits
+    fresh = host_of(kind, adapter)
+    install_copies(fresh.model, CGF())
+    fresh.model.load_state_dict(host_state(host.model))
+    torch.testing.assert_close(fresh.model.eval()(input_ids=ids).logits, logits)
+
+
 def test_nothing_to_tune_is_refused(monkeypatch):
     host = host_of("GPT2")
-    refused("LoRA .* does not fit GPT2", tune.tune, host, "lora")
+    refused(r"LoRA .* does not fit GPT2: .* \(tune\.targets=", tune.tune, host, "lora", targets=["q_proj"])
     monkeypatch.setattr(tune, "attention_blocks", lambda _: [nn.ReLU()])
+    refused("needs linear layers in the attentions, and those of GPT2 have none", tune.tune, host, "lora")
     refused("needs attentions with parameters, and those of GPT2 have none", tune.tune, host, "attention")
 
 

@@ -52,3 +52,39 @@ def test_the_model_is_as_it_was():
     with pytest.raises(UserError):
         check_texts(host, texts(POSITIONS + 1), COLLATE, "train")
     assert installed_softmaxes(host.model) == softmaxes and [m.training for m in host.model.modules()] == modes
+
+
+@pytest.mark.parametrize(
+    ("rope", "most"),
+    [
+        ({"rope_type": "dynamic", "factor": 2.0}, 16),
+        ({"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "factor": 2.0}, 12),
+    ],
+)
+def test_texts_that_would_turn_the_positions_of_their_batch_are_refused(rope, most):
+    """What such a host gives for a short text depended on the longest text of its batch, and no check saw it."""
+    host = small_llama()
+    given = {**rope, "rope_theta": 1e4, "original_max_position_embeddings": 12}
+    config = host.model.config.__class__(
+        **{**host.model.config.to_dict(), "max_position_embeddings": 16, "rope_parameters": given}
+    )
+    embedding = host.model.model.rotary_emb
+    host.model.model.rotary_emb = type(embedding)(config)
+    ids = torch.tensor([[3, 4, 5, 6, 7]])
+
+    def alone_and_padded(length):
+        text = torch.cat([ids, torch.zeros(1, length - 5, dtype=torch.long)], 1)
+        other = torch.arange(1, length + 1)[None] % 40
+        mask = torch.ones(2, length, dtype=torch.long)
+        mask[0, 5:] = 0
+        batch = {"input_ids": torch.cat([text, other]), "attention_mask": mask}
+        with torch.no_grad():
+            host.model.eval()
+            beside = host.logits(batch)[0]
+            alone = host.logits({"input_ids": ids, "attention_mask": torch.ones_like(ids)})[0]
+        return (beside - alone).abs().max().item()
+
+    assert alone_and_padded(most) < 1e-5 < alone_and_padded(most + 8)
+    check_texts(host, texts(3, most), COLLATE, "train")
+    with pytest.raises(UserError, match=rf"\({rope['rope_type']}\).* at most {most} tokens.* of val has {most + 1}"):
+        check_texts(host, texts(3, most + 1), COLLATE, "val")

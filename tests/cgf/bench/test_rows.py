@@ -172,6 +172,56 @@ def test_a_row_says_who_is_right_and_what_was_chosen(tmp_path):
     assert row_content.row(other, other.study.run("exact"), "t")["command"].endswith("softmaxes=[exact] seeds=[43]")
 
 
+def test_a_command_names_the_seed_that_decides_where_it_is_another_than_usual(tmp_path):
+    """Without it the row was made with the choice of seed 42, or not at all."""
+    assert resolved(compose("rows", ["host=digits"]))["decides"] == row_content.DECIDES
+    machine = Machine()
+    one = seed(tmp_path / "seed-43", machine, 43)
+    other = seed(tmp_path / "seed-44", machine, 44, tmp_path / "seed-43")
+    for each, seeds in ((one, "[43]"), (other, "[43,44]")):
+        each.carry_out(training_rows.needed(each.study, ["exact", "bpmax"], each is one))
+        command = row_content.row(each, each.study.run("bpmax"), "t")["command"]
+        assert shlex.split(command)[-2:] == [f"seeds={seeds}", "decides=43"]
+        assert "decides" not in row_content.row(each, each.study.run("exact"), "t")["command"]  # it has no choice
+
+
+def test_runs_without_a_search_are_those_whose_settings_none_found():
+    facts = {"schedule": "long", "options": ["softmax=bpmax"]}
+    runs = {"bpmax": {**facts, "searches": "results/search"}, "later": {**facts, "like": "bpmax"}, "own": facts}
+    study = Study.of({**CONFIG, "runs": runs})
+    assert training_rows.unsearched(study, ["bpmax", "later", "own"]) == ["own"]
+
+
+STUDY = CONFIG["study"]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"runs": {"a": {"schedule": "long", "options": [], "witin": 0.5}}}, "run a has no setting 'witin'"),
+        ({"runs": {"a": {"schedule": "long"}}}, "run a needs 'options', and it is not given"),
+        ({"runs": {"a": {"options": []}}}, "run a needs 'schedule', and it is not given"),
+        ({"runs": {"a": {"schedule": "long", "options": "softmax=cgf"}}}, "'options' of run a must be tuple"),
+        ({"runs": {"a": {"schedule": "long", "options": [], "choices": ["p=3"]}}}, "'choices' of run a must be tuple"),
+        ({"runs": {"a": {"schedule": "long", "options": [], "watch": [1]}}}, r"watch must be two numbers \[lo, hi\]"),
+        ({"runs": {"a": None}}, "run a must be an object with schedule and options, and is None"),
+        ({"runs": {"a": {"schedule": "long", "options": [], "against": "exakt"}}}, "run exakt, which is none of a"),
+        ({"study": {**STUDY, "fold": 5}}, "study has no setting 'fold'"),
+        ({"study": {**STUDY, "serched_beside": True}}, "study has no setting 'serched_beside'"),
+        ({"study": {**STUDY, "of_tasks": {}}}, "study has no setting 'of_tasks'"),
+        ({"study": {k: v for k, v in STUDY.items() if k != "common"}}, "study needs 'common', and it is not given"),
+        ({"study": {k: v for k, v in STUDY.items() if k != "schedules"}}, "study needs 'schedules'"),
+        ({"study": {**STUDY, "common": "model=m"}}, "'common' of study must be tuple"),
+    ],
+)
+def test_what_no_study_has_is_refused_by_name(config, told):
+    """Typos of a host of one's own were taken without a word, or ended in a traceback."""
+    with pytest.raises(UserError, match=told):
+        Study.of({"study": STUDY, "runs": {}, **config})
+    with pytest.raises(UserError, match="run other is none of study toy, which has bpmax, cal"):
+        Study.of(CONFIG).run("other")
+
+
 def test_a_run_that_takes_anothers_choice_counts_its_search(tmp_path):
     runs = {**CONFIG["runs"], "bpmax": {**CONFIG["runs"]["bpmax"], "choices": [["p=3"]], "searched": 35}}
     runs["bpmax"]["searches"] = "results/search"

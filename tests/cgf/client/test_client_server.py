@@ -23,6 +23,7 @@ from small_networks import (
 )
 
 from cgf.errors import UserError
+from cgf.he.engines import desilo_library
 from cgf.header import RESULT
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.seal import file_hash
@@ -457,6 +458,29 @@ def test_nothing_is_overwritten(base, tmp_path, capsys):
     assert (copy / "results" / "run.json").read_bytes() == report
     with pytest.raises(ValueError, match="not overwritten"):
         write_bundles(copy)
+
+
+def test_results_made_later_have_a_report_of_their_own(base, tmp_path):
+    """The report of the results before was overwritten, and counted the bytes of uploads that it did not compute."""
+    copy = linked(base, tmp_path / "copy")
+    first = (copy / "results" / "run.json").read_bytes()
+    for result in (copy / "results").glob("*.result"):
+        result.unlink()
+    assert call(*commands(copy)["run"]) == 0
+    again = json.loads((copy / "results" / "run-2.json").read_text())
+    assert (copy / "results" / "run.json").read_bytes() == first
+    assert again["bytes"] == json.loads(first)["bytes"] and again["stages"]
+
+
+@pytest.mark.parametrize("name", ["keys", "encrypt", "run", "decrypt"])
+def test_files_of_another_library_than_the_installed_one_are_refused(base, tmp_path, capsys, monkeypatch, name):
+    """Both sides copied the library of their bundle, and nothing asked which one is installed."""
+    copy = linked(base, tmp_path / "copy")
+    made = copy / MADE[name]
+    shutil.rmtree(made) if made.is_dir() else made.unlink()
+    monkeypatch.setattr(desilo_library, "_installed", lambda: ("desilofhe-cu132", "2.0.0"))
+    said = refused(capsys, copy, name)
+    assert "are of library desilofhe 2.0.0, and desilofhe-cu132 2.0.0 is installed here" in said
 
 
 def test_a_result_of_another_upload_is_refused(copy, capsys):

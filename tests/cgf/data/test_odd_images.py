@@ -55,6 +55,38 @@ def test_photographs_that_are_to_be_turned_are_told(make, root):
     assert images.images[images.keys.index("train/b/2.jpg")].size == (8, 4) and len(own) == 6
 
 
+def test_images_that_are_drawn_by_transparency_are_told(make, root):
+    """Read without it, a black circle on nothing and a black square on nothing are both black."""
+    clear = Image.new("RGBA", (8, 8))
+    clear.putalpha(Image.linear_gradient("L").resize((8, 8)))
+    clear.save(root / "train" / "a" / "7.png")
+    indexed = Image.new("P", (8, 8))
+    indexed.save(root / "train" / "a" / "8.png", transparency=0)
+    Image.new("RGB", (8, 8)).save(root / "train" / "a" / "9.png")
+    (note,) = make("image_folder", root=str(root)).notes()
+    assert note.startswith("2 images of train/ have transparency, train/a/7.png for one: it is left out")
+
+
+def test_a_set_of_the_hub_is_read_as_its_files_are(make, tmp_path):
+    """`datasets` turns images by their EXIF data: a client, which reads files as they are, encrypted other pixels."""
+    for name in "ab":
+        (tmp_path / "train" / name).mkdir(parents=True)
+        for i in range(4):
+            image = Image.effect_noise((8, 4), 40 + i)
+            image.save(tmp_path / "train" / name / f"{i}.png", exif=TURN)
+    folder = make("image_folder", root=str(tmp_path))
+    files, _ = folder.read("train")
+    for as_stored, size in ((True, (8, 4)), (None, (4, 8))):
+        task = make("hub", name=str(tmp_path), as_stored=as_stored)
+        assert task.has_images and folder.has_images
+        images = task._task.read("train")[0].images
+        assert {images[i].size for i in range(len(images))} == {size}
+        alike = sorted(images[i].tobytes() for i in range(8)) == sorted(files.images[i].tobytes() for i in range(8))
+        assert alike is bool(as_stored)
+    with pytest.raises(UserError, match=r"task\.as_stored must be true, false or null, and 1 was given"):
+        make("hub", name=str(tmp_path), as_stored=1)
+
+
 @pytest.mark.parametrize(
     ("name", "write", "says"),
     [

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -10,10 +11,17 @@ import pyarrow.parquet
 import pytest
 
 from cgf.data.columns import read_columns
+from cgf.data.hub import hub_records
 from cgf.data.own_text import FileTask
-from cgf.data.task import choose
+from cgf.data.task import Task, choose
 from cgf.data.told import near, told
 from cgf.errors import UserError
+
+
+class LimitedTask(Task):
+    """A task whose splits nobody reads."""
+
+    kind, class_names, dataset, collate, revision = "text", (), None, None, None
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,53 @@ def test_a_value_that_is_no_text_is_named(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": [Decimal(1)]}), table)
     with pytest.raises(UserError, match=r"and line 1 has Decimal\('1'\)"):
         read_columns(table, ["text", "label"])
+
+
+def test_an_object_with_a_key_twice_is_refused(tmp_path):
+    lines = tmp_path / "twice.jsonl"
+    lines.write_text('{"text": "first", "text": "second", "label": "a"}\n')
+    with pytest.raises(UserError, match=r"needs to be JSON lines, and is not: an object has 'text' twice"):
+        read_columns(lines, ["text", "label"])
+
+
+class Rows(dict):
+    """Columns of a set of the hub, whose labels have no names."""
+
+    features = {"text": None, "label": None}
+    column_names = ("text", "label")
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "told"),
+    [(None, "a", "'text'"), (" ", "a", "'text'"), ("good", None, "'label'"), ("good", "", "'label'")],
+)
+def test_a_missing_value_of_a_set_of_the_hub_is_refused(text, label, told):
+    """They became the text 'None', an empty text and a class 'None'."""
+    with pytest.raises(UserError, match=f"hub dataset o/n needs a value of {told} in every row, and row 1 has none"):
+        hub_records("t", "o/n", Rows(text=["fine", text], label=["a", label]), "text", "label")
+    rows = hub_records("t", "o/n", Rows(text=[" fine ", 3.5], label=["a", 2]), "text", "label")
+    assert rows == [("fine", "a"), ("3.5", "2")]
+
+
+def test_a_limit_keeps_every_class_and_as_many_rows_as_it_says():
+    """Equal texts went together, so that a class of one text that repeats was lost."""
+    task = LimitedTask(name="t", seed=1, share_of_rows=True, limit={"train": 299, "test": 150})
+    keys = ["hi"] * 100 + [f"text {i}" for i in range(200)]
+    labels = [0] * 100 + [1] * 100 + [2] * 100
+    for split, kept in (("train", 299), ("test", 150)):
+        counts = Counter(labels[i] for i in task.limited(split, keys, labels))
+        assert counts.total() == kept and max(counts.values()) - min(counts.values()) <= 1
+    once = [f"text {i}" for i in range(300)]
+    before = LimitedTask(name="t", seed=1, share_of_rows=False, limit={"train": 150})
+    assert before.limited("train", once, labels) == task.limited("test", once, labels)  # where no text repeats
+
+
+@pytest.mark.parametrize("salt", range(20))
+def test_a_text_that_is_most_of_its_class_stays_in_train(salt):
+    """Where its hash came first, a split of a fifth took all thousand rows of it."""
+    keys = ["ok"] * 1000 + ["fine"] + [f"text {i}" for i in range(1000)]
+    chosen = choose(keys, [0] * 1001 + [1] * 1000, 400, salt, of_rows=True)
+    assert Counter(keys[i] for i in chosen if i < 1001) == {"fine": 1} and len(chosen) == 201
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3, 5, 10])

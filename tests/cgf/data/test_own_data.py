@@ -294,6 +294,26 @@ def test_equal_images_go_together_where_a_split_is_cut_off(make, tmp_path):
     assert count and f"{count} of {len(part)} images of test are in train too, byte for byte" in old.notes()
 
 
+def test_shares_of_splits_that_are_given_and_settings_of_another_kind_have_no_effect(make, tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("text,label\n" + "".join(f"film {i},{'ab'[i % 2]}\n" for i in range(40)))
+    both = {"name": "csv", "train": str(table)}
+    assert make("csv", **both).without_effect() == {}
+    assert make("csv", **both, test="t.csv").without_effect() == {"test_fraction": "test is given, and not cut off"}
+    told = make("csv", **both, validation="v.csv").without_effect()
+    assert told == {"val_fraction": "val is given, and not cut off"}
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for split in ("train", "test"):
+        (folder / f"{split}.csv").write_text(table.read_text())
+    hub = make("hub", name=str(folder))
+    of_images = ["augment", "equal_together", "as_stored"]
+    assert not hub.has_images and list(hub.without_effect()) == ["test_fraction", *of_images]
+    images = make("hub", name=str(pictures(tmp_path / "b", ["train", "test"])))
+    assert images.has_images and list(images.without_effect()) == ["test_fraction", "max_length", "cache"]
+    assert list(make("image_folder", root=str(tmp_path / "b")).without_effect()) == ["test_fraction"]
+
+
 def test_a_cut_without_equal_images_is_as_it_was(make, tmp_path):
     task = make("image_folder", root=str(pictures(tmp_path / "a", ["train"])))
     node = {**node_of("cgf.data.own_images.OwnFolderTask", task, name="image_folder"), "equal_together": False}

@@ -125,9 +125,12 @@ def test_wrong_inputs(make, data_root, text_inputs):
     [
         (None, r"needs the file .*train.csv \(or train.csv.gz\)"),
         ("", "needs the columns text, category, and it has none"),
-        ("text,category\n", "needs rows below its header"),
+        ("text,category\n", "needs rows, and it has none"),
         ("sentence,label\nhello,a\n", "needs the columns text, category, and it has sentence, label"),
-        ("text,category\nhello\n", "line 2 lacks one"),
+        ("text,category\nhello\n", "needs 2 values in every row, and line 2 has 1"),
+        ("text,category\nhello, world,a\n", "needs 2 values in every row, and line 2 has 3"),  # it was cut, and a lost
+        ("text,category\n ,a\n", "needs a value of 'text' in every row, and line 2 has none"),
+        ("text,category,text\nhello,a,bye\n", "needs the column text once, and has it 2 times"),
         ('text,category\n"hello,a\n', "needs to be a table"),
         (b"text,category\n\xff\xfe,a\n", "needs to be UTF-8"),
     ],
@@ -186,7 +189,7 @@ def test_short_texts_are_left_out_of_training_alone(make, data_root, tasks):
     assert long["test"] == every["test"] and min(len(t.split()) for t in long["test"][0]) < 15
     with pytest.raises(UserError, match=r"task.min_words needs to be a count of words, and it is -1"):
         make("sst2", data_root, min_words=-1)
-    with pytest.raises(UserError, match="needs rows in train, and .* leaves none of at least 999 words"):  # noqa: RUF043
+    with pytest.raises(UserError, match="needs rows in train, and .* leaves none of at least 999 words"):
         _ = make("sst2", data_root, min_words=999)._splits
 
 
@@ -202,5 +205,5 @@ def test_a_file_serves_one_split(make, tmp_path):
     for test in ("train.csv", "./train.csv", "hard.csv", "link.csv"):
         files = {"train": "train.csv", "test": test}
         with pytest.raises(UserError, match=r"own for each split, and .*train.csv for train and .* are the same"):
-            make("banking77", tmp_path, files=files, class_file=None).class_names  # noqa: B018
+            make("banking77", tmp_path, files=files, class_file=None).class_names
     assert make("banking77", tmp_path, class_file=None).class_names == ["a", "b"]

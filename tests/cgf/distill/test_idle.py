@@ -9,11 +9,11 @@ from cgf.overrides import compose
 from cgf.softmax.load import trains_constants
 
 
-def lines(*arguments, local=False, texts=True):
+def lines(*arguments, local=False, texts=True, data=None):
     config = OmegaConf.to_container(compose("train", list(arguments)), resolve=True)
     constants = trains_constants(instantiate(config["softmax"]), config["softmax"])
     given = [argument.split("=")[0].lstrip("+") for argument in arguments]
-    return idle(config, given, local=local, texts=texts, constants=constants)
+    return idle(config, given, local=local, texts=texts, constants=constants, data=data or {})
 
 
 # what else the command line says where a setting has no effect for this reason
@@ -34,7 +34,8 @@ BESIDE = {
         ("penalty.row_sum.low=0.1", "penalty.row_sum.weight is 0", ["penalty.row_sum.weight=0.1"]),
         ("penalty.inputs.worst=0.5", "penalty.inputs.weight is 0", ["penalty.inputs.weight=0.1", "norm=short"]),
         ("penalty.ramp=0.5", "every weight of a penalty is 0", ["penalty.row_sum.weight=0.1"]),
-        ("penalty.inputs.weight=1", "no norm and no activation is replaced", ["activation=square"]),
+        ("penalty.inputs.weight=1", "no activation is replaced, and no norm by norm=short", ["activation=square"]),
+        ("penalty.inputs.weight=1", "no activation is replaced, and no norm by norm=short", ["norm=short"]),
         ("calibrate.samples=9", "no norm and no activation is replaced", ["norm=batch"]),
         ("train.order=[norm,softmax,activation]", "train.staged is 0", ["train.staged=0.5"]),
         ("train.softmax_lr=9", "the softmax has no constants that are trained", ["softmax=cgf_chain"]),
@@ -48,6 +49,24 @@ def test_a_setting_without_effect_is_told_with_what_it_waits_for(setting, reason
     (line,) = [told for told in lines(setting, *beside) if told.startswith(setting.split("=")[0])]
     assert line.startswith(f"{setting.split('=')[0]} has no effect: {reason}")
     assert lines(setting, *with_effect) == []
+
+
+def test_a_penalty_on_inputs_sees_none_of_a_batch_norm():
+    told = lines("norm=batch", "penalty.inputs.weight=1", "penalty.inputs.worst=0.5")
+    reason = "no activation is replaced, and no norm by norm=short"
+    assert told == [f"penalty.inputs.{key} has no effect: {reason}" for key in ("weight", "worst")]
+
+
+def test_settings_of_the_hub_have_no_effect_beside_a_data_root():
+    given = ("task=banking77", "task.hub_text=x", "task.hub_config=y")
+    told = "has no effect: the data are those of the data root"
+    assert lines(*given, local=True) == [f"task.hub_config {told}", f"task.hub_text {told}"] and lines(*given) == []
+
+
+def test_what_the_data_leave_without_effect_is_told():
+    told = {"val_fraction": "val is given, and not cut off"}
+    (line,) = lines("task=csv", "task.train=x", "task.val_fraction=0.2", "task.test_fraction=0.2", data=told)
+    assert line == "task.val_fraction has no effect: val is given, and not cut off"
 
 
 def test_what_the_command_line_does_not_name_is_not_told():

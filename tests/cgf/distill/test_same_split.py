@@ -5,10 +5,26 @@ from types import SimpleNamespace
 import pytest
 
 from cgf.distill import same_split
-from cgf.distill.same_split import check_same_split
+from cgf.distill.same_split import check_same_split as check
 from cgf.errors import UserError
 
 OWN = {"name": "digits", "seed": 42, "fold": None, "folds": 5}
+
+
+def check_same_split(ckpt, teacher, task):
+    check(ckpt, teacher, task, images=False)
+
+
+@pytest.mark.parametrize("before", [{}, {"equal_together": None}, {"equal_together": False}])
+def test_equal_images_that_were_parted_are_another_split(trained, before):
+    """Their copies were in the teacher's training part, and in the student's test set."""
+    own = {"name": "image_folder", "seed": 42}
+    trained({**own, **before})
+    now = {**own, "equal_together": True}
+    with pytest.raises(UserError, match=r"trained on another split of task image_folder .*equal_together=True"):
+        check("runs/teacher", None, now, images=True)
+    check("runs/teacher", None, {**own, "equal_together": False}, images=True)
+    check("runs/teacher", None, now, images=False)  # a set of the hub, of texts
 
 
 @pytest.fixture

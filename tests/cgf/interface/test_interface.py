@@ -1,6 +1,7 @@
 """The Python interface on small models: what it returns is what the model computes, and the model is left as it was."""
 
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -167,8 +168,21 @@ def test_a_softmax_that_was_never_measured_is_not_evaluated_nor_loaded_in_part(t
     assert torch.equal(logits(cgf.load(tmp_path), loader), logits(model, loader))
     kept = load_file(tmp_path / "softmax.safetensors")
     save_file({key: value for key, value in kept.items() if not key.startswith("1.")}, tmp_path / "softmax.safetensors")
+    with pytest.raises(UserError, match=r"softmax\.safetensors is not the one that softmax\.json was saved with"):
+        cgf.load(tmp_path)
+    described = json.loads((tmp_path / "softmax.json").read_text())
+    described["weights"].pop("softmax.safetensors")  # as folders of before have it
+    (tmp_path / "softmax.json").write_text(json.dumps(described))
     with pytest.raises(UserError, match=says + r".*softmax\.safetensors has none of layer 1"):
         cgf.load(tmp_path)
+
+
+@pytest.mark.parametrize("plan", ["outputs/run/plan.json", {"method": "chain"}])
+def test_a_plan_that_is_none_is_refused(plan):
+    model = bert()
+    cgf.install(model, "cgf")
+    with pytest.raises(UserError, match=r"plan must be what cgf\.make_plan returned, or None, and is"):
+        cgf.evaluate_model(model, texts(), plan)
 
 
 def test_a_plan_for_an_engine_that_there_is_not_is_refused():
@@ -229,6 +243,13 @@ def test_transformers_trainer_trains_and_saves_it(tmp_path):
         (lambda b: {**b, "attention_mask": (1.0 - b["attention_mask"]) * -1e9}, "1 for each token and 0 for padding"),
         (lambda b: {key: value[0] for key, value in b.items()}, "a row for each sample"),
         (lambda b: {**b, "labels": b["labels"][0]}, "a row for each sample"),
+        (lambda b: {**b, "input_ids": b["input_ids"].short()}, r"input_ids .* in torch\.long, and is in torch\.int16"),
+        (
+            lambda b: {**b, "input_ids": b["input_ids"].float()},
+            r"input_ids .* in torch\.long, and is in torch\.float32",
+        ),
+        (lambda b: {**b, "token_type_ids": b["labels"]}, r"token_type_ids .* the shape of input_ids, and has \(\d+,\)"),
+        (lambda b: {**b, "token_type_ids": b["input_ids"] * 0.0}, r"token_type_ids .* in torch\.long"),
     ],
 )
 def test_a_batch_that_is_not_read_is_refused(change, says):

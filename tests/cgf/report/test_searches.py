@@ -29,7 +29,7 @@ def test_a_search_says_how_much_was_trained_and_what_was_found(tmp_path):
     last = [trial(1, 4, 0.91, *first[0]["options"]), trial(1, 1, 0.93, *first[2]["options"])]
     write(tmp_path, "bpmax", HEAD, first + last)
     write(tmp_path, "exact", HEAD, first + last[:1])
-    write(tmp_path, "quad", HEAD, first + [{"taken_from": 0, **first[0], "round": 1}, {**last[1], "taken_from": 0}])
+    write(tmp_path, "quad", HEAD, [*first, {"taken_from": 0, **first[0], "round": 1}, {**last[1], "taken_from": 0}])
     lines = searches.table(tmp_path).splitlines()[2:]
     assert lines[0] == "| digits | digits | bpmax | 960 | 3 x 1, 2 x full | 5 of 5 | 1 | 93.00 % | `softmax.p=5` |"
     assert lines[1] == "| digits | digits | exact | 960 | 3 x 1, 2 x full | 4 of 5 | 1 | – | – |"

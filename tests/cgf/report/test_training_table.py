@@ -10,6 +10,7 @@ import pytest
 from cgf.errors import UserError
 from cgf.former import current_row
 from cgf.predictions import Predictions, packed
+from cgf.predictions import read as read_predictions
 from cgf.predictions import write as write_predictions
 from cgf.report import training, training_plot
 from cgf.report.blocks import filled
@@ -201,7 +202,9 @@ def test_students_of_two_teachers_are_not_compared(folder):
     write(folder, "cgf", 42, 0.91, accuracy_planned=0.905, total_levels=6, accuracy_teacher=0.92)
     write(folder, "bpmax", 42, 0.85, accuracy_teacher=0.93)
     assert cells(folder, "cgf")["points against BPMax"] == "–"
-    with pytest.raises(UserError, match="toy-t-cgf and bpmax need one teacher a seed, and have two on seed 42"):
+    with pytest.raises(
+        UserError, match="toy-t-cgf and bpmax need one teacher and one exact student a seed, and have two on seed 42"
+    ):
         write(folder, "bpmax", 43, 0.85)
         value(["points", "toy", "t", "cgf", "bpmax"], folder)
     write(folder, "bpmax", 42, 0.85, accuracy_teacher=0.92)
@@ -385,6 +388,23 @@ def test_labels_of_rows_that_kept_their_predictions(tmp_path):
     path = tmp_path / "train" / "toy-t-cgf-42.json"
     write_json(path, {**read_json(path), "accuracy": 0.95})
     with pytest.raises(UserError, match=r"toy-t-cgf-42\.json says accuracy 0\.95, and its predictions have"):
+        training.read_results(tmp_path)
+
+
+@pytest.mark.parametrize("change", ["twice", "shifted"])
+def test_counts_that_are_not_the_predictions_are_refused(tmp_path, change):
+    """Every answer twice, with its new hash, gave narrower intervals and a higher power; shares stayed as they were."""
+    three_seeds(tmp_path)
+    path = tmp_path / "train" / "toy-t-cgf-42.json"
+    row = read_json(path)
+    if change == "twice":
+        told = read_predictions(path.parent, path.stem, row["predictions"])
+        double = Predictions(*(np.tile(answers, 2) for answers in (told.labels, told.this, told.against)))
+        row["predictions"] = write_predictions(path.parent, path.stem, double)
+    else:
+        row["paired"] = {key: count + (1 if "alone" in key else -1) for key, count in row["paired"].items()}
+    write_json(path, row)
+    with pytest.raises(UserError, match=r"toy-t-cgf-42\.json says paired \{.*\}, and its predictions have \{"):
         training.read_results(tmp_path)
 
 

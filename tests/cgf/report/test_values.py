@@ -4,14 +4,15 @@ import pytest
 
 from cgf.errors import UserError
 from cgf.report.values import value, with_values
-from cgf.results import write_json
+from cgf.results import read_json, write_json
 
 
 @pytest.fixture
 def folder(tmp_path):
     for run, seed, accuracy in (("cgf", 42, 0.9), ("cgf", 43, 0.86), ("bpmax", 42, 0.91), ("bpmax", 43, 0.88)):
         levels = {"cgf": seed - 37, "bpmax": 4}[run]
-        row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93, "total_levels": levels}
+        row = {"seed": seed, "accuracy": accuracy, "accuracy_exact": 0.93, "total_levels": levels, "softmax": run}
+        row |= {"paired": {"both": 88, "neither": 12}}
         write_json(tmp_path / "train" / f"vit-digits-{run}-{seed}.json", row)
     write_json(
         tmp_path / "train" / "vit-digits-cgf-hidden-42.json",
@@ -83,6 +84,14 @@ def test_values(folder, asked, shown):
 def test_what_is_not_there_is_refused(folder, asked, said):
     with pytest.raises(UserError, match=said):
         value(asked.split(), folder)
+
+
+@pytest.mark.parametrize("key", ["accuracy_exact", "accuracy_teacher"])
+def test_runs_beside_another_exact_student_are_not_compared_in_prose_either(folder, key):
+    path = folder / "train" / "vit-digits-bpmax-43.json"
+    write_json(path, {**read_json(path), key: 0.94})
+    with pytest.raises(UserError, match=r"cgf and bpmax need one teacher and one exact student a seed, .* on seed 43"):
+        value(["points", "vit", "digits", "cgf", "bpmax"], folder)
 
 
 def test_seeds_that_the_other_run_lacks_are_refused(folder):

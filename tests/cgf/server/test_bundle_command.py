@@ -117,6 +117,24 @@ def test_prepared_as_the_client_does_the_network_gives_the_models_logits(made):
     assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max() and np.ptp(expected) > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("factor", "said"), [(60, "of 40 training samples as the model does"), (4000, "beyond the gu")]
+)
+def test_polynomials_that_fail_on_the_training_data_have_no_bundle(tmp_path, capsys, factor, said):
+    """The red light's bound was taken from such logits, and stayed dark on wrong labels."""
+    torch.manual_seed(0)
+    host = vit.load("small", "vit_tiny_patch16_224", 10, pretrained=False, options=OPTIONS)
+    with torch.no_grad():
+        host.model.blocks[0].attn.qkv.weight.mul_(factor)
+    write(tmp_path / "run" / "ckpt-1", host, DIGITS, VIT)
+    given = ("bundle", tmp_path / "run", "--out", tmp_path / "bundles", "--samples", 40)
+    assert call(server, *given) == 2 and said in capsys.readouterr().err
+    assert not (tmp_path / "bundles").exists()
+    if factor == 60:
+        assert call(server, *given, "--agreement", 0) == 0 and "training samples labelled as" in capsys.readouterr().out
+        assert call(server, *given[:-3], tmp_path / "b", "--agreement", 1.5) == 2
+
+
 def test_logits_are_read_where_the_network_has_them(made):
     """A bundle that names another token is refused: by the server with its network, and by both beyond the tokens."""
     own = ServerBundle.read(made / "bundles" / "server")

@@ -65,7 +65,7 @@ def search(tmp_path, execute, seed=5, rounds=((6, 1), (3, 3), (2, None)), node=N
     grid, budget = Grid.of(node, "toy"), Budget(rounds, seed)
     path = tmp_path / "toy-t-cgf.jsonl"
     place = (lambda: tmp_path / "teacher"), tmp_path / "trials", path
-    return Search(study, "student", grid, budget, *place, {}, execute, workers)
+    return Search(study, "student", grid, budget, *place, {"host": "toy", "task": "t"}, execute, workers)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,8 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_trained(schedule,
 
 
 @pytest.mark.parametrize(
-    "rounds, told", [([[3]], r"\[3\] was"), ([[3, None, 1]], "was"), (["ab"], "ab was"), ([], "empty")]
+    "rounds, told",
+    [([[3]], r"\[3\] was"), ([[3, None, 1]], "was"), (["ab"], "ab was"), ([], "empty"), (None, "None was")],
 )
 def test_rounds_are_pairs(rounds, told):
     with pytest.raises(UserError, match=rf"\[configurations, epochs\].* {told}"):
@@ -301,14 +302,57 @@ def test_rows_take_the_settings_that_were_found_and_count_the_trials(tmp_path):
     both = with_searches_of_study({**config, "study": {**node, "searched_beside": True}}, tmp_path)
     (own, theirs), (settings,) = both["runs"]["cgf"]["choices"], found["runs"]["cgf"]["choices"]
     assert own == [] and theirs == settings and both["runs"]["cgf"]["searched"] == 11
-    with pytest.raises(UserError, match=r"study\.searched_beside must be true or false, and 'yes' was given"):
+    with pytest.raises(UserError, match=r"'searched_beside' of study must be bool \| null, and is 'yes'"):
         with_searches_of_study({**config, "study": {**node, "searched_beside": "yes"}}, tmp_path)
+    with pytest.raises(UserError, match="study has no setting 'serched_beside'"):
+        with_searches_of_study({**config, "study": {**node, "serched_beside": True}}, tmp_path)
     running.path.unlink()
     append_lines(running.path, lines[:-1])
     assert finished(running.path) is None  # it goes on
     for folder, task in ((tmp_path, "t"), (tmp_path, "other"), (tmp_path / "none", "t")):
         with pytest.raises(UserError, match=f"needs a finished search of toy on {task} .* and has none"):
             with_searches(config, folder, "toy", task)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("toy-t-bpmax", "named after grid bpmax, and its search is of cgf"),
+        ("toy-other-cgf", "named after task other, and its search is of t"),
+        ("host-t-cgf", "named after host host, and its search is of toy"),
+    ],
+)
+def test_a_search_under_another_name_is_refused(tmp_path, name, told):
+    """A run named bpmax trained CGF-softmax by the copy of its search, and stood as the yardstick."""
+    running = search(tmp_path, trained(quality))
+    running.carry_out()
+    running.path.rename(tmp_path / f"{name}.jsonl")
+    host, task, run = name.split("-")
+    config = {"study": STUDY, "runs": {run: {"schedule": "student", "options": [f"softmax={run}"]}}}
+    with pytest.raises(UserError, match=told):
+        with_searches(config, tmp_path, host, task)
+
+
+def test_a_run_of_another_softmax_than_its_search_is_refused(tmp_path):
+    search(tmp_path, trained(quality)).carry_out()
+    config = {"study": STUDY, "runs": {"cgf": {"schedule": "student", "options": ["softmax=taylor"], "like": "x"}}}
+    with pytest.raises(
+        UserError, match=r"run cgf needs softmax=cgf, as the search in .* has it, and it has softmax=ta"
+    ):
+        with_searches(config, tmp_path, "toy", "t")
+
+
+def test_a_finished_search_says_what_rows_take_and_needs_no_teacher(tmp_path):
+    """Of equals one of before took the one that ended first, and the command named another."""
+    running = search(tmp_path, trained(lambda given: 0.5))
+    running.carry_out()
+    head, *lines = read_lines(running.path)
+    del head["ties"]
+    running.path.unlink()
+    append_lines(running.path, [head, *lines[:9], *reversed(lines[9:])])
+    running.teacher = lambda: pytest.fail("it was trained")
+    taken = finished(running.path)[0]
+    assert running.carry_out() == taken == lines[-1] != lines[9]
 
 
 def test_settings_found_on_another_task_are_one_more_choice(tmp_path):

@@ -1,6 +1,8 @@
 """The workloads stage by stage: real processes on the simulator, ciphertexts in one process, and what is refused."""
 
 import json
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from cgf.suite.harness import carried_out
 from cgf.suite.network import NetworkSize, logits_in_the_clear, network_verdict
 from cgf.suite.stages import INPUT, RESULTS, STAGES, Place
 from cgf.suite.workloads import Verdict, workload_of
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def staged(folder, name, engine, seed=42, stages=tuple(STAGES)):
@@ -86,6 +90,37 @@ def test_an_upload_that_ends_early_or_goes_on_is_refused(tmp_path):
         with pytest.raises(UserError, match=says):
             STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
         assert not (tmp_path / "shared" / "ciphertexts.result").exists()
+
+
+@pytest.mark.parametrize("content", ["half", "one array"])
+def test_arrays_that_were_damaged_are_refused(tmp_path, content):
+    workload = staged(tmp_path, "softmax", "sim", stages=["server_preprocess_model", "client_key_generation"])
+    path = tmp_path / "client" / INPUT
+    if content == "half":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    with pytest.raises(UserError, match="must hold the arrays of the workload, and cannot be read"):
+        STAGES["client_preprocess_input"](Place(workload, "sim", tmp_path / "client", tmp_path / "shared"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["softmax", "network", "--engine", "sim"], "runs on desilo alone, and 'sim' was given"),
+        (["softmax", "network", "--sizes", "toy", "large"], "a network of random weights has size"),
+        (["softmax", "nothing"], "'nothing' was given"),
+        (["network", "--bundles", "x", "--sizes", "medium"], "--sizes is of random data"),
+        (["network", "--bundles", "x", "--seed", "7"], "--seed is of random data"),
+    ],
+)
+def test_what_the_suite_cannot_run_is_refused_before_the_first_workload(tmp_path, capsys, words, said):
+    """A workload refused after others took its results with it."""
+    run = runpy.run_path(str(ROOT / "scripts" / "bench" / "fhe_suite.py"))["main"]
+    assert run([*words, "--out", str(tmp_path / "suite.json")]) == 2
+    ended = capsys.readouterr()
+    assert said in ended.err and "Running" not in ended.out and list(tmp_path.iterdir()) == []
 
 
 def test_a_result_that_was_changed_fails(tmp_path):
