@@ -91,6 +91,7 @@ def path_of(cfg: DictConfig, opened: OpenCheckpoint, plan: Plan | None, samples:
         samples=samples,
         part=part,
         changed=changed("eval_he", cfg, settings, NAMED),
+        by_hand=cfg.approx.method != "plan",
     )
 
 

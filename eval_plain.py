@@ -34,7 +34,8 @@ def main(cfg: DictConfig) -> None:
     indices = opened.samples(cfg.samples, cfg.seed)
     settings = ("approx", "domain") if len(indices) == len(opened.dataset) else ("approx", "domain", "seed")
     other = changed("eval_plain", cfg, settings, NAMED)
-    path = result_path(opened, cfg.out, "plain", plan, split=cfg.split, samples=len(indices), changed=other)
+    own = {"split": cfg.split, "samples": len(indices), "changed": other, "by_hand": cfg.approx.method != "plan"}
+    path = result_path(opened, cfg.out, "plain", plan, **own)
     check_own(opened, path, cfg.split, len(indices), plan)
     start = time.perf_counter()
     outcome = measure(opened, watch, indices, cfg.batch_size, cfg.not_finite)

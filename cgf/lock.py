@@ -56,7 +56,7 @@ def _take(path: Path, refusal: str) -> IO[str]:
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = open(path, "a")
+            file = open(path, "a")  # noqa: SIM115  (it is open for as long as the lock is held)
         except FileNotFoundError:  # whoever made the folder has just removed it again
             continue
         except OSError as error:

@@ -63,7 +63,7 @@ def run_info(
     """
     return {
         "command": without_home(list(sys.argv)),
-        "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # CPython 3.10 has no UTC
+        "time_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),  # noqa: UP017  # CPython 3.10 has no UTC
         "git": _git(Path(__file__).resolve().parent, Path(__file__).name),
         "versions": _versions(),
         "hardware": hardware(),

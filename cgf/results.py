@@ -81,7 +81,7 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 def _draft(part: Path) -> IO[bytes]:
     """The file under its temporary name, locked for as long as it is open: so others see that its writer is alive."""
     while True:
-        file = open(part, "wb")
+        file = open(part, "wb")  # noqa: SIM115  (the caller closes it)
         with suppress(OSError):  # a file system without locks: then nobody else has one, and removes nothing
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(FileNotFoundError):

@@ -58,7 +58,7 @@ class TrainingState:
         groups = [
             {k: v for k, v in g.items() if k != "params"} | {"count": len(g["params"])} for g in packed["param_groups"]
         ]
-        name, keys, *rest = np.random.get_state()
+        name, keys, *rest = np.random.get_state()  # noqa: NPY002  (libraries draw from the global state)
         version, internal, gauss = random.getstate()
         randoms = {"numpy": [name, np.asarray(keys).tolist(), *rest], "python": [version, list(internal), gauss]}
         scale = {} if scaler is None else {LOSS_SCALE: scaler.state_dict()}
@@ -132,7 +132,7 @@ class TrainingState:
         if torch.cuda.is_available():
             states = [v for k, v in sorted(self.tensors.items()) if k.startswith("rng.cuda.")]
             torch.cuda.set_rng_state_all(states[: torch.cuda.device_count()])
-        np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+        np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
         version, internal, gauss = randoms["python"]
         random.setstate((version, tuple(internal), gauss))
 

@@ -209,7 +209,7 @@ def check_floats(path: Path) -> None:
     with with_reason(f"{path} cannot be read"):
         check_regular(path)
         with safe_open(path, framework="pt") as file:
-            kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}
+            kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118  (no mapping)
     if odd := [key for key, kind in kinds.items() if key.endswith(".weight") and kind not in FLOATS]:
         raise UserError(
             f"{path} holds quantized weights ({odd[0]} in {kinds[odd[0]]}), and floats are read: save the model with "

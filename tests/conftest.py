@@ -44,7 +44,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "checks"))
 def same_draws():
     """Whatever draws without a generator of its own draws the same, alone and after any other test."""
     random.seed(0)
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
     if importlib.util.find_spec("torch") is not None:
         import torch
 

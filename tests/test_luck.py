@@ -30,5 +30,5 @@ def test_the_checks_draw_the_same_every_time():
 
 @pytest.mark.parametrize("time", [1, 2])
 def test_what_has_no_generator_of_its_own_begins_at_one_seed(time):
-    DRAWN.append((torch.rand(2).tolist(), np.random.rand(), random.random()))
+    DRAWN.append((torch.rand(2).tolist(), np.random.rand(), random.random()))  # noqa: NPY002
     assert DRAWN[-1] == DRAWN[0] and torch.initial_seed() == 0

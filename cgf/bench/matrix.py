@@ -24,7 +24,7 @@ def spanning_matrix(rows: int = 256, columns: int = 256, seed: int = 20_260_419)
         top = np.r_[rng.uniform(-0.69, -0.01), rng.uniform(-1.0, 0.0, tops - 1)]
         fixed = np.r_[top, rng.uniform(-122.0, -105.0, lows)]
         bulk = 5.0 * rng.standard_normal(columns - len(fixed)).clip(-4, 4)
-        y = np.r_[fixed, bulk + brentq(lambda m: _excess(np.r_[fixed, bulk + m]), -64.0, -25.0)]
+        y = np.r_[fixed, bulk + brentq(lambda m: _excess(np.r_[fixed, bulk + m]), -64.0, -25.0)]  # noqa: B023
         row[:] = rng.permutation(y) - rng.uniform(0.0, 5.0)
     return result
 

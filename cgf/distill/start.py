@@ -26,7 +26,7 @@ from cgf.types import Json
 def seed_everything(seed: int) -> None:
     """Seeds the global generators of Python, numpy and torch."""
     random.seed(seed)
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global state)
     torch.manual_seed(seed)
 
 

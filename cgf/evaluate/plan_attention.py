@@ -129,7 +129,8 @@ def plan_whole(config: Json, make_task: Callable[[Json], Task]) -> str:
     plan = content(sets, config["split"], len(indices), workers, resident_mib())
     write_json(path, {**plan, "run": run_info(config, config["seed"])})
     total = f"{plan['wall_s']:.0f} s by {workers} workers, {plan['mib']:.0f} MiB each, {plan['levels']} levels"
-    return "\n".join([*(s.told() for s in sets), total, str(path)])
+    short = list(filter(None, [times.end_told(plan["levels"])]))
+    return "\n".join([*(s.told() for s in sets), total, *short, str(path)])
 
 
 def one_thread(path: str) -> OpTimes:

@@ -46,11 +46,13 @@ def result_path(
     samples: int,
     part: str = "",
     changed: Json | None = None,
+    by_hand: bool = False,
 ) -> Path:
     """``out``, or a name in the checkpoint's eval/ that keeps evaluations of other polynomials apart.
 
     part: of a result in several files, at the end of its name. changed: settings that differ from the defaults,
-    of which a hash goes into the name. UserError where ``out`` cannot be a result file.
+    of which a hash goes into the name. by_hand: the polynomial is not the checkpoint's plan, and a hash of it goes into
+    the name too. UserError where ``out`` cannot be a result file.
     """
     if out is not None:
         path = result_file(out)
@@ -62,6 +64,7 @@ def result_path(
         name = f"{opened.softmaxes[0].name}-{_hash(opened.softmaxes[0].to_json())}-{name}"
     if plan is not None:
         name += f"-k{plan.exponential.to_json()['k']}" + ("-layers" if plan.layers else "")
+        name += f"-{_hash(plan.exponential.to_json())}" if by_hand else ""
     other = f"-{_hash(changed)}" if changed else ""
     return opened.checkpoint.path / "eval" / f"{kind}-{name}-{split}-{samples}{other}{part}.json"
 

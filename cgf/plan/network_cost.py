@@ -37,6 +37,7 @@ class PredictedNetwork:
     client_s, server_s  seconds of one thread;  key_mib: of the evaluation keys
     mib                 of all its processes, at most; of one alone where no ring holds the network
     bootstraps          0 where a ring holds the network;  fits: in words what would make it fit, where none does
+    short               in words, where the table of times ends at fewer levels; empty where it does not
     """
 
     tokens: int
@@ -50,6 +51,7 @@ class PredictedNetwork:
     bootstraps: int
     stages: tuple[PredictedStage, ...]
     fits: str = ""
+    short: str = ""
 
     @property
     def total_s(self) -> float:
@@ -63,6 +65,8 @@ class PredictedNetwork:
             f"{self.client_s:.0f} + {self.server_s:.0f} s of one core ({self.total_s / self.samples:.2f} s a sample), "
             f"{self.mib / 1024:.1f} GiB, keys {self.key_mib / 1024:.1f} GiB"
         )
+        if self.short:
+            line += f". {self.short}"
         if not self.bootstraps:
             return line
         return f"{line}; no ring holds it: {self.bootstraps} bootstraps among that. {self.fits}"
@@ -94,6 +98,7 @@ def predict_network(program: Program, times: OpTimes, alone: bool = False, proce
         BASE_MIB + keys + (needs.most_mib if processes == 1 else together_mib(needs, processes)),
         0,
         stages,
+        short=times.end_told(top),
     )
 
 

@@ -87,6 +87,16 @@ class OpTimes:
         below = max((m for m in near if m <= max_level), default=near[0])
         return below, min((m for m in near if m >= max_level), default=near[-1])
 
+    def end_told(self, max_level: int) -> str:
+        """A sentence where no measured engine of the ring has so many levels, which times of fewer then stand for."""
+        below, above = self.neighbours(max_level)
+        if above >= max_level:
+            return ""
+        return (
+            f"The table of operation times ends at {below} levels in this ring: an engine of {max_level} takes longer "
+            f"and larger keys than said (python scripts/bench/op_times.py with {max_level} among max_levels)"
+        )
+
     def ms(self, kind: str, max_level: int, level: int) -> float:
         """Milliseconds; a size between two measured ones of its ring is read between them, linearly."""
         below, above = self.neighbours(max_level)

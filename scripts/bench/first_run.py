@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # nothing is installed yet
 
-from cgf.provenance import hardware
-from cgf.types import Json
+from cgf.provenance import hardware  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 EVERY_S, FOLDERS, MIB = 0.5, (".venv", "outputs"), 2**20
 

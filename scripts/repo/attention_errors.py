@@ -28,26 +28,26 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/cgf/he"), str(ROOT / "scripts/repo")]  # inputs are made beside the tests
 
-import test_attention as whole
-import torch
-from given import ends, given
-from test_every_softmax import built, prepared
+import test_attention as whole  # noqa: E402
+import torch  # noqa: E402
+from given import ends, given  # noqa: E402
+from test_every_softmax import built, prepared  # noqa: E402
 
-from cgf.errors import UserError
-from cgf.evaluate.score_range import ScoreWatch
-from cgf.he import attention_run
-from cgf.he.attention_needs import AttentionCost, needs_of
-from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Owner, Ring
-from cgf.he.engines.sim import SimOwner
-from cgf.he.party import NOISE, TENFOLD
-from cgf.network.attention import Heads
-from cgf.plan.published import RULES, settings
-from cgf.results import read_json, run_info, write_json
-from cgf.softmax.base import Softmax
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.exact import Exact
-from cgf.types import Json
+from cgf.errors import UserError  # noqa: E402
+from cgf.evaluate.score_range import ScoreWatch  # noqa: E402
+from cgf.he import attention_run  # noqa: E402
+from cgf.he.attention_needs import AttentionCost, needs_of  # noqa: E402
+from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS, Owner, Ring  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.party import NOISE, TENFOLD  # noqa: E402
+from cgf.network.attention import Heads  # noqa: E402
+from cgf.plan.published import RULES, settings  # noqa: E402
+from cgf.results import read_json, run_info, write_json  # noqa: E402
+from cgf.softmax.base import Softmax  # noqa: E402
+from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.exact import Exact  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {
     "seed": 1,

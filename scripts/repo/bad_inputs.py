@@ -25,10 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ("", "tests/cli", "tests/models", "tests/cgf/bundle")
 sys.path[:0] = [str(ROOT / part) for part in SUPPORT]  # what makes, spoils and reads stands beside the tests
 
-from given import about, commits, done, ends, given, kept
+from given import about, commits, done, ends, given, kept  # noqa: E402
 
-from cgf.results import append_line, read_json, write_json
-from cgf.types import Json, JsonValue
+from cgf.results import append_line, read_json, write_json  # noqa: E402
+from cgf.types import Json, JsonValue  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 1, "cases": 2000, "out": "results/reliability", "seconds": 86400}
 FILES = {

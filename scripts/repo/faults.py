@@ -25,11 +25,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/cli")]  # what starts, disturbs and judges stands beside the tests
 
-import forked
-from given import about, commits, done, ends, given, kept
+import forked  # noqa: E402
+from given import about, commits, done, ends, given, kept  # noqa: E402
 
-from cgf.results import append_line, write_json
-from cgf.types import Json
+from cgf.results import append_line, write_json  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 1, "faults": 200, "first": 0, "out": "results/reliability", "seconds": 86400}
 MISSED = "missed"  # its command had ended before

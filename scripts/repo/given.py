@@ -29,12 +29,20 @@ def ends(main: Callable[[], int]) -> NoReturn:
         sys.exit(main())
 
 
+def help_of(text: str, defaults: dict[str, int | str]) -> NoReturn:
+    """Prints what a command says of itself and its settings, and ends it."""
+    print(f"{text.strip()}\n\nsettings: {' '.join(f'{name}={default}' for name, default in defaults.items())}")
+    sys.exit(0)
+
+
 def given(arguments: list[str], defaults: dict[str, int | str], least: dict[str, int] | None = None) -> Given:
     """The defaults with what was given in their place: numbers where the default is one, a Path for ``out``.
 
     least: the smallest value of a number, 1 where it names none. UserError for whatever else is given.
     """
     settings: Given = dict(defaults)
+    if set(arguments) & {"--help", "-h"}:
+        help_of(sys.modules["__main__"].__doc__ or "", defaults)
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals or key not in defaults:

@@ -6,6 +6,7 @@ licence field, else ``not stated``. Packages that the requirements files do not 
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # it takes no arguments
     main()

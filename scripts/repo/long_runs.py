@@ -32,12 +32,12 @@ from cgf.softmax.cgf import CGF
 
 ROOT = Path(__file__).resolve().parents[2]
 
-from given import about, ends, given
+from given import about, ends, given  # noqa: E402
 
-from cgf.errors import UserError
-from cgf.results import read_json, write_json
-from cgf.stats.growth import growth
-from cgf.types import Json
+from cgf.errors import UserError  # noqa: E402
+from cgf.results import read_json, write_json  # noqa: E402
+from cgf.stats.growth import growth  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {
     "evaluations": 2000,

@@ -229,6 +229,9 @@ def survives(file: str, old: str, new: str, tests: str) -> bool:
 
 def main() -> int:
     """Applies the mutations asked for, one at a time, and says which ones no test noticed."""
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     wanted = sys.argv[1:] or list(MUTATIONS)
     left = []
     if unknown := [name for name in wanted if name not in MUTATIONS]:

@@ -22,10 +22,10 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from given import about, ends, given
+from given import about, ends, given  # noqa: E402
 
-from cgf.results import read_json, write_json
-from cgf.types import Json
+from cgf.results import read_json, write_json  # noqa: E402
+from cgf.types import Json  # noqa: E402
 
 DEFAULTS: dict[str, int | str] = {"seed": 3, "faults_seed": 1, "hours": 3, "short": 0, "count": 0, "out": "results"}
 SHARES = {"bad_inputs": 0.5, "faults": 0.4}  # of the hours; payloads and long runs take minutes

@@ -164,7 +164,7 @@ def a_state(steps=3):
 
 
 def numbers():
-    return torch.rand(3).tolist(), np.random.rand(3).tolist(), [random.random() for _ in range(3)]
+    return torch.rand(3).tolist(), np.random.rand(3).tolist(), [random.random() for _ in range(3)]  # noqa: NPY002
 
 
 def test_optimizer_and_random_numbers_come_back(tmp_path):
@@ -177,7 +177,7 @@ def test_optimizer_and_random_numbers_come_back(tmp_path):
 
     torch.manual_seed(99)
     random.seed(99)
-    np.random.seed(99)
+    np.random.seed(99)  # noqa: NPY002
     _, fresh, blank = a_state()
     blank.state.clear()
     kept = TrainingState.read(tmp_path / "state")

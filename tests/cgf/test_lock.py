@@ -21,7 +21,7 @@ def test_one_holds_it_and_leaves_nothing(tmp_path):
         assert not list(tmp_path.iterdir())
     with pytest.raises(ZeroDivisionError), locked(path, "taken"):
         (path.parent / "result").write_text("kept")
-        1 / 0
+        1 / 0  # noqa: B018
     assert [p.name for p in path.parent.iterdir()] == ["result"]
 
 

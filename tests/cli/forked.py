@@ -86,7 +86,7 @@ def _enter(line, cwd, environment, out, err):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, stream)
         os.close(file)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", buffering=1, closefd=False)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     sys.argv, sys.path[0] = list(line), str(Path(line[0]).parent)
     runpy.run_path(line[0], run_name="__main__")
 

@@ -464,7 +464,7 @@ def test_what_a_fork_loads_the_next_ones_have(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
 
     def load():
-        import loaded_by_few
+        import loaded_by_few  # noqa: F401
 
         sys.exit(1)
 

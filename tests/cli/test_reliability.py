@@ -14,19 +14,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "repo"))
 
-import fault_cases
-import faults
-import given
-import long_runs
-import reliability
+import fault_cases  # noqa: E402
+import faults  # noqa: E402
+import given  # noqa: E402
+import long_runs  # noqa: E402
+import reliability  # noqa: E402
 
 sys.path.remove(str(ROOT / "scripts" / "repo"))  # its names are those of commands: none may stand before another module
-from fault_cases import Case
-from fault_processes import ended, start
-from fault_targets import TARGETS, Target, digest, same, served, without
+from fault_cases import Case  # noqa: E402
+from fault_processes import ended, start  # noqa: E402
+from fault_targets import TARGETS, Target, digest, same, served, without  # noqa: E402
 
-from cgf.errors import UserError
-from cgf.results import append_lines, read_json, write_json
+from cgf.errors import UserError  # noqa: E402
+from cgf.results import append_lines, read_json, write_json  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -297,3 +297,10 @@ def test_payloads_are_counted_from_the_tests_own_report(tmp_path):
 def test_settings_are_checked(text, says):
     with pytest.raises(UserError, match=says):
         given.given([text], faults.DEFAULTS)
+
+
+@pytest.mark.parametrize("asked", ["--help", "-h"])
+def test_a_command_that_counts_says_what_it_does_and_takes(asked, capsys):
+    with pytest.raises(SystemExit) as ended:
+        given.given([asked], faults.DEFAULTS)
+    assert ended.value.code == 0 and "settings: seed=" in capsys.readouterr().out

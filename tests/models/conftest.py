@@ -1,1 +1,1 @@
-from conftest_models import host
+from conftest_models import host  # noqa: F401  (fixture)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest_models import tokenizer
-from hub_cache import NEW, OLD, cached_fixture
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from transformers import BertConfig, BertModel
 
 from cgf.activation.polynomial import Squares

@@ -39,6 +39,8 @@ KINDS = {
     "Qwen3": GROUPED,
     "Gemma2": GROUPED,
     "Phi": {"qk_layernorm": True},
+    "Phi3": GROUPED,
+    "OPT": {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "Gemma3Text": {**GROUPED, "sliding_window": 3},
     "GPT2": {},
     "Mixtral": GROUPED,
@@ -288,10 +290,10 @@ def test_the_check_leaves_model_and_random_numbers_as_they_were(make):
     before = {k: v.clone() for k, v in host.model.state_dict().items()}
     modes, kinds = [m.training for m in host.model.modules()], [type(m) for m in host.model.modules()]
     used = getattr(getattr(host.model, "config", None), "_attn_implementation", None)
-    states = torch.get_rng_state(), random.getstate(), str(np.random.get_state())
+    states = torch.get_rng_state(), random.getstate(), str(np.random.get_state())  # noqa: NPY002
     assert checked(host) is host
     assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
-    assert str(np.random.get_state()) == states[2]
+    assert str(np.random.get_state()) == states[2]  # noqa: NPY002
     assert [m.training for m in host.model.modules()] == modes and [type(m) for m in host.model.modules()] == kinds
     assert all(torch.equal(v, before[k]) for k, v in host.model.state_dict().items())
     assert not any(p.grad is not None or m._forward_hooks for m in host.model.modules() for p in m.parameters())

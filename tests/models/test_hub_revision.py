@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from conftest_models import tokenizer
-from hub_cache import NEW, OLD, cached_fixture
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, ViTConfig, ViTForImageClassification
 
 from cgf.errors import UserError

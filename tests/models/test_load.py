@@ -305,7 +305,7 @@ def test_a_folder_with_a_head_of_these_classes_keeps_it(tmp_path):
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
-    with pytest.raises(UserError, match="needs a LLaMA or another decoder .*BertFor.* is none") as error:
+    with pytest.raises(UserError, match="needs a LLaMA or another decoder .*BertFor.* is none") as error:  # noqa: RUF043
         llama.load("tiny", CLASSES, path=saved(small_bert(), tmp_path / "bert"))
     one_sentence(error)
     (tmp_path / "empty").mkdir()

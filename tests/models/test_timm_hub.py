@@ -3,7 +3,7 @@
 import pytest
 import timm
 import torch
-from hub_cache import NEW, OLD, cached_fixture
+from hub_cache import NEW, OLD, cached_fixture  # noqa: F401
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from safetensors.torch import save_file
 

@@ -43,7 +43,7 @@ class Power(Replacement):
     def __post_init__(self) -> None:
         if not is_whole(self.p) or self.p < 2 or self.p % 2 or self.eps < 0:
             raise UserError(f"{self.name} needs a positive even power p and eps >= 0, and has {self.p} and {self.eps}")
-        self.divider
+        self.divider  # noqa: B018
 
     @property
     def domain(self) -> Interval:

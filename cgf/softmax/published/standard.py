@@ -54,7 +54,7 @@ class Standard(Published):
     def __post_init__(self) -> None:
         check_floats(self.name, self.low, self.high)
         check_switches(self.name, recentre=self.recentre, mean=self.mean)
-        self.divider
+        self.divider  # noqa: B018  (bad numbers are refused when the softmax is built)
 
     @property
     def domain(self) -> Interval:
@@ -143,7 +143,7 @@ class FixedMax(Published):
         check_interval(self.name, self.low, self.shift)
         whole("softmax.r of fixed_max", self.r, 0, MOST_R)
         check_switches(self.name, mean=self.mean)
-        self.divider
+        self.divider  # noqa: B018
 
     @property
     def domain(self) -> Interval:

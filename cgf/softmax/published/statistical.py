@@ -134,7 +134,7 @@ class Tricycle(Published):
 
     def __post_init__(self) -> None:
         check_floats(self.name, self.low, self.high)
-        self.divider
+        self.divider  # noqa: B018
 
     @property
     def domain(self) -> Interval:

@@ -33,7 +33,7 @@ class TheX(ReLUQuotient):
     def __post_init__(self) -> None:
         if self.eps <= 0 or self.bound <= 2 or self.n < 1:
             raise UserError(f"the_x needs eps > 0, bound > 2 and n >= 1, and has {self.eps}, {self.bound}, {self.n}")
-        self.divider
+        self.divider  # noqa: B018
 
     @cached_property
     def polynomial(self) -> Series:

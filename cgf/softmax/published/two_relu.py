@@ -37,7 +37,7 @@ class TwoReLU(ReLUQuotient):
                 f"two_relu needs eps > 0, bound > 0, n >= 1 and a whole degree, and has {self.eps}, "
                 f"{self.bound}, {self.n}, {self.degree!r}"
             )
-        self.divider
+        self.divider  # noqa: B018
 
     @cached_property
     def polynomial(self) -> Series:

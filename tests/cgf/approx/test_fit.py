@@ -82,7 +82,7 @@ def test_guard_ends_are_the_last_that_hold(make):
     e = make()
     lo, hi = e.fit.guard
     assert lo <= e.fit.domain[0] and hi >= e.fit.domain[1]
-    peak = lambda y: max(np.abs(v).max() for v in e.intermediates(np.asarray(y)))
+    peak = lambda y: max(np.abs(v).max() for v in e.intermediates(np.asarray(y)))  # noqa: E731
     assert peak(np.linspace(lo, hi, 50_000)) <= fit.GUARD_BOUND < min(peak([lo - 1e-5]), peak([hi + 1e-5]))
 
 

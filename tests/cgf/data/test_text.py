@@ -189,7 +189,7 @@ def test_short_texts_are_left_out_of_training_alone(make, data_root, tasks):
     assert long["test"] == every["test"] and min(len(t.split()) for t in long["test"][0]) < 15
     with pytest.raises(UserError, match=r"task.min_words needs to be a count of words, and it is -1"):
         make("sst2", data_root, min_words=-1)
-    with pytest.raises(UserError, match="needs rows in train, and .* leaves none of at least 999 words"):
+    with pytest.raises(UserError, match="needs rows in train, and .* leaves none of at least 999 words"):  # noqa: RUF043
         _ = make("sst2", data_root, min_words=999)._splits
 
 
@@ -205,5 +205,5 @@ def test_a_file_serves_one_split(make, tmp_path):
     for test in ("train.csv", "./train.csv", "hard.csv", "link.csv"):
         files = {"train": "train.csv", "test": test}
         with pytest.raises(UserError, match=r"own for each split, and .*train.csv for train and .* are the same"):
-            make("banking77", tmp_path, files=files, class_file=None).class_names
+            make("banking77", tmp_path, files=files, class_file=None).class_names  # noqa: B018
     assert make("banking77", tmp_path, class_file=None).class_names == ["a", "b"]

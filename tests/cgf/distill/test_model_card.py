@@ -2,7 +2,7 @@
 
 import json
 
-from digits_checkpoint import checkpoint_fixture, trained_run_fixture
+from digits_checkpoint import checkpoint_fixture, trained_run_fixture  # noqa: F401
 
 from cgf.checkpoint import read
 from cgf.distill.model_card import model_card

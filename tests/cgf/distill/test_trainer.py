@@ -261,7 +261,7 @@ def test_a_run_that_ended_before_its_best_was_named_names_it_when_it_goes_on(tmp
 def test_a_training_loss_that_is_no_number_ends_the_run_with_a_sentence(tmp_path):
     made, saves, _ = trainer(tmp_path)
     made.train_set[0] = (np.array([np.nan, 0, 0]), 0)
-    with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:
+    with pytest.raises(UserError, match="loss is nan .*lower train.lr") as error:  # noqa: RUF043
         made.fit()
     assert "\n" not in str(error.value) and saves == []
     records = read_lines(tmp_path / "run" / "metrics.jsonl")
@@ -271,7 +271,7 @@ def test_a_training_loss_that_is_no_number_ends_the_run_with_a_sentence(tmp_path
 def test_validations_that_are_no_numbers_end_the_run_with_a_sentence_after_the_last(tmp_path):
     made, saves, say = trainer(tmp_path)
     made.val_set[0] = (np.array([np.nan, 0, 0]), 0)
-    with pytest.raises(UserError, match="validation loss is nan after step 6.*lower train.lr") as error:
+    with pytest.raises(UserError, match="validation loss is nan after step 6.*lower train.lr") as error:  # noqa: RUF043
         made.fit()
     assert "\n" not in str(error.value)
     assert [(name, state["best_step"]) for name, state in saves] == [("ckpt-3", 0)]  # goes on, and is never the best

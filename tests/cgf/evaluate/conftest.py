@@ -1,1 +1,1 @@
-from digits_checkpoint import checkpoint_fixture, trained_run_fixture
+from digits_checkpoint import checkpoint_fixture, trained_run_fixture  # noqa: F401

@@ -35,3 +35,17 @@ def test_a_softmax_put_in_untrained_takes_no_result_of_the_trained_one(tmp_path,
     assert trained != untrained and (told, also) == (False, True)
     one, other = (json.loads(Path(path).read_text()) for path in (trained, untrained))
     assert (one["replaced"], other["replaced"]) == (False, True) and one["loss"] != other["loss"]
+
+
+def test_another_polynomial_than_the_plans_takes_no_result_of_it(checkpoint):
+    """Both are fitted and have as many squarings, so that one name held the last of them."""
+    plan = json.loads((checkpoint / "plan.json").read_text())["exponential"]
+    same = [f"approx={plan['method']}", f"approx.k={plan['k']}", "approx.range=[-7,1]"]
+    for other in ([], *([same] if plan["method"] in ("fitted", "chain", "limit", "chebyshev") else [])):
+        done = call("eval_plain", f"ckpt={checkpoint}", "samples=8", *(other or ["approx=plan"]))
+        assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (checkpoint / "eval").glob("plain-*.json"))
+    kept = f"plain-{plan['method']}-k{plan['k']}"
+    assert len(names) == 2 and names[-1] == f"{kept}-test-8.json" and names[0].startswith(f"{kept}-")
+    domains = [json.loads((checkpoint / "eval" / name).read_text())["domain"] for name in names]
+    assert domains[0] != domains[1]

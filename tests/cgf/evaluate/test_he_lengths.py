@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_attention import cgf, in_the_clear, tensors
 from test_attention_means import of_lengths
-from test_evaluate_he_text import APPROX, HEADS, LAYERS, SAMPLES, checkpoint_fixture, clear_logits
+from test_evaluate_he_text import APPROX, HEADS, LAYERS, SAMPLES, checkpoint_fixture, clear_logits  # noqa: F401
 
 from cgf.evaluate.he_batches import Batches
 from cgf.evaluate.he_lengths import SHORTEST, Joint, SetKind, cheapest_price, runs_of_lengths

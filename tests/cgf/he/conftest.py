@@ -51,6 +51,8 @@ def new_owner(engine: str, max_level: int):
         return LanesOwner(max_level, functools.partial(DesiloOwner, mode="cpu"), lanes=2)
     if engine == "desilo_parallel":  # the mode of configs/he/desilo.yaml
         return DesiloOwner(max_level, mode="parallel", threads=2)
+    if engine != "desilo":
+        raise ValueError(f"there is no engine {engine} to test")
     return DesiloOwner(max_level, mode="cpu")
 
 

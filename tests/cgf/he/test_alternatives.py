@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from cgf.approx import fit, series
-from cgf.errors import UserError
-from cgf.he.encrypted import Encrypted
-from cgf.he.engines.sim import SimOwner
-from cgf.he.session import Session
-from cgf.softmax.published.gaussian import GaussianKernel
-from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
-from cgf.softmax.published.quotient import StablePower
-from cgf.softmax.published.the_x import TheX
-from cgf.softmax.published.two_relu import TwoReLU
+from cgf.approx import fit, series  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.published.gaussian import GaussianKernel  # noqa: E402
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid  # noqa: E402
+from cgf.softmax.published.quotient import StablePower  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
+from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
 
 N = 16
 GAUSSIAN = GaussianKernel()

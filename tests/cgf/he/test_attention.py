@@ -7,28 +7,28 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from test_every_softmax import CONFIGS, EXPONENTIALS, built, prepared
+from test_every_softmax import CONFIGS, EXPONENTIALS, built, prepared  # noqa: E402
 
-from cgf.approx.chain import SquareChain
-from cgf.errors import UserError
-from cgf.he import attention_run
-from cgf.he.attention_blocks import AttentionTask
-from cgf.he.attention_needs import dry_run, needs_of
-from cgf.he.encrypted_attention import EncryptedAttention
-from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
-from cgf.he.engines.sim import SimOwner
-from cgf.he.layer_record import LayerRecord
-from cgf.he.session import Session
-from cgf.he.tile import Tile
-from cgf.network.attention import Heads
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.cgf import CGF
-from cgf.softmax.published.base import Published
-from cgf.softmax.published.quotient import Power
-from cgf.softmax.published.statistical import Arion
-from cgf.softmax.published.the_x import TheX
-from cgf.softmax.published.two_relu import TwoReLU
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he import attention_run  # noqa: E402
+from cgf.he.attention_blocks import AttentionTask  # noqa: E402
+from cgf.he.attention_needs import dry_run, needs_of  # noqa: E402
+from cgf.he.encrypted_attention import EncryptedAttention  # noqa: E402
+from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.layer_record import LayerRecord  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.he.tile import Tile  # noqa: E402
+from cgf.network.attention import Heads  # noqa: E402
+from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
+from cgf.softmax.published.base import Published  # noqa: E402
+from cgf.softmax.published.quotient import Power  # noqa: E402
+from cgf.softmax.published.statistical import Arion  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
+from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
 
 CHAIN = SquareChain("chain", 0.9 / 8, 0.95, (0.05, -0.025, 0.016))
 

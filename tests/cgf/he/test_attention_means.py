@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from test_attention import CHAIN, causal, cgf, encrypted, forced, in_the_clear, layer
+from test_attention import CHAIN, causal, cgf, encrypted, forced, in_the_clear, layer  # noqa: E402
 
-from cgf.approx import fit
-from cgf.approx.chain import SquareChain
-from cgf.approx.exponential import Fit
-from cgf.approx.head_chain import HeadChain
-from cgf.approx.polynomial import Polynomial
-from cgf.approx.unit_size import of_unit_size
-from cgf.he import attention_run
-from cgf.he.attention_blocks import spread_of
-from cgf.he.circuits import MOST_GROWN, takes_means
-from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.sim import SimOwner
-from cgf.he.tile import Tile
-from cgf.network.attention import Heads
-from cgf.softmax.taylor import TaylorCGF
+from cgf.approx import fit  # noqa: E402
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.exponential import Fit  # noqa: E402
+from cgf.approx.head_chain import HeadChain  # noqa: E402
+from cgf.approx.polynomial import Polynomial  # noqa: E402
+from cgf.approx.unit_size import of_unit_size  # noqa: E402
+from cgf.he import attention_run  # noqa: E402
+from cgf.he.attention_blocks import spread_of  # noqa: E402
+from cgf.he.circuits import MOST_GROWN, takes_means  # noqa: E402
+from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.tile import Tile  # noqa: E402
+from cgf.network.attention import Heads  # noqa: E402
+from cgf.softmax.taylor import TaylorCGF  # noqa: E402
 
 BY_HEAD = HeadChain(
     "chain", tuple(SquareChain("chain", 0.9 / 8, 0.95 + 0.01 * h, (0.05, -0.02 - 0.005 * h, 0.016)) for h in range(3))

@@ -25,8 +25,8 @@ from cgf.softmax.exact import Exact
 from cgf.softmax.taylor import TaylorCGF
 
 torch = pytest.importorskip("torch", reason="scores and masks are tensors here; test_engines.py runs circuits without")
-from cgf.he.encrypted import Encrypted, flatten
-from cgf.he.session import Session
+from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
 
 # constants near those of fits on [-32, 1]; written here so that tests do not wait for a search. What
 # matters is that the circuit evaluates the same polynomial, not how near that is to exp.

@@ -7,27 +7,27 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from cgf.approx import fit
-from cgf.approx.chain import SquareChain
-from cgf.approx.head_chain import HeadChain
-from cgf.errors import UserError
-from cgf.he.circuits import BUILDERS, circuit_for
-from cgf.he.encrypted import Encrypted
-from cgf.he.engines.sim import SimOwner
-from cgf.he.score_rows import Rows
-from cgf.he.session import Session
-from cgf.softmax.base import ExponentialSoftmax, Softmax
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.cgf import CGF
-from cgf.softmax.chain_cgf import ChainCGF
-from cgf.softmax.exact import Exact
-from cgf.softmax.poly_cgf import PolynomialCGF
-from cgf.softmax.published.gaussian import GaussianKernel
-from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
-from cgf.softmax.published.quotient import Power
-from cgf.softmax.published.standard import Standard
-from cgf.softmax.published.the_x import TheX
-from cgf.softmax.taylor import TaylorCGF
+from cgf.approx import fit  # noqa: E402
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.head_chain import HeadChain  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.circuits import BUILDERS, circuit_for  # noqa: E402
+from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.base import ExponentialSoftmax, Softmax  # noqa: E402
+from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
+from cgf.softmax.chain_cgf import ChainCGF  # noqa: E402
+from cgf.softmax.exact import Exact  # noqa: E402
+from cgf.softmax.poly_cgf import PolynomialCGF  # noqa: E402
+from cgf.softmax.published.gaussian import GaussianKernel  # noqa: E402
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid  # noqa: E402
+from cgf.softmax.published.quotient import Power  # noqa: E402
+from cgf.softmax.published.standard import Standard  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
+from cgf.softmax.taylor import TaylorCGF  # noqa: E402
 
 B, H, N = 2, 3, 12
 CHAIN = fit.limit(-16.0, 1.0, 5)

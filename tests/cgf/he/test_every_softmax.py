@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from hydra.utils import instantiate  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
 
-from cgf.approx import fit
-from cgf.errors import UserError
-from cgf.he.dryrun import dry_run
-from cgf.he.encrypted import Encrypted, flatten
-from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
-from cgf.he.engines.sim import SimOwner
-from cgf.he.score_rows import Rows
-from cgf.he.session import Session
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.published.base import Published
+from cgf.approx import fit  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.dryrun import dry_run  # noqa: E402
+from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
+from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.published.base import Published  # noqa: E402
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "softmax").glob("*.yaml"))
 B, H, Q, SMALL = 2, 3, 4, 7

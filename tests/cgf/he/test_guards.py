@@ -4,29 +4,29 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from cgf.approx import fit
-from cgf.approx.unit_size import of_unit_size
-from cgf.errors import UserError
-from cgf.he.encrypted import Encrypted
-from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.engines.lanes import LanesOwner
-from cgf.he.engines.library import library_of, named
-from cgf.he.engines.sim import SimOwner
-from cgf.he.session import Session
-from cgf.softmax.base import Softmax
-from cgf.softmax.bpmax import BPMax
-from cgf.softmax.cgf import CGF
-from cgf.softmax.exact import Exact
-from cgf.softmax.published.comparison import Comparison
-from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid
-from cgf.softmax.published.quotient import Power, Quad, StablePower
-from cgf.softmax.published.standard import FixedMax, Standard
-from cgf.softmax.published.statistical import Arion, Tricycle
-from cgf.softmax.published.the_x import TheX
-from cgf.softmax.published.two_relu import TwoReLU
-from cgf.softmax.taylor import TaylorCGF
-from cgf.softmax.tensor import TensorRows
+from cgf.approx import fit  # noqa: E402
+from cgf.approx.unit_size import of_unit_size  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
+from cgf.he.engines.lanes import LanesOwner  # noqa: E402
+from cgf.he.engines.library import library_of, named  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.base import Softmax  # noqa: E402
+from cgf.softmax.bpmax import BPMax  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
+from cgf.softmax.exact import Exact  # noqa: E402
+from cgf.softmax.published.comparison import Comparison  # noqa: E402
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor  # noqa: E402
+from cgf.softmax.published.pointwise import ScaledReLU, ScaledSigmoid  # noqa: E402
+from cgf.softmax.published.quotient import Power, Quad, StablePower  # noqa: E402
+from cgf.softmax.published.standard import FixedMax, Standard  # noqa: E402
+from cgf.softmax.published.statistical import Arion, Tricycle  # noqa: E402
+from cgf.softmax.published.the_x import TheX  # noqa: E402
+from cgf.softmax.published.two_relu import TwoReLU  # noqa: E402
+from cgf.softmax.taylor import TaylorCGF  # noqa: E402
+from cgf.softmax.tensor import TensorRows  # noqa: E402
 
 PUBLISHED = [
     Standard(),

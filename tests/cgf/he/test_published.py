@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from cgf.errors import UserError
-from cgf.he.dryrun import depth, dry_run
-from cgf.he.encrypted import Encrypted
-from cgf.he.engines.engine import BOOTSTRAPPABLE
-from cgf.he.engines.sim import SimEngine, SimOwner
-from cgf.he.layout import Layout
-from cgf.he.packed import Packed
-from cgf.he.score_rows import Rows
-from cgf.he.session import Session
-from cgf.softmax.published.base import Published
-from cgf.softmax.published.comparison import Comparison, extend_domain
-from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
-from cgf.softmax.published.quotient import Power, Quad
-from cgf.softmax.published.standard import FixedMax, Standard
-from cgf.softmax.published.statistical import Arion, Tricycle
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.dryrun import depth, dry_run  # noqa: E402
+from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.engine import BOOTSTRAPPABLE  # noqa: E402
+from cgf.he.engines.sim import SimEngine, SimOwner  # noqa: E402
+from cgf.he.layout import Layout  # noqa: E402
+from cgf.he.packed import Packed  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.published.base import Published  # noqa: E402
+from cgf.softmax.published.comparison import Comparison, extend_domain  # noqa: E402
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor  # noqa: E402
+from cgf.softmax.published.quotient import Power, Quad  # noqa: E402
+from cgf.softmax.published.standard import FixedMax, Standard  # noqa: E402
+from cgf.softmax.published.statistical import Arion, Tricycle  # noqa: E402
 
 N = 16
 # each with scores (in its domain) of N entries a row; sizes that a test can afford

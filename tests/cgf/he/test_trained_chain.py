@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from cgf.approx.chain import SquareChain
-from cgf.approx.head_chain import HeadChain
-from cgf.errors import UserError
-from cgf.he.circuits import circuit_for
-from cgf.he.encrypted import Encrypted
-from cgf.he.engines.sim import SimOwner
-from cgf.he.folding import rescaled
-from cgf.he.layout import choose_layout
-from cgf.he.packed import Packed
-from cgf.he.score_rows import Rows
-from cgf.he.session import Session
-from cgf.softmax.chain_cgf import ChainCGF
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.head_chain import HeadChain  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.circuits import circuit_for  # noqa: E402
+from cgf.he.encrypted import Encrypted  # noqa: E402
+from cgf.he.engines.sim import SimOwner  # noqa: E402
+from cgf.he.folding import rescaled  # noqa: E402
+from cgf.he.layout import choose_layout  # noqa: E402
+from cgf.he.packed import Packed  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.softmax.chain_cgf import ChainCGF  # noqa: E402
 
 H = 3
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the readings in the clear are tensors")
-from test_attention import CHAIN, encrypted, in_the_clear, layer
+from test_attention import CHAIN, encrypted, in_the_clear, layer  # noqa: E402
 
-from cgf.errors import UserError
-from cgf.he.circuits import circuit_for
-from cgf.he.dryrun import dry_run
-from cgf.he.encrypted import Encrypted, flatten
-from cgf.he.engines.desilo import DesiloOwner
-from cgf.he.score_rows import Rows
-from cgf.he.session import Session
-from cgf.models.network import exponential_of
-from cgf.softmax.cgf import CGF
-from cgf.softmax.unit_cgf import UnitCGF, UnitChainCGF
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.circuits import circuit_for  # noqa: E402
+from cgf.he.dryrun import dry_run  # noqa: E402
+from cgf.he.encrypted import Encrypted, flatten  # noqa: E402
+from cgf.he.engines.desilo import DesiloOwner  # noqa: E402
+from cgf.he.score_rows import Rows  # noqa: E402
+from cgf.he.session import Session  # noqa: E402
+from cgf.models.network import exponential_of  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
+from cgf.softmax.unit_cgf import UnitCGF, UnitChainCGF  # noqa: E402
 
 N = 16
 CAUSAL = torch.ones(N, N, dtype=torch.bool).tril()

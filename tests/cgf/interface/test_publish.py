@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from digits_checkpoint import checkpoint_fixture, trained_run_fixture
+from digits_checkpoint import checkpoint_fixture, trained_run_fixture  # noqa: F401
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
 import cgf

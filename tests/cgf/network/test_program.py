@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the models in the clear are tensors")
-from friendly_hosts import bert, llama, vit, with_chain
+from friendly_hosts import bert, llama, vit, with_chain  # noqa: E402
 
-from cgf.activation.polynomial import Square as SquareModule
-from cgf.approx.chain import SquareChain
-from cgf.approx.fit import chain, with_fit
-from cgf.approx.head_chain import HeadChain
-from cgf.errors import UserError
-from cgf.he.engines.count import Counting
-from cgf.he.engines.sim import SimEngine, SimOwner
-from cgf.he.network_layout import TokenLayout
-from cgf.he.network_maps import Maps
-from cgf.models.network import network_of
-from cgf.network.files import load_inputs, load_network, save_inputs, save_network
-from cgf.network.form import Form
-from cgf.network.layers import Affine, Gated, Linear, Network, Pool, Residual, Rotary, SelfAttention, Square
-from cgf.network.program import Attend, program_of
-from cgf.network.twin import Ranges, twin
-from cgf.norm.batch import BatchNorm
-from cgf.softmax.cgf import CGF
+from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
+from cgf.approx.chain import SquareChain  # noqa: E402
+from cgf.approx.fit import chain, with_fit  # noqa: E402
+from cgf.approx.head_chain import HeadChain  # noqa: E402
+from cgf.errors import UserError  # noqa: E402
+from cgf.he.engines.count import Counting  # noqa: E402
+from cgf.he.engines.sim import SimEngine, SimOwner  # noqa: E402
+from cgf.he.network_layout import TokenLayout  # noqa: E402
+from cgf.he.network_maps import Maps  # noqa: E402
+from cgf.models.network import network_of  # noqa: E402
+from cgf.network.files import load_inputs, load_network, save_inputs, save_network  # noqa: E402
+from cgf.network.form import Form  # noqa: E402
+from cgf.network.layers import Affine, Gated, Linear, Network, Pool, Residual, Rotary, SelfAttention, Square  # noqa: E402
+from cgf.network.program import Attend, program_of  # noqa: E402
+from cgf.network.twin import Ranges, twin  # noqa: E402
+from cgf.norm.batch import BatchNorm  # noqa: E402
+from cgf.softmax.cgf import CGF  # noqa: E402
 
 EXACT = 1e-9
 

@@ -70,6 +70,19 @@ def test_what_would_fit(blocks, k, says):
     assert needs_of(deepest).levels == 33
 
 
+def test_a_table_that_ends_below_the_network_says_so():
+    """Operations at 17 levels had the seconds of 10, and nothing was said."""
+    deep, whole = program_of(NetworkShape(2, 8, 2, 16, 4, 2, 3, k=2).network(), 4), table()
+    short = OpTimes({top: size for top, size in whole.sizes.items() if top != 17})
+    told = predict_network(deep, short)
+    assert told.levels == 17 and told.short.startswith(
+        "The table of operation times ends at 10 levels in this ring: an"
+    )
+    assert f". {told.short}" in told.told()
+    for times, program in ((whole, deep), (short, program_of(SMALL.network(), 4))):
+        assert predict_network(program, times).short == ""
+
+
 def test_a_table_that_lacks_an_operation_is_refused():
     times = table()
     for size in times.sizes.values():

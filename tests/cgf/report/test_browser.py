@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from test_report import root
+from test_report import root  # noqa: F401  (the fixture of made-up results)
 
 from cgf.report.collect import collect
 from cgf.report.page import write_page
@@ -23,7 +23,7 @@ def browser():
 
 
 @pytest.fixture
-def opened(browser, root):
+def opened(browser, root):  # noqa: F811
     """(page, errors, requests beyond the file) of the report."""
     path = write_page(collect(root), root / "report.html")
     page = browser.new_page(viewport={"width": 390, "height": 844})

@@ -39,7 +39,7 @@ def test_each_scope_is_named_with_the_seconds_of_its_ciphertexts():
 
 def test_the_table_goes_from_least_to_most_encrypted_and_leaves_out_what_was_not():
     table = scopes.side_by_side([NETWORK, SOFTMAX, ATTENTION, ATTENTION | {"encrypted": False}])
-    console = Console(width=250, record=True, file=open("/dev/null", "w"))
+    console = Console(width=250, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(table)
     lines = [line for line in console.export_text().splitlines() if "vit" in line]
     assert [line.split()[1] for line in lines] == ["softmax", "attention", "network"]

@@ -194,6 +194,7 @@ def test_a_llama_as_two_parties(texts, tmp_path):
     lines = ["w1 w2 w3", "w3 w2 w1", "w7 w8 unheard", "w1 w1 w1"]
     (tmp_path / "lines.txt").write_text("".join(f"{line}\n" for line in lines))
     made, given = tmp_path / "bundles", ["--data-root", texts / "data", "--tokens", 3]
+    given += ["--agreement", 0.8]  # its weights are random, and its chain has one squaring
     assert call(server, "bundle", tmp_path / "run", "--out", made, *given) == 0
     of_client, keys = ["--bundle", made / "client", "--keys", tmp_path / "keys"], tmp_path / "keys" / "evaluation.keys"
     assert call(client_main, "keys", *of_client) == 0

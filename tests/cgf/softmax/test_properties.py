@@ -187,7 +187,7 @@ def test_tensors_go_back_where_they_came_from(softmax):
         fresh.load_tensors(tensors)
     fresh.training = softmax.training = False
     assert torch.equal(fresh.weights(draw(1, 3, 4, 4, seed=8)), softmax.weights(draw(1, 3, 4, 4, seed=8)))
-    with pytest.raises(UserError, match="'?nonsense"):
+    with pytest.raises(UserError, match="'?nonsense"):  # noqa: RUF043
         fresh.load_tensors({"nonsense": torch.ones(1)})
 
 
