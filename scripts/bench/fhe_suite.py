@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def measured(given: argparse.Namespace) -> list[str]:
     """Writes the result where one is asked for, as far as it is, after each workload; names of what failed."""
-    if given.bundles is not None and (idle := [f"--{key}" for key in ("sizes", "seed") if getattr(given, key)]):
+    if given.bundles is not None and (
+        idle := [f"--{key}" for key in ("sizes", "seed") if getattr(given, key) is not None]
+    ):
         raise UserError(f"{idle[0]} is of random data, and --bundles gives a network and its images: leave one out")
     seed, sizes = (42 if given.seed is None else given.seed), given.sizes or ["toy"]
     if given.runs < 1 or seed < 0:
@@ -55,7 +57,7 @@ def measured(given: argparse.Namespace) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="fhe_suite_") as scratch:
         folder = given.io or Path(scratch)
         every = [
-            (workload, size, folder / f"{workload}-{size}-{run + 1}", seed + run)
+            (workload, size, folder / f"{workload}-{size.replace('/', '-')}-{run + 1}", seed + run)
             for workload in given.workloads
             for size in sizes
             for run in range(given.runs)
