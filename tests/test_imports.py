@@ -224,6 +224,7 @@ ALLOWED = {
         "cgf.memory",
         "cgf.models",
         "cgf.named",
+        "cgf.plan",
         "cgf.network",
         "cgf.parcel",
         "cgf.results",

@@ -29,14 +29,15 @@ def suffix_of(path: Path) -> str:
     return suffix
 
 
-def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, ...]]:
-    """The values of the columns ``needed``, row by row, none of them empty.
+def read_columns(path: Path, needed: Sequence[str], suffix: str | None = None) -> list[tuple[str, ...]]:
+    """The values of the columns ``needed``, row by row, none of them empty; suffix: as which a file is read, its own
+    where there is none.
 
     The quotes of a .csv file are those of CSV; in a .tsv file a quote is a plain character. A .json file holds one list
     of objects, a .jsonl file an object a line. UserError for a missing column, a row without a value, a file without
     rows, and text that is not UTF-8.
     """
-    suffix = suffix_of(path)
+    suffix = suffix or suffix_of(path)
     if suffix == ".parquet":
         lines = _parquet(path, needed)
     elif suffix in (".csv", ".tsv"):

@@ -12,7 +12,7 @@ from cgf.checks import is_whole
 from cgf.data.columns import as_text
 from cgf.errors import UserError
 from cgf.hub import GATED, ask, offline
-from cgf.named import listed
+from cgf.named import listed, short
 from cgf.types import HubDataset, Json
 
 # The hub's own conversion of datasets that are still a loading script, which `datasets` no longer runs.
@@ -149,10 +149,16 @@ def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) ->
     for i, (sentence, value) in enumerate(zip(data[text], data[label], strict=True)):
         if names is not None and (not is_whole(value) or not 0 <= value < len(names)):
             raise UserError(f"hub dataset {hub} needs labels 0 to {len(names) - 1}, and row {i} has {value!r}")
-        told = as_text(sentence), as_text(value) if names is None else str(names[value])
-        if lacking := [column for column, found in zip((text, label), told, strict=True) if not found]:
-            raise UserError(f"hub dataset {hub} needs a value of '{lacking[0]}' in every row, and row {i} has none")
-        records.append((str(told[0]), str(told[1])))
+        named = value if names is None else names[value]
+        own = None if named is None or isinstance(named, list | dict) else str(named).strip()
+        for column, given, found in ((text, sentence, as_text(sentence)), (label, value, own)):
+            if not found:
+                what = "none" if given is None or found == "" else short(given)
+                raise UserError(
+                    f"hub dataset {hub} needs a value of '{column}', a text or a number, in every row, and row {i} has "
+                    f"{what}"
+                )
+        records.append((str(as_text(sentence)), str(own)))
     return records
 
 

@@ -137,7 +137,7 @@ class HubImages:
     as_stored: as files of folders are read; False: turned and mirrored as their EXIF data say, which `datasets` does.
     """
 
-    def __init__(self, data: HubDataset, column: str, as_stored: bool = True) -> None:
+    def __init__(self, data: HubDataset, column: str, as_stored: bool) -> None:
         self.stored = with_images(data, column, decode=False)
         self.turned = None if as_stored else with_images(data, column, decode=True)
         self.column = column

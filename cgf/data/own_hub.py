@@ -116,9 +116,10 @@ class HubTask(Task):
 
     def kept(self) -> Json:
         """See Task."""
+        read = {"as_stored": self.as_stored if self.has_images else None}  # it says nothing of texts
         if self.folder is None:
-            return pinned([self._loaded[1]])
-        return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}}
+            return {**pinned([self._loaded[1]]), **read}
+        return {"name": self.name, "folder": self.folder, "sha256": {"files": self._loaded[1]}, **read}
 
     def has_pairs(self, split: str) -> bool:
         """See Task."""

@@ -104,7 +104,8 @@ class TableTask(TextTask):
                 )
         records: dict[str, list[Record]] = {}
         for split, path in paths.items():
-            records[split] = [(text, label) for text, label in read_columns(path, [self.text, self.label])]
+            suffix = ".tsv" if ".tsv" in path.suffixes else ".csv"
+            records[split] = [(text, label) for text, label in read_columns(path, [self.text, self.label], suffix)]
         revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
         return Source(records, {split: str(path) for split, path in paths.items()}, revision)
 

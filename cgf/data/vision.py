@@ -235,4 +235,4 @@ class ImageFolderTask(VisionTask):
         wrong = [label for label in labels if not 0 <= label < self.num_classes]
         if wrong:
             raise UserError(f"{self._where} needs labels 0 to {self.num_classes - 1}, and {split} has {wrong[0]}")
-        return Images(HubImages(data, self.hub_image), [str(i) for i in range(len(labels))], labels)
+        return Images(HubImages(data, self.hub_image, as_stored=False), [str(i) for i in range(len(labels))], labels)

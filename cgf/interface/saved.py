@@ -22,13 +22,14 @@ from cgf.models.install import installed_softmaxes
 from cgf.models.pretrained import check_named
 from cgf.models.probe import probe_batch
 from cgf.models.self_check import TOLERANCE, distance, evaluating
+from cgf.named import short
 from cgf.results import read_json, write_json
 from cgf.seal import file_hash
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
 from cgf.target import check_writable, regular, tensors_of
-from cgf.types import AutoClass, Json
+from cgf.types import AutoClass, JsonValue
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
 
@@ -135,8 +136,10 @@ def _weights(folder: Path) -> dict[str, str]:
     return {path.name: file_hash(path) for path in sorted(folder.glob("*.safetensors"))}
 
 
-def _check_weights(path: Path, stated: Json) -> None:
+def _check_weights(path: Path, stated: JsonValue) -> None:
     """UserError unless the files of a folder are those that were saved with its softmax; older ones lack its own."""
+    if not isinstance(stated, dict):
+        raise UserError(f"'weights' of {path / DESCRIBED} needs hashes by name of file, and is {short(stated)}")
     now = _weights(path)
     if TENSORS not in stated:
         now.pop(TENSORS, None)

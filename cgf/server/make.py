@@ -29,6 +29,7 @@ from cgf.network.inputs import Inputs, Patches
 from cgf.network.layers import Network
 from cgf.network.program import program_of
 from cgf.network.twin import Ranges, twin
+from cgf.plan.plan import Plan
 from cgf.types import Json
 
 CLIENT, SERVER = "client", "server"  # names of the folders
@@ -69,20 +70,36 @@ def make_bundles(
     folders = [check_free(out / name) for name in (CLIENT, SERVER)]
     opened = open_checkpoint(checkpoint, "train", partial(task_from_node, root=root))
     check_known(opened.softmaxes[0])  # before a softmax without an exponential is told to leave its plan
-    opened.put_in_place({"method": "plan"})
+    plan = opened.put_in_place({"method": "plan"})
     network, inputs = network_of(opened.host)
     counts = _tokens(network, inputs, tokens)
     prepare, tokenizer = _prepare(opened.task, opened)
-    plain, exact = _training_logits(network, inputs, opened, opened.samples(samples, seed))
+    plain, exact, beyond = _training_logits(network, inputs, opened, opened.samples(samples, seed))
+    if beyond:
+        raise UserError(
+            f"{beyond} entries of {len(plain)} training samples lie beyond the guard of their polynomials, which give "
+            f"any number there: {_cure(opened, plan)}"
+        )
     limit, alike = Limit.of(plain), float((plain.argmax(1) == exact.argmax(1)).mean())
     if alike < agreement:
         raise UserError(
             f"the polynomials label {alike:.2%} of {len(plain)} training samples as the model does as trained, and "
-            f"--agreement asks for {agreement:.2%}: plan them anew (scripts/plan.py), or ask for less"
+            f"--agreement asks for {agreement:.2%}: {_cure(opened, plan)}, or ask for less"
         )
     terms = write_server(folders[1], network, counts, alone)
     write_client(folders[0], terms, inputs, prepare, limit, tokenizer)
     return Bundles(out, terms, limit, alike)
+
+
+def _cure(opened: OpenCheckpoint, plan: Plan | None) -> str:
+    """What helps where polynomials fail: where the weights learned with one, another is no help."""
+    if plan is None:
+        return "train it with a wider softmax.domain or a stronger penalty"
+    if opened.trained[0] is not None:
+        return (
+            f"remove {opened.checkpoint.path / 'plan.json'}, in whose place it has the polynomial that it learned with"
+        )
+    return "plan them anew (scripts/plan.py)"
 
 
 def _tokens(network: Network, inputs: Inputs, given: Sequence[int]) -> list[int]:
@@ -123,9 +140,9 @@ def _prepare(task: Task, opened: OpenCheckpoint) -> tuple[Json, str | None]:
 
 def _training_logits(
     network: Network, inputs: Inputs, opened: OpenCheckpoint, chosen: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Logits of the clear twin, and of the model as it was trained, on samples of the training split, whatever counts
-    of tokens they have. UserError where an entry lies beyond the guard of its polynomial."""
+    of tokens they have; how many entries lay beyond the guard of their polynomial."""
     by_tokens: dict[int, list[tuple[np.ndarray, int]]] = {}
     for index in chosen:
         item = opened.dataset[index]
@@ -140,12 +157,7 @@ def _training_logits(
     for count, samples in sorted(by_tokens.items()):
         plain.append(twin(program_of(network, count), np.stack([features for features, _ in samples]), ranges))
         exact += [_as_trained(opened, index) for _, index in samples]
-    if beyond := sum(ranges.beyond.values()):
-        raise UserError(
-            f"{beyond} entries of {len(exact)} training samples lie beyond the guard of their polynomials, which give "
-            "any number there: plan them anew (scripts/plan.py)"
-        )
-    return np.concatenate(plain), np.stack(exact)
+    return np.concatenate(plain), np.stack(exact), sum(ranges.beyond.values())
 
 
 def _as_trained(opened: OpenCheckpoint, index: int) -> np.ndarray:

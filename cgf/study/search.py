@@ -20,7 +20,7 @@ from cgf.seal import json_hash
 from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid
 from cgf.study.seed import ROOT, last_of_each
-from cgf.study.study import Described, Study
+from cgf.study.study import Described, Study, run_of
 from cgf.types import Json, JsonValue
 
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
@@ -80,8 +80,9 @@ class Search:
         """Trains every trial that has no line yet, and returns the line of the best of the last round.
 
         A round of as many epochs as the one before would train the same once more: its lines are taken over from there,
-        with that round as ``taken_from``. A trial's weights are removed once its line is written, and a search that is
-        finished needs no teacher. UserError where the file is of another search, or a round of it by another teacher.
+        with the round that trained them as ``taken_from``. A trial's weights are removed once its line is written, and
+        a search that is finished needs no teacher. UserError where the file is of another search, or a round of it by
+        another teacher.
         """
         refusal = "another process is at work in {}: wait for it or stop it"
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -264,6 +265,7 @@ def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task
     """
     runs, found = dict(config["runs"]), False
     for name, facts in runs.items():
+        run_of(name, facts)  # which refuses what no run is
         path = folder / f"{host}-{task}-{name}.jsonl"
         search = finished(path) if path.is_file() else None
         if search is not None:

@@ -114,8 +114,10 @@ class Study:
         name of the study, its task or a run that is no part of a path.
         """
         node, runs = Described.of(config["study"]), list[Run]()
+        if not isinstance(config["runs"], Mapping):
+            raise UserError(f"runs must be an object of runs by name, and is {short(config['runs'])}")
         for name, facts in config["runs"].items():
-            run = _run(name, facts)
+            run = run_of(name, facts)
             if run.schedule not in node.schedules:
                 raise UserError(
                     f"run {name} needs a schedule '{run.schedule}', and study {node.name} has "
@@ -158,7 +160,7 @@ class Study:
         return [*self.common, *run.options, *self.schedules[run.schedule], *self.chooser(run).choices[taken]]
 
 
-def _run(name: str, facts: JsonValue) -> Run:
+def run_of(name: str, facts: JsonValue) -> Run:
     """A run as a configuration has it; UserError as of ``Study.of``."""
     path_part("the name of a run", name)
     if not isinstance(facts, Mapping):

@@ -87,10 +87,16 @@ class Rows(dict):
 )
 def test_a_missing_value_of_a_set_of_the_hub_is_refused(text, label, told):
     """They became the text 'None', an empty text and a class 'None'."""
-    with pytest.raises(UserError, match=f"hub dataset o/n needs a value of {told} in every row, and row 1 has none"):
+    with pytest.raises(
+        UserError, match=f"hub dataset o/n needs a value of {told}, .* in every row, and row 1 has none"
+    ):
         hub_records("t", "o/n", Rows(text=["fine", text], label=["a", label]), "text", "label")
     rows = hub_records("t", "o/n", Rows(text=[" fine ", 3.5], label=["a", 2]), "text", "label")
     assert rows == [("fine", "a"), ("3.5", "2")]
+    odd = hub_records("t", "o/n", Rows(text=["x"] * 2, label=[True, Decimal(1)]), "text", "label")
+    assert odd == [("x", "True"), ("x", "1")]  # as classes of checkpoints of before are called
+    with pytest.raises(UserError, match=r"'text', .* row 0 has b'abc'"):
+        hub_records("t", "o/n", Rows(text=[b"abc"], label=["a"]), "text", "label")
 
 
 def test_a_limit_keeps_every_class_and_as_many_rows_as_it_says():

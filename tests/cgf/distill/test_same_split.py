@@ -27,6 +27,17 @@ def test_equal_images_that_were_parted_are_another_split(trained, before):
     check("runs/teacher", None, now, images=False)  # a set of the hub, of texts
 
 
+def test_shares_say_nothing_where_every_split_has_the_same_files(trained):
+    own = {"name": "image_folder", "seed": 42, "sha256": {"train": "a", "val": "b", "test": "c"}}
+    now = {**own, "equal_together": True, "share_of_rows": True}
+    trained(own)
+    check("runs/teacher", None, now, images=True)
+    for other in ({"train": "a", "val": "b", "test": "d"}, {"train": "a", "val": "b"}):
+        trained({**own, "sha256": other})
+        with pytest.raises(UserError):
+            check("runs/teacher", None, now, images=True)
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """trained(task): every checkpoint was trained on it; the configuration as run.json has it."""

@@ -147,6 +147,10 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
     (tmp_path / "softmax.json").write_text(json.dumps({**described, "layers": 3}))
     with pytest.raises(UserError, match="of 3 layers, and the model has 2"):
         cgf.load(tmp_path)
+    for odd in (None, []):
+        (tmp_path / "softmax.json").write_text(json.dumps({**described, "weights": odd}))
+        with pytest.raises(UserError, match=r"'weights' of .*softmax\.json needs hashes by name of file"):
+            cgf.load(tmp_path)
     (tmp_path / "softmax.json").write_text(json.dumps({k: v for k, v in described.items() if k != "weights"}))
     cgf.load(tmp_path)  # an older folder, which does not state its weights
 

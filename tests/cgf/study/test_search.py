@@ -342,6 +342,13 @@ def test_a_run_of_another_softmax_than_its_search_is_refused(tmp_path):
         with_searches(config, tmp_path, "toy", "t")
 
 
+@pytest.mark.parametrize("facts", [{"schedule": "student"}, {"schedule": "student", "options": None}])
+def test_a_run_that_is_none_is_refused_where_a_search_found_settings_for_it(tmp_path, facts):
+    search(tmp_path, trained(quality)).carry_out()
+    with pytest.raises(UserError, match=r"run cgf needs 'options'|'options' of run cgf must be"):
+        with_searches({"study": STUDY, "runs": {"cgf": facts}}, tmp_path, "toy", "t")
+
+
 def test_a_finished_search_says_what_rows_take_and_needs_no_teacher(tmp_path):
     """Of equals one of before took the one that ended first, and the command named another."""
     running = search(tmp_path, trained(lambda given: 0.5))
