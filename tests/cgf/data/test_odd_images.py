@@ -78,7 +78,7 @@ def test_a_set_of_the_hub_is_read_as_its_files_are(make, tmp_path):
     files, _ = folder.read("train")
     for as_stored, size in ((True, (8, 4)), (None, (4, 8))):
         task = make("hub", name=str(tmp_path), as_stored=as_stored)
-        assert task.has_images and folder.has_images
+        assert task.has_images and folder.has_images and task.kept()["as_stored"] is as_stored
         images = task._task.read("train")[0].images
         assert {images[i].size for i in range(len(images))} == {size}
         alike = sorted(images[i].tobytes() for i in range(8)) == sorted(files.images[i].tobytes() for i in range(8))

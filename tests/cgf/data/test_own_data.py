@@ -308,6 +308,7 @@ def test_shares_of_splits_that_are_given_and_settings_of_another_kind_have_no_ef
         (folder / f"{split}.csv").write_text(table.read_text())
     hub = make("hub", name=str(folder))
     of_images = ["augment", "equal_together", "as_stored"]
+    assert hub.kept()["as_stored"] is None  # of texts: a training of before goes on
     assert not hub.has_images and list(hub.without_effect()) == ["test_fraction", *of_images]
     images = make("hub", name=str(pictures(tmp_path / "b", ["train", "test"])))
     assert images.has_images and list(images.without_effect()) == ["test_fraction", "max_length", "cache"]

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import shutil
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ from cgf.network.program import program_of
 from cgf.network.twin import twin
 from cgf.norm.batch import BatchNorms
 from cgf.plan.plan import Plan
+from cgf.server import make
 from cgf.server.__main__ import main as server
 from cgf.softmax.cgf import CGF
 
@@ -133,6 +136,20 @@ def test_polynomials_that_fail_on_the_training_data_have_no_bundle(tmp_path, cap
     if factor == 60:
         assert call(server, *given, "--agreement", 0) == 0 and "training samples labelled as" in capsys.readouterr().out
         assert call(server, *given[:-3], tmp_path / "b", "--agreement", 1.5) == 2
+
+
+@pytest.mark.parametrize(
+    ("trained", "plan", "said"),
+    [
+        (None, "a plan", "plan them anew"),
+        ("a chain", None, "train it with a wider softmax.domain"),
+        ("a chain", "a plan", "remove run/plan.json"),
+    ],
+)
+def test_the_cure_of_polynomials_that_fail_is_one(trained, plan, said):
+    """Another plan is none where the weights learned with a polynomial."""
+    opened = SimpleNamespace(trained=[trained], checkpoint=SimpleNamespace(path=Path("run")))
+    assert make._cure(opened, plan).startswith(said)
 
 
 def test_logits_are_read_where_the_network_has_them(made):
