@@ -263,7 +263,7 @@ def test_data_that_is_missing_or_wrong(refused, tmp_path):
     root.mkdir()
     refused("train", [*arguments, f"data.root={root}"], "banking77/train.csv", "no such file")
     table(root, "banking77", "sentence,category", ["my card,card"])
-    refused("train", [*arguments, f"data.root={root}"], "needs the columns text, category", "sentence, category")
+    refused("train", [*arguments, f"data.root={root}"], "needs the column text", "sentence, category")
 
 
 def test_clinc_that_is_no_json(refused, tmp_path):

@@ -413,7 +413,7 @@ def test_any_set_of_the_hub(make, answer, text_inputs):
     task = make("hub", name="someone/texts")
     assert task.class_names == ["z", "a"]  # the set's order
     assert [len(task.dataset(split, text_inputs)) for split in ("train", "val", "test")] == [27, 3, 4]
-    assert task.revision() == {"someone/texts": "c0ffee"} and task.kept() == {}
+    assert task.revision() == {"someone/texts": "c0ffee"} and task.kept() == {"as_stored": None}
     assert task.notes()[0] == "columns text and kind; splits: train is train, test is validation"
     again = task_from_node({"_target_": "cgf.data.own_hub.HubTask", "name": "someone/texts"}, None)
     assert again._task._splits == task._task._splits
@@ -429,7 +429,7 @@ def test_a_checkpoint_keeps_the_commit_of_a_set_of_the_hub(make, answer, monkeyp
     load = datasets.load_dataset
     monkeypatch.setattr("datasets.load_dataset", lambda *given, revision=None: asked.append(revision) or load(*given))
     task = make("hub", name="someone/texts")
-    assert task.revision() == {"someone/texts": newest} and task.kept() == {"hub_revision": newest}
+    assert task.revision() == {"someone/texts": newest} and task.kept() == {"hub_revision": newest, "as_stored": None}
     newest = "c" * 40  # the set has moved on since
     node = {"_target_": "cgf.data.own_hub.HubTask", "name": "someone/texts", **task.kept()}
     assert task_from_node(node, None).revision() == {"someone/texts": "b" * 40}
