@@ -165,9 +165,8 @@ class HubImages:
     def __getitem__(self, index: int) -> Image.Image:
         where = f"image {index} of column '{self.column}'"
         held = self._held(index, self.stored[index][self.column])
-        image = decoded(lambda: held.read_bytes() if isinstance(held, Path) else held, where)
         if self.turned is None:
-            return image
+            return decoded(lambda: held.read_bytes() if isinstance(held, Path) else held, where)
         try:
             return usable(self.turned[index][self.column], where)
         except BROKEN_IMAGE as error:

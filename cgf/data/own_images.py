@@ -164,7 +164,10 @@ class OwnFolderTask(OwnImages):
             files = sorted(p.relative_to(self._folder.path) for p in top.rglob("[!.]*") if p.is_file())
             for said, told in (
                 (is_turned, "are to be turned by their EXIF data, {}: they are read as they are stored"),
-                (is_transparent, "have transparency, {}: it is left out, and what it alone draws is not seen"),
+                (
+                    is_transparent,
+                    "say how transparent pixels are, {}: that is left out, and what it alone draws is not seen",
+                ),
             ):
                 if odd := sorted(name for name in read if is_so(self._folder.path / name, said)):
                     notes.append(f"{len(odd)} images of {place}/ " + told.format(f"{odd[0]} for one"))

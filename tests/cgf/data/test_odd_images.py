@@ -64,7 +64,7 @@ def test_images_that_are_drawn_by_transparency_are_told(make, root):
     indexed.save(root / "train" / "a" / "8.png", transparency=0)
     Image.new("RGB", (8, 8)).save(root / "train" / "a" / "9.png")
     (note,) = make("image_folder", root=str(root)).notes()
-    assert note.startswith("2 images of train/ have transparency, train/a/7.png for one: it is left out")
+    assert note.startswith("2 images of train/ say how transparent pixels are, train/a/7.png for one: that is left out")
 
 
 def test_a_set_of_the_hub_is_read_as_its_files_are(make, tmp_path):
