@@ -149,6 +149,10 @@ def why_not(request: Request, tried: list[Plan]) -> str:
     text = f"no exponential reaches an error of {request.tolerance:g} on {list(request.domain)}"
     if error_of(best) <= request.tolerance:
         text = f"no exponential of error {request.tolerance:g} has a guard that holds {request.range}"
+    if not math.isfinite(error_of(best)):
+        return (
+            f"{text}: each that was tried overflows there; more squarings, or less range (train with a range penalty)"
+        )
     held = f", and {min(map(error_of, guarded)):.1e} with such a guard" if guarded else ", none with such a guard"
     return (
         f"{text}: the best error is {error_of(best):.1e} ({best.exponential.method}, {best.levels} levels)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,8 +21,9 @@ class FitCache:
     """One JSON file a fit in a folder; folder None: every fit is made anew.
 
     A file's name is a digest of the request and of the source of cgf.approx and of the list of candidates, so a
-    changed search never reads an old result. A damaged file is made again. UserError for a folder that cannot be
-    written to, before a fit is made: at once where it holds none, which might be all that are asked for.
+    changed search never reads an old result. A damaged file is made again. A fit that overflows on its domain is not
+    kept. UserError for a folder that cannot be written to, before a fit is made: at once where it holds none, which
+    might be all that are asked for.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -42,5 +44,6 @@ class FitCache:
         except (OSError, ValueError, UserError):
             check_writable(path)
             exponential = make()
-        write_json(path, exponential.to_json())
+        if exponential.fit is None or math.isfinite(exponential.fit.max_error):  # one that overflows serves no plan
+            write_json(path, exponential.to_json())
         return exponential

@@ -23,3 +23,9 @@ def test_a_changed_search_reads_no_fit_of_before(tmp_path, monkeypatch):
         file.write("# another search\n")
     FitCache(tmp_path / "fits").get(("limit",), make)
     assert len(made) == 2
+
+
+def test_a_fit_that_overflows_is_not_kept(tmp_path):
+    made = FitCache(tmp_path).get(("limit",), lambda: fit.limit(-300_000.0, 0.0, 8))
+    assert made.fit is not None and made.fit.max_error == float("inf")
+    assert not list(tmp_path.glob("*.json"))
