@@ -56,7 +56,7 @@ def main(cfg: DictConfig) -> None:
     digest = digest_of(opened, plan, settings_of_lines(resolved(cfg)), indices)
     check_replaceable(path, lambda there: there["kind"] == first["kind"] and there.get("digest") == digest)
     ran = {"workers": workers, **({"processes": cfg.he.processes} if scope == "network" else {})}
-    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(), ran, split_by(cfg.he))
+    lines = SampleLog(path.with_suffix(".jsonl"), digest, made_by(opened.softmaxes[0]), ran, split_by(cfg.he))
     run = (NetworkRun if scope == "network" else LayerRun)(cfg.he, make_owner, library, indices, lines)
     metrics = run.metrics(opened, path)
     result = {

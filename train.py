@@ -47,6 +47,7 @@ def train(cfg: DictConfig, name: str) -> None:
     from cgf.distill.same_model import model_of
     from cgf.distill.start import check_will_measure, seed_everything, start
     from cgf.distill.temper import tempered
+    from cgf.plan.check_formula import check_formula
     from cgf.softmax.load import check_listed, trains_constants
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
@@ -54,6 +55,7 @@ def train(cfg: DictConfig, name: str) -> None:
     task, softmax = build(cfg.task), build(cfg.softmax)
     replacing = PartsRequest(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
     check_listed(softmax)
+    check_formula(softmax)
     config["task"] |= task.kept()
     changes: Json = {}
     if cfg.ckpt is not None:

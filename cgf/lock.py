@@ -12,6 +12,8 @@ from typing import IO
 
 from cgf.errors import UserError
 
+TRIES = 100  # of a lock file whose folder others make and remove meanwhile
+
 _held: dict[IO[str], Path] = {}
 
 
@@ -53,13 +55,15 @@ def let_go() -> None:
 def _take(path: Path, refusal: str) -> IO[str]:
     """The lock file, open and locked."""
     _register()
+    missed = 0
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = open(path, "a")  # noqa: SIM115  (it is open for as long as the lock is held)
-        except FileNotFoundError:  # whoever made the folder has just removed it again
-            continue
         except OSError as error:
+            # whoever made the folder may just have removed it again, but not time after time
+            if isinstance(error, FileNotFoundError) and (missed := missed + 1) < TRIES:
+                continue
             raise UserError(f"{path} cannot be made, and with it nothing beside it: {error.strerror}") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,6 +29,13 @@ MOST_SEED = 2**32 - 1  # numpy takes no greater one, and none below 0
 LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list: one a layer, [below, above]
 
 
+def _quoted(value: str) -> str:
+    """A value that holds = as an override may have it: quoted, or as a list of quoted entries."""
+    if value.startswith("[") and value.endswith("]") and not set(value[1:-1]) & set("[]{}"):
+        return "[" + ",".join(f'"{entry.strip()}"' for entry in value[1:-1].split(",")) + "]"
+    return f'"{value}"'
+
+
 def check_overrides(config_name: str, overrides: list[str]) -> None:
     """Raises UserError for a group choice or a key that does not exist; sweeps are checked choice by choice."""
     groups = {p.name for p in CONFIGS.iterdir() if p.is_dir()}
@@ -38,7 +45,9 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             override = OverridesParser.create().parse_override(text)
         except HydraException:
             name, _, rest = text.partition("=")
-            quoted = f"; a value that holds = goes in quotes of its own: '{name}=\"{rest}\"'" if "=" in rest else ""
+            quoted = (
+                f"; a value that holds = goes in quotes of its own: '{name}={_quoted(rest)}'" if "=" in rest else ""
+            )
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         if not override.key_or_group:
             raise UserError(f"an override reads key=value, and {text!r} was given")

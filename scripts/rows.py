@@ -18,9 +18,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from cgf.config import built, chosen, compose, entry, given_below, resolved
-from cgf.study.search import with_searches_of_study
+from cgf.study.search import other_schedules, with_searches_of_study
 from cgf.study.seed import Seed, checked_seeds
 from cgf.study.study import Study, with_every_softmax
+from cgf.target import check_writable
 from cgf.types import Json
 
 
@@ -50,6 +51,8 @@ def main(cfg: DictConfig) -> None:
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     if cfg.searches is not None and (own := unsearched(study, names)):
         print(f"{cfg.searches} has no finished search of {', '.join(own)}, which keep the settings of their study")
+    for line in [] if cfg.searches is None else other_schedules(config, names):
+        print(line)
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     check_decided(study, names)
     register = register_of(out, cfg.opened, cfg.again)
@@ -86,6 +89,11 @@ def main(cfg: DictConfig) -> None:
     )
     for part, names_missing, decides in to_do:
         check_closed(register, part, task, needed(study, names_missing, decides, part.kept))
+    for seed in parts:
+        for name in missing[seed]:
+            check_writable(path_of(out, study, task, name, seed))
+    if to_do:
+        check_writable(register.path)
     for part, names_missing, decides in to_do:
         carry_out(part, names_missing, task, decides, register)
     for seed in parts:

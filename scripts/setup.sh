@@ -35,7 +35,8 @@ for file in "$@"; do
         cat requirements.txt "$file" > "$stamp"
     fi
 done
-# the package itself, as a link to this checkout: commands and scripts import it from wherever they are started
-"$PY" -c 'import cgf, pathlib, sys; sys.exit(pathlib.Path(cgf.__file__).parent.resolve() != pathlib.Path("cgf").resolve())' \
+# the package itself, as a link to this checkout: commands and scripts import it from wherever they are started. -P: not from
+# the folder of this one, where every environment would find it
+"$PY" -P -c 'import cgf, pathlib, sys; sys.exit(pathlib.Path(cgf.__file__).parent.resolve() != pathlib.Path("cgf").resolve())' \
     2> /dev/null && [ -x .venv/bin/cgf ] ||
     "$PY" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --editable .

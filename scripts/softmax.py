@@ -18,7 +18,7 @@ from cgf.target import check_writable, writing
 
 EXAMPLES = """examples:
   python scripts/softmax.py scores.npy
-  python scripts/softmax.py scores.csv --method thor --engine sim
+  python scripts/softmax.py scores.csv --method quad --engine sim
   cgf softmax scores.npy --method cgf --engine desilo --out weights.npy"""
 
 
@@ -55,7 +55,7 @@ def main() -> int:
         rows, columns = matrix.shape
         print(
             f"{rows} x {columns}, softmax {args.method}, engine {args.engine}: {applied.levels} levels, "
-            f"{applied.seconds:.2f} s, largest error {applied.error:.2e}"
+            f"{applied.seconds:.2f} s, largest error {applied.error:.2e}, {sums(applied.weights)}"
         )
         if args.out:
             with writing(args.out):
@@ -65,6 +65,23 @@ def main() -> int:
         print(sentence(error), file=sys.stderr)
         return 2
     return 0
+
+
+def sums(weights: np.ndarray) -> str:
+    """What the rows of weights sum to, in words: rows that vanished have sums near 0."""
+    low, high = weights.sum(axis=1).min(), weights.sum(axis=1).max()
+    return f"rows sum to {low:.3g}" + ("" if f"{low:.3g}" == f"{high:.3g}" else f" to {high:.3g}")
+
+
+def numbers(path: Path, separator: str | None) -> np.ndarray:
+    """The rows of a text file, every line that is not empty one. ValueError for what is no number, and for rows of
+    several lengths."""
+    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    rows = [[float(text) for text in line.split(separator)] for line in lines]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise ValueError(f"row {number} has {len(row)} numbers, and the first has {len(rows[0])}")
+    return np.array(rows, dtype=np.float64, ndmin=2)
 
 
 def read(path: Path) -> np.ndarray:
@@ -78,7 +95,7 @@ def read(path: Path) -> np.ndarray:
         if path.suffix == ".npy":
             matrix = np.load(path, mmap_mode="r", allow_pickle=False)  # a header may say more than there is
         else:
-            matrix = np.loadtxt(path, delimiter=separators[path.suffix], ndmin=2)
+            matrix = numbers(path, separators[path.suffix])
         matrix = matrix.astype(np.float64, casting="safe")
     except (OSError, ValueError, TypeError, EOFError, OverflowError, SyntaxError) as error:
         raise UserError(f"{path} needs to hold a matrix of numbers, and reading it failed: {error}") from None

@@ -157,6 +157,7 @@ ALLOWED = {
         "cgf.search_file",
         "cgf.results",
         "cgf.seal",
+        "cgf.target",
     },
     "cgf.bench": {
         "cgf.models",

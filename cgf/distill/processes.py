@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import TypeVar, cast
 
 import numpy as np
@@ -58,6 +60,12 @@ def _on_cpu() -> bool:
     return parse_flag_from_env("ACCELERATE_USE_CPU") or (
         "LOCAL_RANK" in os.environ and not torch.accelerator.is_available()
     )
+
+
+@cache
+def _part_at_exit() -> None:
+    """Takes leave of the other processes as this one ends, which a training that came to its end may do."""
+    atexit.register(PartialState().destroy_process_group)
 
 
 def refuse_single(environment: Mapping[str, str]) -> None:
@@ -141,6 +149,15 @@ class Processes:
         values: list[T] = [value] * self.count
         distributed.all_gather_object(values, value)
         return values
+
+    def end(self) -> None:
+        """Ends the trackers. The processes stay in touch for a sweep's next training, and part as they end.
+
+        (accelerate's own end of a training parts them at once, and no later training finds them again.)
+        """
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
+        _part_at_exit()
 
     def alone(self, act: Callable[[], object]) -> None:
         """``act`` in the main process; the others wait for its end."""

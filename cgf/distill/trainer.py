@@ -131,7 +131,7 @@ class Trainer:
             self._end_epoch()
             collect_cycles()  # each file of JSON leaves thirty objects in a circle
         self.journal.finish(self.folder / f"ckpt-{p.best_step}", self.penalty.by_layer(), p.step)
-        self.accelerator.end_training()
+        self.processes.end()
         return p
 
     def _batches(self) -> Iterator[tuple[dict[str, Tensor], float]]:

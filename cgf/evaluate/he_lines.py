@@ -17,6 +17,8 @@ from cgf.lock import locked
 from cgf.named import listed
 from cgf.predictions import EncryptedPredictions, write
 from cgf.results import MOST_LINES, append_lines, read_lines, run_info
+from cgf.softmax.base import Softmax
+from cgf.softmax.source import definition_hash
 from cgf.target import content_of
 from cgf.types import Json
 
@@ -191,9 +193,20 @@ class SampleLog:
         )
 
     def check_own(self) -> None:
-        """UserError where the file holds something else than lines of this evaluation: nothing of it is removed."""
+        """UserError where the file holds something else than lines of this evaluation: nothing of it is removed.
+
+        Lines that another definition of the same softmax made are something else, too; those of before do not say.
+        """
         records = read_lines(self.path)
-        if any(isinstance(record, dict) and record.get("digest") == self.digest for record in records):
+        own = [record for record in records if isinstance(record, dict) and record.get("digest") == self.digest]
+        definition = (self.made_by or {}).get("definition")
+        others = {(record.get("made_by") or {}).get("definition") for record in own} - {None, definition}
+        if definition is not None and others:
+            raise UserError(
+                f"{self.path} holds samples by another definition of this softmax, whose source was changed since: "
+                f"give another out=, or remove it and {self.path.with_suffix('.json').name}"
+            )
+        if own:
             return
         torn = not records and (not self.path.exists() or self.path.read_bytes()[:9] in (b"", b'{"index":'))
         if not torn:
@@ -216,11 +229,12 @@ def _as_read(record: Json) -> Json:
     return json.loads(json.dumps(record, default=lambda value: value.tolist()))
 
 
-def made_by() -> Json:
-    """Commit, whether anything was changed since, and the versions of the CKKS libraries, of this process."""
+def made_by(softmax: Softmax) -> Json:
+    """Commit, whether anything was changed since, the versions of the CKKS libraries, and a hash of the softmax's
+    definition, of this process."""
     info = run_info()
     libraries = {k: v for k, v in info["versions"].items() if k.startswith(("desilofhe", "openfhe"))}
-    return {**info["git"], **libraries}
+    return {**info["git"], **libraries, "definition": definition_hash(softmax)}
 
 
 def together(parts: Iterable[FinishedSamples]) -> FinishedSamples:

@@ -77,7 +77,7 @@ class PlannedCheckpoint:
 
     def told(self) -> str:
         """The plan in one sentence."""
-        plan, fit, (low, high) = self.plan, fit_of(self.plan), self.data["calibrated"]
+        plan, fit, (low, high) = self.plan, fit_of(self.plan), self.shown()
         return (
             f"exponent in [{low:.2f}, {high:.2f}] on {self.data['samples']} {self.data['split']} samples, "
             f"{plan.row_kind} rows, {plan.share_outside:.1e} of the entries outside the domain [{fit.domain[0]:.2f}, "
@@ -85,6 +85,11 @@ class PlannedCheckpoint:
             f"multiplications, error {fit.max_error:.1e}, guard [{fit.guard[0]:.1f}, {fit.guard[1]:.1f}]"
             f"{' in the deepest layer' if plan.layers else ''}{self._too_far_off()}"
         )
+
+    def shown(self) -> Interval:
+        """[low, high] of the entries that count, of all layers. ``calibrated`` in the data reaches to 0 beside them."""
+        ends = [layer["range"] for layer in self.data["layers"] if layer["range"]]
+        return min(low for low, _ in ends), max(high for _, high in ends)
 
     def _too_far_off(self) -> str:
         """That the error is above the tolerance, as that of a polynomial by hand may be; else nothing."""

@@ -7,17 +7,25 @@ from typing import NoReturn
 from cgf.errors import UserError
 
 
+class MissingOperation(UserError):
+    """An operation of a formula that no circuit has."""
+
+
 class NotOnCiphertexts:
     """Operations of cgf.softmax.value.Value and ClearValue that no circuit has."""
 
     def reciprocal(self) -> NoReturn:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext has no reciprocal: give the softmax an inverse")
+        """Raises MissingOperation: no circuit has it."""
+        raise MissingOperation("a ciphertext has no reciprocal: give the softmax an inverse")
 
     def clamp(self, low: float, high: float) -> NoReturn:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation")
+        """Raises MissingOperation: no circuit has it."""
+        raise MissingOperation(
+            "a ciphertext cannot be cut off: give the softmax a formula without clamp in an evaluation"
+        )
 
     def exp(self) -> NoReturn:
-        """Raises UserError: no circuit has it."""
-        raise UserError("a ciphertext has no exponential: name a polynomial by approx=plan|chebyshev|limit|chain")
+        """Raises MissingOperation: no circuit has it."""
+        raise MissingOperation(
+            "a ciphertext has no exponential: derive the softmax from ExponentialSoftmax, whose exp may be a polynomial"
+        )

@@ -14,6 +14,7 @@ from cgf.interface.state import forget_state, keep_in_state
 from cgf.models.install import install_copies, installed_softmaxes
 from cgf.models.install import uninstall as restore
 from cgf.models.saving import SAVER
+from cgf.plan.check_formula import check_formula
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import VARIANTS
 
@@ -28,9 +29,10 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
     The untouched model is checked first: an exact softmax put in must give its logits again. A second install replaces
     the first. ``model.save_pretrained`` keeps the softmax beside the weights from then on, and ``model.state_dict()``
     what it was trained to (BPMax's denominators, a chain's constants), as cgf_softmax.LAYER.NAME. Raises UserError for
-    a name that is not known and a model that is refused; the model is then as it was.
+    a name that is not known, a formula that cannot be encrypted and a model that is refused, which is then as it was.
     """
     chosen = softmax_of(softmax)
+    check_formula(chosen)
     measured(model)
     if hasattr(model, "save_pretrained"):
         object.__setattr__(model, SAVER, partial(save_with_softmax, model))

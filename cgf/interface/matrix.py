@@ -61,8 +61,14 @@ def apply_softmax(
         ).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError) as error:
         raise UserError(f"a matrix (R, N) of finite numbers is needed, and this one is none: {error}") from None
-    if scores.ndim != 2 or not scores.size or not np.isfinite(scores).all():
+    if scores.ndim != 2 or not scores.size:
         raise UserError(f"a matrix (R, N) of finite numbers is needed, and its shape is {scores.shape}")
+    if not (finite := np.isfinite(scores)).all():
+        row, column = np.argwhere(~finite)[0]
+        raise UserError(
+            f"a matrix (R, N) of finite numbers is needed, and row {row + 1} has {scores[row, column]} in column "
+            f"{column + 1}"
+        )
     softmax, make_owner = softmax_of(method), owner(engine)
     if isinstance(softmax, Exact):
         raise UserError("the exact softmax has no circuit: 'standard' is softmax by polynomials and a division")

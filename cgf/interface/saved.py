@@ -61,9 +61,11 @@ def save(model: nn.Module, folder: str | Path) -> None:
     A transformers model saves itself, as its ``save_pretrained`` does. Of a model that ``timm.create_model`` made,
     config.json, model.safetensors and softmax.json are written, once a model made of them gives the same numbers.
     Raises UserError for softmaxes that differ by layer, for any other model, for one that cannot be made again, and for
-    a folder without room.
+    a folder without room; and for weights that are no finite numbers, which ``cgf.load`` would refuse.
     """
     slots = _alike(model)
+    if lost := [name for name, weights in model.named_parameters() if not bool(weights.isfinite().all())]:
+        raise UserError(f"{type(model).__name__} needs finite weights to be saved, and {lost[0]} has others")
     if hasattr(model, "save_pretrained"):
         model.save_pretrained(Path(folder).expanduser())  # type: ignore[operator]  # a method of transformers' models
         return

@@ -37,9 +37,11 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     whose lines are not those that it was made of.
     """
     root = Path(root)
-    inputs = ReportInputs(
-        name=inert(root.resolve().name), results=[_inert(_relative(_checked(row), root)) for row in find_results(root)]
-    )
+    results = [_inert(_relative(_checked(row), root)) for row in find_results(root)]
+    merged = {row.get("digest") for row in results if "shards" in row}
+    # a shard is part of the result that it was merged into
+    whole = [row for row in results if "shard" not in row or row.get("digest") not in merged]
+    inputs = ReportInputs(name=inert(root.resolve().name), results=whole)
     for path in sorted(root.rglob("metrics.jsonl")):
         inputs.curves[_name(path.parent, root)] = _inert(read_lines(path))
     for path in sorted(root.rglob("plan.json")):

@@ -153,7 +153,9 @@ def samples(result: dict) -> str | None:
     """'360 (test)': how many samples, and of which split."""
     if result.get("samples") is None:
         return None
-    return plain(result["samples"]) + (f" ({result['split']})" if result.get("split") else "")
+    told = [str(result["split"])] if result.get("split") else []
+    told += [f"shard {result['shard']}"] if result.get("shard") else []
+    return plain(result["samples"]) + (f" ({', '.join(told)})" if told else "")
 
 
 def _rate(result: dict) -> float | None:

@@ -112,9 +112,22 @@ class Softmax(AttentionByWeights):
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """What an encrypted run computes, in the clear: the weights, polynomials in place where there are any.
 
-        Shapes and dtypes as for ``weights``.
+        That is the formula, in float64, where the class has a ``definition`` of its own beside it. Shapes and dtypes as
+        for ``weights``.
         """
-        return self.weights(scores, valid)
+        if type(self).definition is Softmax.definition:
+            return self.weights(scores, valid)
+        return self.by_formula(scores, valid)
+
+    def by_formula(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Weights of scaled scores by the formula, in float64. Shapes and dtypes as for ``weights``."""
+        import torch
+
+        from cgf.softmax.tensor import TensorRows
+
+        rows = TensorRows.of(scores, valid, torch.float64)
+        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data
+        return weights.to(torch.promote_types(scores.dtype, torch.float32))
 
     def argument(self, x: V) -> V:
         """What ``intervals`` are about, of the scaled scores x: the scores themselves, unless a subclass says more."""

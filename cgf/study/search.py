@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,12 @@ from cgf.search_file import RANKED, finished, rank
 from cgf.study.grid import Budget, Grid
 from cgf.study.seed import ROOT, last_of_each
 from cgf.study.study import Described, Study, run_of
+from cgf.target import check_writable
 from cgf.types import Json, JsonValue
 
 DIVERGED = "lower train.lr (now"  # of the sentence with which train.py refuses a loss that is no finite number
-Execute = Callable[[str, list[str]], str | None]  # runs a script; returns why it refused, None where it did not
+# runs a script that holds open files with its caller; returns why it refused, None where it did not
+Execute = Callable[[str, list[str], tuple[int, ...]], str | None]
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Search:
     execute: Execute
     workers: int = 1
     _writing: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+    _held: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1)
@@ -81,15 +84,17 @@ class Search:
 
         A round of as many epochs as the one before would train the same once more: its lines are taken over from there,
         with the round that trained them as ``taken_from``. A trial's weights are removed once its line is written, and
-        a search that is finished needs no teacher. UserError where the file is of another search, or a round of it by
-        another teacher.
+        a search that is finished needs no teacher. UserError where the file is of another search or cannot be written,
+        and where a round of it is by another teacher.
         """
+        check_writable(self.path)
         refusal = "another process is at work in {}: wait for it or stop it"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with (
-            locked(self.folder / ".lock", refusal.format(self.folder)),
-            locked(self.path.with_name(f".{self.path.name}.lock"), refusal.format(self.path)),
+            locked(self.folder / ".lock", refusal.format(self.folder)) as trainings,
+            locked(self.path.with_name(f".{self.path.name}.lock"), refusal.format(self.path)) as lines,
         ):
+            # trainings hold both locks too: they outlive a search that is killed
+            self._held = trainings.fileno(), lines.fileno()
             ranked = self._rounds(self._begun())
             found = finished(self.path)  # as rows take it, a tie in a search of before included
             return ranked if found is None else found[0]
@@ -177,7 +182,7 @@ class Search:
             f"outputs={self.folder}",
             f"run={name}",
         ]
-        refusal = self.execute("train.py", arguments)
+        refusal = self.execute("train.py", arguments, self._held)
         if refusal is not None and DIVERGED not in refusal:
             raise UserError(f"trial {name} ended, and not by numbers that ran off: {refusal}")
         told = _told(self.folder / name) if refusal is None else {"validation": None, "failed": refusal}
@@ -205,22 +210,26 @@ def _told(folder: Path) -> Json:
     }
 
 
-def process(script: str, arguments: list[str]) -> str | None:
+def process(script: str, arguments: list[str], pass_fds: tuple[int, ...] = ()) -> str | None:
     """Runs a script in a process of its own; returns the sentence with which it refused, None where it did not.
 
-    UserError where it ended otherwise, so that a search that is stopped writes no line.
+    pass_fds: open files that it shares. UserError where it ended otherwise, so that a search that is stopped writes no
+    line.
     """
     command = [sys.executable, str(ROOT / script), *last_of_each(arguments)]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    silent, told = subprocess.DEVNULL, subprocess.PIPE
+    done = subprocess.run(command, stdout=silent, stderr=told, text=True, pass_fds=pass_fds, check=False)
     last = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode not in (0, 2):
         raise UserError(f"{script} ended with code {done.returncode}: {last}")
     return last if done.returncode else None
 
 
-def rooted(execute: Execute, root: str | None, script: str, arguments: list[str]) -> str | None:
+def rooted(
+    execute: Execute, root: str | None, script: str, arguments: list[str], pass_fds: tuple[int, ...]
+) -> str | None:
     """``execute`` with the folder of the data sets, where one is given."""
-    return execute(script, [*arguments, *([] if root is None else [f"data.root={root}"])])
+    return execute(script, [*arguments, *([] if root is None else [f"data.root={root}"])], pass_fds)
 
 
 def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path:
@@ -231,7 +240,7 @@ def teacher_of(study: Study, outputs: Path, seed: int, execute: Execute) -> Path
     """
     folder = outputs / f"seed-{seed}" / "teacher"
     start = [f"seed={seed}", f"outputs={folder.parent}", "run=teacher"]
-    refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start])
+    refusal = execute("train.py", [*study.common, "softmax=exact", *study.schedules["teacher"], *start], ())
     if refusal is not None:
         raise UserError(f"the teacher was not trained: {refusal}")
     return folder
@@ -252,6 +261,35 @@ def with_searches_of_study(config: Mapping[str, JsonValue], folder: Path) -> Jso
     task = path_part("study.searched_on", node.searched_on or node.task)
     beside = task != node.task if node.searched_beside is None else node.searched_beside
     return with_searches(config, folder, host, task, beside)
+
+
+def other_schedules(config: Mapping[str, JsonValue], runs: Collection[str]) -> list[str]:
+    """A sentence for each of these runs of ``with_searches_of_study`` whose search trained by another schedule than its
+    own: what was found is taken all the same.
+
+    Data and model are left out, which ``searched_as`` and ``searched_on`` may change.
+    """
+    node, told = Described.of(config["study"]), list[str]()
+    for name in runs:
+        facts = config["runs"][name]
+        if "searches" in facts:
+            path = (
+                Path(facts["searches"])
+                / f"{node.searched_as or node.name}-{node.searched_on or node.task}-{name}.jsonl"
+            )
+            there = _by_key(read_lines(path)[0].get("common", []))
+            own = _by_key([*node.common, *node.schedules[facts["schedule"]]])
+            apart = [key for key in sorted({*there, *own}) if there.get(key) != own.get(key)]
+            if apart and there:
+                values = (f"{key}={there.get(key, '')} in place of {own.get(key, 'none')}" for key in apart)
+                told.append(f"{path}: its trainings had {', '.join(values)}, and what they found is taken all the same")
+    return told
+
+
+def _by_key(overrides: list[str]) -> dict[str, str]:
+    """Overrides by key, but for those of data and model."""
+    pairs = (override.partition("=") for override in overrides)
+    return {key: value for key, _, value in pairs if key.split(".")[0] not in ("task", "model", "data")}
 
 
 def with_searches(config: Mapping[str, JsonValue], folder: Path, host: str, task: str, beside: bool = False) -> Json:

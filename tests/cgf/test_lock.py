@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,11 @@ def test_a_place_that_cannot_be_locked_is_told(tmp_path):
         locked(tmp_path / "file" / ".lock", "taken"),
     ):
         raise AssertionError
+
+
+def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path):
+    """/proc and dangling links say that nothing is there, and a folder cannot be made: it was tried without end."""
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "file")
+    for path in (Path("/proc/none/.lock"), tmp_path / "link"):
+        with pytest.raises(UserError, match="cannot be made, and with it nothing beside it"), locked(path, "held"):
+            pass

@@ -361,6 +361,7 @@ LINES = [  # a process each: script, arguments, what it says
     ("train", ["+softmax.key="], "key"),
     ("train", ["+train.nothing=1"], "nothing"),
     ("train", ["ckpt=vit_digits-digits-cgf-lr=0.1"], "a value that holds = goes in quotes of its own"),
+    ("search", ["study.schedules.teacher=[train.epochs=4,train.lr=1]"], '=["train.epochs=4","train.lr=1"]'),
     ("train", ["train.lr="], "train.lr"),
     ("train", ["train.lr=[1e-3]"], "train.lr must be a number"),
     ("train", ["seed=-1"], "seed must be a whole number from 0"),

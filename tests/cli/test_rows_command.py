@@ -99,6 +99,13 @@ def test_rows_are_looked_for_that_a_later_one_is_compared_with(tmp_path):
     assert [path.name for path in out.iterdir()] == ["digits-digits-exact-9.json"]
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_a_teacher_is_trained(tmp_path):
+    places = [f"outputs={tmp_path / 'runs'}", "out=/proc/rows", f"opened={tmp_path / 'opened.jsonl'}"]
+    done = call("rows", *QUICK, "seeds=[8]", *places)
+    assert done.returncode == 2 and "/proc/rows/digits-digits-cgf-8.json cannot be written" in done.stderr, done.stderr
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_row_that_is_there_is_named_and_left(tmp_path):
     out = tmp_path / "rows"
     path = out / "digits-digits-cgf-8.json"

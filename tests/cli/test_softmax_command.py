@@ -84,3 +84,34 @@ def test_what_is_no_matrix_is_refused(softmax, tmp_path, name, content, says):
 def test_a_pickle_is_not_loaded(softmax):
     np.save("p.npy", np.array([[print]], dtype=object), allow_pickle=True)
     assert softmax("p.npy").code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"1,2 # x\n#3,4\n5,6\n", "could not convert string to float: '2 # x'"),
+        (b"1,2\n3\n", "row 2 has 1 numbers, and the first has 2"),
+        (b"1,nan\n3,4\n", "row 1 has nan in column 2"),
+        (b"", "holds the shape (1, 0)"),
+    ],
+)
+def test_every_line_of_a_file_is_a_row_of_finite_numbers(softmax, content, said):
+    with open("s.csv", "wb") as stream:
+        stream.write(content)
+    done = softmax("s.csv", "--engine", "sim", "--out", "w.npy")
+    assert done.code == 2 and said in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_file_of_a_spreadsheet_is_read_and_rows_that_vanished_are_told(softmax):
+    with open("s.csv", "wb") as stream:
+        stream.write(b"\xef\xbb\xbf1,2\r\n3,4\r\n-100,500\r\n")
+    done = softmax("s.csv", "--engine", "sim", "--out", "w.npy")
+    sums = np.load("w.npy").sum(axis=1)
+    assert done.code == 0 and f"rows sum to {sums.min():.3g} to {sums.max():.3g}" in done.out
+    assert sums.max() > 0.9 and sums.min() < 1e-6
+
+
+def test_the_examples_of_the_help_run(softmax):
+    np.savetxt("scores.csv", np.random.default_rng(0).normal(size=(4, 16)), delimiter=",")
+    example = next(line for line in softmax("--help").out.splitlines() if "scores.csv --method" in line)
+    assert softmax(*example.split()[2:]).code == 0, example

@@ -92,13 +92,7 @@ class Published(Softmax):
 
     def reading(self, scores: Tensor, valid: Tensor | None = None) -> Tensor:
         """The formula on the scores, in float64."""
-        import torch
-
-        from cgf.softmax.tensor import TensorRows
-
-        rows = TensorRows.of(scores, valid, torch.float64)
-        weights = self.formula(rows * self.public_scale(rows.count)).at_invalid(0.0).data
-        return weights.to(torch.promote_types(scores.dtype, torch.float32))
+        return self.by_formula(scores, valid)
 
 
 @dataclass(eq=False)

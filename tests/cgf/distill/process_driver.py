@@ -11,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-import accelerate
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
@@ -81,6 +80,5 @@ def run(name, arguments, stop=None):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    accelerate.Accelerator.end_training = lambda accelerator: None  # the processes stay together for the next run
     for each in json.loads((FOLDER / "runs.json").read_text()):
         run(**each)

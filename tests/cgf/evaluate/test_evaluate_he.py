@@ -169,6 +169,11 @@ def test_shards_make_one_result(checkpoint):
     assert merge(first, second).returncode == 0
     merged = json.loads((checkpoint / "eval" / "merged.json").read_text())
     assert rounded(merged) == rounded(whole) and merged["shards"] == 2 and len(merged["run"]["shards"]) == 2
+    assert merge(first, second).returncode == 0  # again: it is its own
+    alone = (checkpoint / "eval" / "result.json").read_bytes()
+    refused = merge(first, second, to="result.json")  # of one piece, with seconds of its own
+    assert refused.returncode == 2 and "result.json holds another result" in refused.stderr
+    assert (checkpoint / "eval" / "result.json").read_bytes() == alone
     for shards, sentence in (
         ((first,), "needs each of the 2 shards once, and got 1/2"),
         ((first, first), "needs each of the 2 shards once, and got 1/2, 1/2"),

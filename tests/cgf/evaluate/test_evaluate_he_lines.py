@@ -1,6 +1,7 @@
 """What lines come to does not depend on the order in which workers ended their batches."""
 
 from dataclasses import replace
+from importlib import import_module
 from itertools import permutations
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from cgf.errors import UserError
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
 from cgf.he.layer_record import LayerRecord
+from cgf.softmax.cgf import CGF
+from cgf.softmax.published.quotient import Quad
+from cgf.softmax.source import definition_hash
 
 
 def test_sums_do_not_depend_on_the_order_of_batches():
@@ -65,3 +69,43 @@ def test_batches_are_those_that_ran_and_not_of_the_last_command(tmp_path):
     replace(log, split_by={"batch": 8}).add([sample(1)], {"batch": [1]})
     assert log.read().split_by({"batch": 8}) == [{"batch": 4}, {"batch": 8}]
     assert FinishedSamples(batches=[{"batch": [0]}]).split_by({"batch": 8}) == {"batch": 8}
+
+
+def test_samples_of_another_definition_are_not_gone_on_with(tmp_path):
+    """An own softmax was edited and evaluated again: the answer was that of the formula before."""
+
+    def log(definition):
+        return SampleLog(tmp_path / "a.jsonl", "2:some", None if definition is None else {"definition": definition})
+
+    log("a").add([sample(0)], {"batch": [0]})
+    log("a").check_own()
+    log(None).check_own()  # a class made in a session has no source
+    with pytest.raises(UserError, match=r"a\.jsonl holds samples by another definition of this softmax, whose source"):
+        log("b").check_own()
+    (tmp_path / "a.jsonl").unlink()
+    log(None).add([sample(0)], {"batch": [0]})
+    log("b").check_own()  # lines of before do not say
+
+
+def test_a_definition_is_known_by_what_it_computes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = """\"\"\"A module.\"\"\"
+from dataclasses import dataclass
+from typing import ClassVar
+from cgf.softmax.base import Softmax
+
+@dataclass(eq=False)
+class Own(Softmax):
+    \"\"\"Squares.\"\"\"
+    name: ClassVar[str] = "own"
+
+    def formula(self, x):
+        return x.square()
+"""
+    texts = {"one": text, "alike": text.replace("Squares.", "Other words.") + "\n# more\n"}
+    texts["other"] = text.replace("x.square()", "x.square() * 2.0")
+    for name, code in texts.items():
+        (tmp_path / f"own_softmax_{name}.py").write_text(code)
+    one, alike, other = (definition_hash(import_module(f"own_softmax_{name}").Own()) for name in texts)
+    assert one == alike != other
+    assert definition_hash(CGF()) == definition_hash(CGF(order=3)) != definition_hash(Quad())

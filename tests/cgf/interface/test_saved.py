@@ -139,6 +139,16 @@ def test_a_model_that_cannot_be_made_again_is_refused_with_what_to_do_and_nothin
         assert list((tmp_path / "out").iterdir()) == [] and len(installed_softmaxes(model)) == 2
 
 
+def test_weights_that_are_no_finite_numbers_are_not_saved(tmp_path):
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=3, depth=1, img_size=32)
+    cgf.install(model, "cgf")
+    with torch.no_grad():
+        model.head.bias[1] = float("nan")
+    with pytest.raises(UserError, match=r"needs finite weights to be saved, and head\.bias has others"):
+        cgf.save(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_folder_that_was_changed_is_refused(tmp_path):
     model = vit()
     cgf.install(model, "cgf")

@@ -116,6 +116,19 @@ def test_rows_hold_the_figures_of_the_files(root):
     assert shown[0]["accuracy_ckks"] is None
 
 
+def test_a_shard_is_marked_and_is_none_beside_what_it_was_merged_into(tmp_path):
+    eval_ = tmp_path / "student" / "ckpt-200" / "eval"
+    for number in (1, 2):
+        part = {"digest": "d", "shard": f"{number}/2", "samples": 10, "samples_of_all_shards": 20}
+        write_json(eval_ / f"part{number}.json", ENCRYPTED | part)
+    assert [tables.samples(row) for row in collect(tmp_path).results] == [
+        "10 (test, shard 1/2)",
+        "10 (test, shard 2/2)",
+    ]
+    write_json(eval_ / "merged.json", ENCRYPTED | {"digest": "d", "shards": 2})
+    assert [tables.samples(row) for row in collect(tmp_path).results] == ["20 (test)"]
+
+
 def test_the_simulator_is_never_shown_as_ckks(root):
     simulated = ENCRYPTED | {"engine": "sim"}
     (row,) = tables.table_rows([simulated])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import threading
 import time
 from itertools import pairwise
@@ -16,7 +17,7 @@ from cgf.errors import UserError
 from cgf.results import append_lines, read_lines
 from cgf.search_file import finished
 from cgf.study.grid import Budget, Grid
-from cgf.study.search import Search, teacher_of, with_searches, with_searches_of_study
+from cgf.study.search import Search, other_schedules, teacher_of, with_searches, with_searches_of_study
 from cgf.study.study import Study
 
 STUDY = {
@@ -37,7 +38,7 @@ def trained(validation):
     """A train.py that finishes at once, with the validation accuracy that ``validation`` gives of its overrides."""
     calls = []
 
-    def execute(script, arguments):
+    def execute(script, arguments, pass_fds=()):
         given = dict(a.split("=", 1) for a in arguments)
         calls.append((script, given))
         folder = Path(given["outputs"]) / given["run"]
@@ -179,6 +180,41 @@ def test_another_search_into_the_same_file_waits_its_turn_and_no_trial_counts_tw
     assert finished(path)[1] == 11
     append_lines(path, read_lines(path)[1:])  # as two searches of before left it
     assert finished(path)[1] == 11
+
+
+def test_trainings_hold_the_locks_of_their_search(tmp_path):
+    """They outlive a search that is killed, which then was begun beside them."""
+    first, seen = trained(quality), []
+
+    def held(script, arguments, pass_fds):
+        seen.append({os.readlink(f"/proc/self/fd/{number}").rpartition("/")[2] for number in pass_fds})
+        return first(script, arguments)
+
+    search(tmp_path, held).carry_out()
+    assert seen == [{".lock", ".toy-t-cgf.jsonl.lock"}] * 11
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_a_teacher_is_trained(tmp_path):
+    (tmp_path / "file").write_text("")
+    one = search(tmp_path, trained(quality))
+    for one.path in (tmp_path / "file" / "toy-t-cgf.jsonl", Path("/proc/toy-t-cgf.jsonl")):
+        with pytest.raises(UserError, match="cannot be written"):
+            one.carry_out()
+    assert one.execute.calls == []
+
+
+def test_a_search_by_another_schedule_is_told(tmp_path):
+    running = search(tmp_path, trained(quality))
+    running.carry_out()
+    node = {**STUDY, "name": "toy", "task": "t"}
+    runs = {"cgf": {"schedule": "student", "options": ["softmax=cgf"]}}
+    found = with_searches_of_study({"study": node, "runs": runs}, tmp_path)
+    assert other_schedules(found, ["cgf"]) == []
+    own = [*STUDY["schedules"]["student"], "train.epochs=77"]
+    other = {**found, "study": {**node, "schedules": {**STUDY["schedules"], "student": own}}}
+    (line,) = other_schedules(other, ["cgf"])
+    assert line.startswith(f"{running.path}: its trainings had train.epochs=10 in place of 77, and what they found")
+    assert other_schedules(other, []) == []
 
 
 def test_trials_side_by_side_find_the_same_and_a_bad_end_begins_no_more(tmp_path):
@@ -405,7 +441,7 @@ def test_a_teacher_that_was_stopped_is_trained_to_its_end(tmp_path):
 def test_trials_of_a_round_have_one_teacher(tmp_path):
     first, count = trained(quality), 0
 
-    def two(script, arguments):
+    def two(script, arguments, pass_fds):
         nonlocal count
         count += 1
         told = first(script, arguments)

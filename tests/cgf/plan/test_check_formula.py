@@ -1,0 +1,69 @@
+"""A formula that no circuit can follow is refused before anything is trained with it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+
+from cgf.approx import series
+from cgf.errors import UserError
+from cgf.plan.check_formula import check_formula
+from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.load import DEFINITIONS
+from cgf.softmax.published.base import Published, Replacement
+
+QUICK = [cls for cls in DEFINITIONS if not issubclass(cls, Published) or issubclass(cls, Replacement)]
+
+
+@pytest.mark.parametrize("cls", QUICK, ids=lambda cls: cls.name)
+def test_every_softmax_here_passes(cls):
+    check_formula(cls())
+
+
+@pytest.mark.parametrize(
+    ("formula", "reason"),
+    [
+        (lambda x: x**4, "TypeError: unsupported operand"),
+        (lambda x: x.relu(), "AttributeError: .* no attribute 'relu'"),
+        (lambda x: 1.0 - x, "TypeError: unsupported operand"),
+        (lambda x: torch.relu(x), "TypeError"),
+        (lambda x: x.exp(), "a ciphertext has no exponential"),
+        (lambda x: x.clamp(0.0, 1.0), "a ciphertext cannot be cut off"),
+    ],
+)
+@pytest.mark.parametrize("base", [Softmax, ExponentialSoftmax])
+def test_what_ciphertexts_lack_is_refused(formula, reason, base):
+    what = "formula" if base is Softmax else "exponent"
+    members = {what: lambda self, x: formula(x), "name": "own", "__annotations__": {"name": ClassVar[str]}}
+    own = dataclass(eq=False)(type("Own", (base,), members))
+    with pytest.raises(UserError, match=rf"softmax 'own' cannot be encrypted as it is written \(.*{reason}"):
+        check_formula(own())
+    own.encryptable = False
+    check_formula(own())
+
+
+@dataclass(eq=False)
+class Hinge(Softmax):
+    """The square of the ReLU of centred scores, over the row's length."""
+
+    name: ClassVar[str] = "hinge"
+
+    def definition(self, x):
+        return x.centred().relu().square().times_count(-1.0)
+
+    def formula(self, x):
+        return RELU(x.centred()).square().times_count(-1.0)
+
+
+RELU = series.relu(-8.0, 8.0, 15)
+
+
+def test_a_definition_beside_a_formula_is_what_trains_and_the_formula_what_is_compared_with_ciphertexts():
+    scores = torch.randn(2, 3, 4, 8, generator=torch.Generator().manual_seed(0)) * 2
+    centred = scores - scores.mean(-1, keepdim=True)
+    assert torch.allclose(Hinge().weights(scores), centred.relu().square() / 8, atol=1e-6)
+    polynomial = RELU(centred.double())
+    assert torch.allclose(Hinge().reading(scores).double(), polynomial.square() / 8, atol=1e-6)
+    assert not torch.allclose(Hinge().reading(scores), Hinge().weights(scores), atol=1e-4)
+    check_formula(Hinge())
