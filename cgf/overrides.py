@@ -30,8 +30,9 @@ LISTED = ("penalty.bound", "margin")  # numbers that may also be given as a list
 
 
 def _quoted(value: str) -> str:
-    """A value that holds = as an override may have it: quoted, or as a list of quoted entries."""
-    if value.startswith("[") and value.endswith("]") and not set(value[1:-1]) & set("[]{}"):
+    """A value that holds = as an override may have it: quoted, or as a list of quoted entries. A list within another
+    is quoted as a whole."""
+    if value.startswith("[") and value.endswith("]") and not set(value[1:-1]) & set("[]{}\"'"):
         return "[" + ",".join(f'"{entry.strip()}"' for entry in value[1:-1].split(",")) + "]"
     return f'"{value}"'
 

@@ -51,7 +51,7 @@ def main(cfg: DictConfig) -> None:
     names, task = wanted(study, config["softmaxes"]), config["study"]["task"]
     if cfg.searches is not None and (own := unsearched(study, names)):
         print(f"{cfg.searches} has no finished search of {', '.join(own)}, which keep the settings of their study")
-    for line in [] if cfg.searches is None else other_schedules(config, names):
+    for line in [] if cfg.searches is None else other_schedules(study, config, names):
         print(line)
     out, folder = Path(cfg.out).expanduser(), Path(cfg.outputs).expanduser() / cfg.folder
     check_decided(study, names)

@@ -77,11 +77,11 @@ def numbers(path: Path, separator: str | None) -> np.ndarray:
     """The rows of a text file, every line that is not empty one. ValueError for what is no number, and for rows of
     several lengths."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    rows = [[float(text) for text in line.split(separator)] for line in lines]
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(rows[0]):
-            raise ValueError(f"row {number} has {len(row)} numbers, and the first has {len(rows[0])}")
-    return np.array(rows, dtype=np.float64, ndmin=2)
+    lengths = [len(line.split(separator)) for line in lines]
+    for number, length in enumerate(lengths, 1):
+        if length != lengths[0]:
+            raise ValueError(f"row {number} has {length} numbers, and the first has {lengths[0]}")
+    return np.loadtxt(lines, delimiter=separator, comments=None, ndmin=2) if lines else np.empty((0, 0))
 
 
 def read(path: Path) -> np.ndarray:

@@ -163,8 +163,11 @@ def merged(results: list[Json], lines: list[FinishedSamples]) -> Json:
         raise UserError("a merge needs results of he.shard=i/n, and got one that is not a shard")
     # a shard that went on with another batch has a list of both, and its lines say which samples came together
     split = [result["split_by"] for result in results if isinstance(result["split_by"], dict)]
+    makers = [maker for part in lines for maker in part.made_by()]
     for what, facts in (
         ("checkpoint, polynomial, engine or samples", [result["digest"] for result in results]),
+        # batches of before do not say
+        ("the source of their softmax", [maker["definition"] for maker in makers if maker.get("definition")]),
         ("batching", split if len(split) == len(results) else []),
     ):
         if len(set(map(str, facts))) > 1:

@@ -263,9 +263,9 @@ def with_searches_of_study(config: Mapping[str, JsonValue], folder: Path) -> Jso
     return with_searches(config, folder, host, task, beside)
 
 
-def other_schedules(config: Mapping[str, JsonValue], runs: Collection[str]) -> list[str]:
+def other_schedules(study: Study, config: Mapping[str, JsonValue], runs: Collection[str]) -> list[str]:
     """A sentence for each of these runs of ``with_searches_of_study`` whose search trained by another schedule than its
-    own: what was found is taken all the same.
+    own: what was found is taken all the same. study: that of the configuration.
 
     Data and model are left out, which ``searched_as`` and ``searched_on`` may change.
     """
@@ -278,10 +278,10 @@ def other_schedules(config: Mapping[str, JsonValue], runs: Collection[str]) -> l
                 / f"{node.searched_as or node.name}-{node.searched_on or node.task}-{name}.jsonl"
             )
             there = _by_key(read_lines(path)[0].get("common", []))
-            own = _by_key([*node.common, *node.schedules[facts["schedule"]]])
+            own = _by_key([*study.common, *study.schedules[facts["schedule"]]])
             apart = [key for key in sorted({*there, *own}) if there.get(key) != own.get(key)]
             if apart and there:
-                values = (f"{key}={there.get(key, '')} in place of {own.get(key, 'none')}" for key in apart)
+                values = (f"{key}={there.get(key, 'none')} in place of {own.get(key, 'none')}" for key in apart)
                 told.append(f"{path}: its trainings had {', '.join(values)}, and what they found is taken all the same")
     return told
 

@@ -108,6 +108,8 @@ def test_the_set_beside_the_plan(checkpoint, tmp_path):
     assert told["guard"][0] <= 2 * told["calibrated"][0] and told["range"][0] == 2 * told["calibrated"][0]
     plan, data = read_plan(checkpoint), json.loads((checkpoint / "pareto.json").read_text())
     assert told["schema"] == 2
+    low, high = (end(layer["range"][i] for layer in told["layers"]) for i, end in enumerate((min, max)))
+    assert f"exponent in [{low:.2f}, {high:.2f}] on " in done.stdout, done.stdout
     assert data["picked"]["method"] == plan.exponential.method == "chebyshev"
     assert data["picked"]["levels"] == plan.levels and data["mask"] == "full"
     assert data["columns"] == 16 and data["rows"] % 16 == 0

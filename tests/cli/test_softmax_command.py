@@ -89,10 +89,11 @@ def test_a_pickle_is_not_loaded(softmax):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"1,2 # x\n#3,4\n5,6\n", "could not convert string to float: '2 # x'"),
+        (b"1,2 # x\n#3,4\n5,6\n", "could not convert string '2 # x' to float64 at row 0, column 2"),
+        (b"1_0,2\n", "could not convert string '1_0'"),
         (b"1,2\n3\n", "row 2 has 1 numbers, and the first has 2"),
         (b"1,nan\n3,4\n", "row 1 has nan in column 2"),
-        (b"", "holds the shape (1, 0)"),
+        (b"", "holds the shape (0, 0)"),
     ],
 )
 def test_every_line_of_a_file_is_a_row_of_finite_numbers(softmax, content, said):

@@ -8,6 +8,7 @@ import pytest
 
 from cgf.errors import UserError
 from cgf.evaluate.he_lines import FinishedSamples, SampleLog
+from cgf.evaluate.he_summary import merged
 from cgf.he.layer_record import LayerRecord
 from cgf.softmax.cgf import CGF
 from cgf.softmax.published.quotient import Quad
@@ -109,3 +110,10 @@ class Own(Softmax):
     one, alike, other = (definition_hash(import_module(f"own_softmax_{name}").Own()) for name in texts)
     assert one == alike != other
     assert definition_hash(CGF()) == definition_hash(CGF(order=3)) != definition_hash(Quad())
+
+
+def test_shards_of_two_definitions_are_not_merged():
+    results = [{"shard": f"{i}/2", "digest": "d", "split_by": {}} for i in (1, 2)]
+    parts = [FinishedSamples(batches=[{"batch": [i], "made_by": {"definition": text}}]) for i, text in enumerate("ab")]
+    with pytest.raises(UserError, match="differ in the source of their softmax: 1/2, 2/2"):
+        merged(results, parts)

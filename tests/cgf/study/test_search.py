@@ -17,7 +17,7 @@ from cgf.errors import UserError
 from cgf.results import append_lines, read_lines
 from cgf.search_file import finished
 from cgf.study.grid import Budget, Grid
-from cgf.study.search import Search, other_schedules, teacher_of, with_searches, with_searches_of_study
+from cgf.study.search import Search, other_schedules, process, teacher_of, with_searches, with_searches_of_study
 from cgf.study.study import Study
 
 STUDY = {
@@ -194,6 +194,15 @@ def test_trainings_hold_the_locks_of_their_search(tmp_path):
     assert seen == [{".lock", ".toy-t-cgf.jsonl.lock"}] * 11
 
 
+def test_a_script_is_given_the_files_that_it_holds(tmp_path, monkeypatch):
+    (tmp_path / "held.py").write_text("import os, sys\nos.fstat(int(sys.argv[1]))\n")
+    monkeypatch.setattr("cgf.study.search.ROOT", tmp_path)
+    with open(tmp_path / "lock", "w") as file:
+        assert process("held.py", [str(file.fileno())], (file.fileno(),)) is None
+        with pytest.raises(UserError, match=r"held\.py ended with code 1: OSError: .* Bad file descriptor"):
+            process("held.py", [str(file.fileno())])
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_a_teacher_is_trained(tmp_path):
     (tmp_path / "file").write_text("")
     one = search(tmp_path, trained(quality))
@@ -209,12 +218,12 @@ def test_a_search_by_another_schedule_is_told(tmp_path):
     node = {**STUDY, "name": "toy", "task": "t"}
     runs = {"cgf": {"schedule": "student", "options": ["softmax=cgf"]}}
     found = with_searches_of_study({"study": node, "runs": runs}, tmp_path)
-    assert other_schedules(found, ["cgf"]) == []
+    assert other_schedules(Study.of(found), found, ["cgf"]) == []
     own = [*STUDY["schedules"]["student"], "train.epochs=77"]
     other = {**found, "study": {**node, "schedules": {**STUDY["schedules"], "student": own}}}
-    (line,) = other_schedules(other, ["cgf"])
+    (line,) = other_schedules(Study.of(other), other, ["cgf"])
     assert line.startswith(f"{running.path}: its trainings had train.epochs=10 in place of 77, and what they found")
-    assert other_schedules(other, []) == []
+    assert other_schedules(Study.of(other), other, []) == []
 
 
 def test_trials_side_by_side_find_the_same_and_a_bad_end_begins_no_more(tmp_path):
