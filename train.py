@@ -62,6 +62,7 @@ def train(cfg: DictConfig, name: str) -> None:
         config["model"], changes = model_of(
             read(cfg.ckpt), config["model"], [*given(), *changed("train", cfg, ("model",))]
         )
+    aims.check_filled(config["model"])
     teacher = config["distill"]["teacher"]
     origins = origins_of(cfg.ckpt, teacher)
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite, origins=origins)

@@ -238,9 +238,12 @@ def save(
         if card is not None:
             write_text(draft / "README.md", card)
         write_json(draft / RUN, sealed(plain_json(run), draft))
+        before = folder.with_name(f".{folder.name}.before")  # whole until the new one stands in its place
+        shutil.rmtree(before, ignore_errors=True)
         if folder.exists():
-            shutil.rmtree(folder)
+            os.replace(folder, before)
         os.replace(draft, folder)
+        shutil.rmtree(before, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
         if disk_is_full(error):

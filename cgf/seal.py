@@ -27,15 +27,12 @@ AS_SAVED = "take it as it was saved, or train it anew"
 
 def file_hash(path: Path, most: int | None = None) -> str:
     """sha256 of a file, read piece by piece. UserError where it cannot be read, or is no regular file."""
-    digest = hashlib.sha256()
     try:
         check_regular(path, most)
         with path.open("rb") as file:
-            while piece := file.read(2**20):
-                digest.update(piece)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    return digest.hexdigest()
 
 
 def json_hash(data: JsonValue) -> str:

@@ -130,8 +130,10 @@ class TrainingState:
             raise UserError("the training state needs numpy's random numbers as an MT19937 state, and has another")
         torch.set_rng_state(self.tensors["rng.torch"])
         if torch.cuda.is_available():
-            states = [v for k, v in sorted(self.tensors.items()) if k.startswith("rng.cuda.")]
-            torch.cuda.set_rng_state_all(states[: torch.cuda.device_count()])
+            names = sorted(
+                (k for k in self.tensors if k.startswith("rng.cuda.")), key=lambda k: int(k.rpartition(".")[2])
+            )
+            torch.cuda.set_rng_state_all([self.tensors[name] for name in names[: torch.cuda.device_count()]])
         np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
         version, internal, gauss = randoms["python"]
         random.setstate((version, tuple(internal), gauss))

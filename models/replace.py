@@ -150,8 +150,8 @@ def _activation(model: nn.Module, name: str, features: int, variant: ActivationV
 def _listen(model: nn.Module, tokens: Tokens) -> list[RemovableHandle]:
     """Notes the mask of every batch that the model, or what its head is put on, is given."""
 
-    def note(_: nn.Module, __: object, given: Options) -> None:
-        mask = given.get("attention_mask")
+    def note(module: nn.Module, placed: tuple[object, ...], given: Options) -> None:
+        mask = inspect.signature(module.forward).bind_partial(*placed, **given).arguments.get("attention_mask")
         tokens.valid = mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
 
     return [

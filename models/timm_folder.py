@@ -10,7 +10,7 @@ from timm.models import VisionTransformer
 from torch import nn
 
 from cgf.data.task import ImageInput
-from cgf.errors import UserError, with_reason
+from cgf.errors import UserError, reason, with_reason
 from cgf.models.described import CONFIG, check_floats, check_options, check_weights, image_facts, is_timm, timm_source
 from cgf.models.pretrained import class_order
 from cgf.named import short
@@ -136,7 +136,7 @@ def write(model: nn.Module, folder: Path) -> None:
     try:
         timm.models.save_for_hf(model, str(folder), safe_serialization=True)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{type(model).__name__} cannot be saved by timm: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{type(model).__name__} cannot be saved by timm: {reason(error)}") from None
 
 
 def _head(model: nn.Module) -> tuple[str, ...]:

@@ -12,13 +12,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+from cgf.config import resolved
 from cgf.errors import UserError, sentence
 from cgf.target import check_writable, writing
+from cgf.types import Json
 
 EXAMPLES = """examples:
   python scripts/softmax.py scores.npy
   python scripts/softmax.py scores.csv --method quad --engine sim
+  python scripts/softmax.py scores.csv --method thor --option low=-8 --option high=8 --option n=16 --engine sim
   cgf softmax scores.npy --method cgf --engine desilo --out weights.npy"""
 
 
@@ -34,6 +40,14 @@ def main() -> int:
         "--method", default="cgf", help="a softmax by name, each of which docs/methods has a page of (default: cgf)"
     )
     parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the softmax, as its file in configs/softmax has them, such as low=-8; may be repeated "
+        "(default: the softmax's own)",
+    )
+    parser.add_argument(
         "--engine", default="desilo", help="desilo encrypts; sim computes in the clear (default: desilo)"
     )
     parser.add_argument(
@@ -42,6 +56,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="the weights go there, as .npy")
     args = parser.parse_args()
     try:
+        options = given(args.option)
         matrix = read(args.matrix)
         if args.out and (args.out.suffix != ".npy" or not args.out.absolute().parent.is_dir()):
             raise UserError(f"--out needs a file that ends in .npy, in a folder that is there, and is {args.out}")
@@ -50,11 +65,14 @@ def main() -> int:
         if args.out:
             check_writable(args.out)
         from cgf.interface.matrix import apply_softmax  # loads torch: not before the file was read
+        from cgf.softmax.load import softmax_from_json
 
-        applied = apply_softmax(matrix, args.method, args.engine, tolerance=args.tolerance)
+        method = softmax_from_json({**options, "variant": args.method}, "--option") if options else args.method
+        applied = apply_softmax(matrix, method, args.engine, tolerance=args.tolerance)
         rows, columns = matrix.shape
+        named = " ".join([args.method, *args.option])
         print(
-            f"{rows} x {columns}, softmax {args.method}, engine {args.engine}: {applied.levels} levels, "
+            f"{rows} x {columns}, softmax {named}, engine {args.engine}: {applied.levels} levels, "
             f"{applied.seconds:.2f} s, largest error {applied.error:.2e}, {sums(applied.weights)}"
         )
         if args.out:
@@ -71,6 +89,24 @@ def sums(weights: np.ndarray) -> str:
     """What the rows of weights sum to, in words: rows that vanished have sums near 0."""
     low, high = weights.sum(axis=1).min(), weights.sum(axis=1).max()
     return f"rows sum to {low:.3g}" + ("" if f"{low:.3g}" == f"{high:.3g}" else f" to {high:.3g}")
+
+
+def given(options: list[str]) -> Json:
+    """The values of options NAME=VALUE, each read as the configuration reads it. UserError for another form."""
+    values: Json = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name.isidentifier() and equals and name != "variant"):
+            raise UserError(f"--option needs NAME=VALUE, as in low=-8, and has {option}")
+        if name in values:
+            raise UserError(f"--option gives '{name}' twice")
+        try:
+            values |= resolved(OmegaConf.from_dotlist([f"{name}={value}"]))
+        except (yaml.YAMLError, OmegaConfBaseException):
+            raise UserError(
+                f"--option {name} needs a value of yaml, such as -8 or [-8.0, 1.0], and has {value}"
+            ) from None
+    return values
 
 
 def numbers(path: Path, separator: str | None) -> np.ndarray:

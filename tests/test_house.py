@@ -67,3 +67,11 @@ def test_numbers_of_a_tree_and_of_its_commit(house, tmp_path):
 def test_a_commit_that_is_none_is_refused(house):
     with pytest.raises(UserError, match="git archive did not end well"):
         house.measured("nothing")
+
+
+def test_every_mutation_has_one_place_in_the_source():
+    spec = importlib.util.spec_from_file_location("mutations", FOLDER / "mutations.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    counts = {name: (FOLDER.parents[1] / row[0]).read_text().count(row[1]) for name, row in module.MUTATIONS.items()}
+    assert counts and set(counts.values()) == {1}, {name: count for name, count in counts.items() if count != 1}

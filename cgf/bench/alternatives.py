@@ -19,7 +19,7 @@ from cgf.softmax.base import Softmax
 from cgf.softmax.published.base import Published
 from cgf.types import Json
 
-NEEDED = ("host", "task", "softmax", "seed", "accuracy")  # of a training result
+NEEDED = ("host", "task", "run", "softmax", "seed", "accuracy")  # of a training result
 
 
 def cost(softmax: Softmax, rows: int, columns: int) -> Json:

@@ -6,7 +6,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.synchronize import Barrier
 
 import numpy as np
@@ -144,8 +147,11 @@ def _wait_with(barrier: Barrier) -> None:
 def _in_processes(shape: Shape, costing: Costing, parts: Sequence[tuple[int, int] | None]) -> list[Json]:
     """A process for each (part, of how many parts) of a layer's instances; None: all of them."""
     context, count = multiprocessing.get_context("spawn"), len(parts)
-    with context.Pool(count, initializer=_wait_with, initargs=(context.Barrier(count),)) as pool:
-        return pool.starmap(_measured, [(shape, costing, part) for part in parts], chunksize=1)
+    with ProcessPoolExecutor(count, context, _wait_with, (context.Barrier(count),)) as pool:
+        try:
+            return list(pool.map(partial(_measured, shape, costing), parts))
+        except BrokenProcessPool:
+            raise UserError(f"one of {count} processes ended before its work was done (out of memory?)") from None
 
 
 def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> Json:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from queue import Empty
+from threading import BrokenBarrierError
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cgf.bench.matrix import errors
 from cgf.bench.timings import timings
-from cgf.errors import UserError
+from cgf.errors import UserError, reason
 from cgf.he.circuits import Circuit
 from cgf.he.engines.count import Counting
 from cgf.he.engines.desilo import DesiloOwner
@@ -135,9 +136,11 @@ def collected(name: str, processes: Sequence[BaseProcess], queue: Queue[Json]) -
 def _worker(job: Job, part: np.ndarray, index: int, barrier: Barrier, queue: Queue[Json]) -> None:
     try:
         queue.put(_work(job, part, index, barrier))
-    except Exception as error:  # a worker that fails must not leave the others waiting
-        barrier.abort()
-        queue.put({"failed": f"{job.name}: {error}"})
+    except BrokenBarrierError:  # another worker failed, and tells why
+        pass
+    except Exception as error:
+        queue.put({"failed": f"{job.name}: {reason(error)}"})
+        barrier.abort()  # the others would wait for this one
 
 
 def _work(job: Job, part: np.ndarray, index: int, barrier: Barrier) -> Json:

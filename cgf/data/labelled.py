@@ -56,7 +56,11 @@ class LabelledArchiveTask(VisionTask):
                 f"{self._path(self.table)} needs labels from 0 without a gap, and its {len(names)} labels "
                 f"go from {min(names)} to {max(names)}"
             )
-        return [names[label] for label in range(len(names))]
+        titles = [names[label] for label in range(len(names))]
+        if len(set(titles)) < len(titles):
+            twice = next(title for title in titles if titles.count(title) > 1)
+            raise UserError(f"{self._path(self.table)} needs a name of its own for each class, and has {twice!r} twice")
+        return titles
 
     def augmentation(self) -> Augment | None:
         """See VisionTask."""

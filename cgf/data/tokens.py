@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def _read(path: Path, count: int) -> list[list[int]] | None:
     try:
         with np.load(path, allow_pickle=False) as kept:
             ids, lengths = kept["ids"], kept["lengths"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
     if len(lengths) != count or int(lengths.sum()) != len(ids):
         return None

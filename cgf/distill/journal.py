@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgf.distill.wandb_log import check_artifact, log_checkpoint, log_layers
-from cgf.errors import UserError
+from cgf.errors import UserError, reason
 from cgf.results import append_line, read_lines
 from cgf.types import Json
 
@@ -43,7 +43,7 @@ class Journal:
             )
         except Exception as error:  # wandb raises many kinds; all mean that it cannot log
             raise UserError(
-                f"wandb could not start ({type(error).__name__}: {str(error).splitlines()[0][:120]}): "
+                f"wandb could not start ({type(error).__name__}: {reason(error)}): "
                 "log in, or use tracker.mode=offline or tracker.name=none"
             ) from None
 

@@ -48,14 +48,16 @@ class Aims:
         settings = Settings(**cfg.train)
         loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
         penalty = RangeControl(**config["penalty"])
-        matching = Matching(cfg.distill.hidden, cfg.distill.attention)
-        filled = config["model"].get("pad_to_multiple_of", 1)
-        if filled > 1 and (cfg.distill.hidden or cfg.distill.attention):
+        return cls(settings, loss, penalty, Matching(cfg.distill.hidden, cfg.distill.attention))
+
+    def check_filled(self, model: Json) -> None:
+        """UserError where tokens are matched and ``model``, the student's configuration, fills texts up with others."""
+        filled = model.get("pad_to_multiple_of") or 1
+        if filled > 1 and self.matching.on:
             raise UserError(
                 "distill.hidden and distill.attention compare the tokens of a text, and "
                 f"model.pad_to_multiple_of={filled} fills texts up with others: give 1, or leave both at 0"
             )
-        return cls(settings, loss, penalty, matching)
 
 
 @dataclass(frozen=True)

@@ -89,17 +89,20 @@ class Processes:
     steps an epoch would shrink, and uneven ends be filled with samples seen already.)
 
     batch_size   samples of a step; UserError where there are more processes than that
-    sometimes    some parameters are without a gradient in some steps (layers replaced one after another)
+    sometimes    whether some parameters are without a gradient, in some steps (layers replaced one after another) or in
+                 all (CLIP's last norm); asked where there are several processes, which wait for each gradient else
     """
 
-    def __init__(self, batch_size: int, seed: int, mixed_precision: str, sometimes: bool, wandb: bool) -> None:
+    def __init__(
+        self, batch_size: int, seed: int, mixed_precision: str, sometimes: Callable[[], bool], wandb: bool
+    ) -> None:
         AcceleratorState._reset_state()  # an earlier run of a sweep may have had another precision
-        _state()
+        unused = _state().num_processes > 1 and sometimes()
         self.accelerator = Accelerator(
             cpu=_on_cpu(),
             mixed_precision=mixed_precision,
             log_with="wandb" if wandb else None,
-            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=sometimes)],
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
         )
         self.seed = seed
         self.count, self.rank = int(self.accelerator.num_processes), int(self.accelerator.process_index)

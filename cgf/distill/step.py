@@ -40,7 +40,8 @@ def pieces(batch: dict[str, Tensor], count: int) -> Iterator[tuple[dict[str, Ten
     """(piece, its share of the samples), at most ``count`` of nearly one size; each tensor is split at its samples.
 
     The mean over samples is the sum of share * mean over the piece, so losses that are such means, and their
-    gradients, are those of the whole batch. What takes a maximum over the batch (BPMax, worst rows) sees a piece.
+    gradients, are those of the whole batch. What takes a maximum over the batch (BPMax, worst rows) sees a piece,
+    and so do means over tokens or entries (matching, range penalties): samples weigh alike in them.
     """
     samples = len(next(iter(batch.values())))
     size = -(-samples // count)

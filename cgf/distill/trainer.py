@@ -26,6 +26,7 @@ from cgf.distill.settings import Settings, epoch_batches
 from cgf.distill.step import Classifier, adamw, check_finite, clip, pieces, set_rate
 from cgf.evaluate.loop import Outcome, batches_of_rows, evaluate, joined
 from cgf.memory import cycle_collector
+from cgf.models.gradient_reach import without_gradient
 from cgf.models.host import Host
 from cgf.models.install import install
 from cgf.models.replace import parts_of
@@ -75,7 +76,9 @@ class Trainer:
             self.settings.batch_size,
             self.seed,
             self.settings.mixed_precision(),
-            sometimes=bool((constants or self.parts.activations) and self.settings.staged),
+            sometimes=lambda: bool(
+                ((constants or self.parts.activations) and self.settings.staged) or without_gradient(self.host)
+            ),
             wandb=self.tracker.get("name") == "wandb",
         )
         self.accelerator = self.processes.accelerator

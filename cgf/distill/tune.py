@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from cgf.errors import UserError
+from cgf.errors import UserError, reason
 from cgf.models.host import Host
 from cgf.models.install import attention_blocks
 from cgf.models.replace import parts_of
@@ -115,7 +115,7 @@ def _adapt(host: Host, names: list[str], given: bool, *, rank: int, scale: int, 
         inject_adapter_in_model(config, host.model)
     except ValueError as error:
         raise UserError(
-            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {str(error).splitlines()[0]} "
+            f"LoRA with rank {rank} on {', '.join(names)} does not fit {host.name}: {reason(error)} "
             "(tune.targets=[...] names other layers)"
         ) from None
     adapted = {name.partition(".lora_")[0] for name, _ in host.model.named_parameters() if ".lora_" in name}

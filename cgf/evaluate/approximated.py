@@ -15,7 +15,7 @@ from cgf.evaluate.observe import ExponentMonitor
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.plan.published import ScoreRange, levels_of
 from cgf.progress import Bar
-from cgf.results import write_json
+from cgf.results import read_json, write_json
 from cgf.softmax.published.base import Published
 from cgf.types import Json
 
@@ -43,11 +43,15 @@ class EvaluationBySoftmax:
         return out / f"{self.name(softmax)}.json"
 
     def exact(self, out: Path, run: Json) -> None:
-        """Evaluates the model as it was trained, which the others stand against; its file is written once."""
+        """Evaluates the model as it was trained, which others stand against; a checkpoint's file is written once."""
         path = self.file(out, "exact")
         measured = self._evaluated("exact", {"kind": "approximated", "levels": None, "paired": None})
-        if not path.exists():
+        if not self.own(path):
             write_json(path, {**measured, "run": run})
+
+    def own(self, path: Path) -> bool:
+        """Whether a result file is there and is of this checkpoint."""
+        return path.exists() and read_json(path).get("checkpoint_sha256") == self.opened.checkpoint.digest
 
     def evaluated(self, softmax: Published, seen: ScoreRange) -> Json:
         """The result of a softmax with these settings; ``exact`` is evaluated first.

@@ -23,6 +23,7 @@ from cgf.evaluate.he_run import EvaluationProgress
 from cgf.evaluate.open_checkpoint import OpenCheckpoint
 from cgf.evaluate.token_counts import ByTokens
 from cgf.he.network_run import NetworkRecord
+from cgf.he.party import TENFOLD
 from cgf.he.session import Session
 from cgf.models.network import network_of
 from cgf.network.inputs import Inputs, Patches
@@ -31,20 +32,20 @@ from cgf.network.twin import Ranges, twin
 from cgf.progress import Bar
 from cgf.types import Json
 
-TENFOLD = 10.0  # an error beyond so many times what the library states is no noise
-
 
 @dataclass(frozen=True)
 class BatchInTheClear:
-    """A batch before it is encrypted: labels, and the logits of its two readings in the clear.
+    """A batch before it is encrypted: labels, and its logits in the clear, all in float64.
 
-    plain  the network's program in float64;  exact: the model as it is, unfolded, in float64
-    beyond  entries of each (attention, head) beyond the guard of its exponential
+    plain     by the network's program;  exact: by the model as it was trained
+    unfolded  largest difference of the program from the model's own forward with the same polynomials in place
+    beyond    entries of each (attention, head) beyond the guard of its exponential
     """
 
     labels: np.ndarray
     plain: np.ndarray
     exact: np.ndarray
+    unfolded: float
     beyond: dict[tuple[int, int], int]
 
 
@@ -71,7 +72,9 @@ class NetworkEvaluation:
         self.network, self.inputs = network_of(opened.host)
         samples = ByTokens(opened.dataset, self.inputs)
         self.plan = Batches(samples, self._probe, False, batch, pieces=False, whole_sets=True)
-        self._double = copy.deepcopy(opened.host.model).double().eval()
+        self._in_place = copy.deepcopy(opened.host.model).double().eval()
+        with opened.as_trained():
+            self._trained = copy.deepcopy(opened.host.model).double().eval()
 
     def run(self) -> FinishedSamples:
         """Evaluates what the lines do not hold yet; returns all that they hold then.
@@ -153,8 +156,9 @@ class NetworkEvaluation:
         plain = twin(program_of(self.network, features.shape[1]), features, ranges)
         with torch.inference_mode():
             wide = {name: t.double() if t.is_floating_point() else t for name, t in collated.items()}
-            exact = self.opened.host.forward(self._double, wide).numpy()
-        return BatchInTheClear(labels, plain, exact, ranges.beyond)
+            exact = self.opened.host.forward(self._trained, wide).numpy()
+            same = self.opened.host.forward(self._in_place, wide).numpy()
+        return BatchInTheClear(labels, plain, exact, float(np.abs(plain - same).max()), ranges.beyond)
 
     def _errors(self, clear: BatchInTheClear, logits: np.ndarray) -> Json:
         """Of logits that are numbers: the largest error against each reading, and how many are no noise any more."""
@@ -166,7 +170,7 @@ class NetworkEvaluation:
             "sum_error": float(error.sum()),
             "logits": int(error.size),
             "largest": largest,
-            "unfolded": float(np.abs(clear.plain - clear.exact).max()),
+            "unfolded": clear.unfolded,
             "wrong": int((error > TENFOLD * self.session.noise * max(1.0, largest)).sum()),
             "beyond": [[*place, count] for place, count in clear.beyond.items() if count],
         }

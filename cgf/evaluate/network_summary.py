@@ -15,7 +15,8 @@ def network_summary(finished: FinishedSamples, encrypts: bool) -> Json:
     """Accuracies, agreement, errors, levels, seconds by stage, bytes and memory of all finished samples.
 
     accuracy_plain, agreement    against the network's program in float64: the same algebra in the clear
-    accuracy_exact, agreement_exact  against the model as it is, unfolded;  unfolded_error: of the program against it
+    accuracy_exact, agreement_exact  against the model as it was trained
+    unfolded_error  largest difference of the program from the model's own forward with the same polynomials in place
     max_error  of a logit against the program, largest_logit: of which size they are
     core_s     CPU seconds of client and server, client_s and server_s: of each;  wall_s: of the whole evaluation
     s_per_sample  core_s of a sample;  latency_s: wall seconds of the slowest set, which one sample alone takes too

@@ -18,13 +18,13 @@ from cgf.approx.fit import GUARD_BOUND
 from cgf.approx.unit_size import of_unit_size
 from cgf.errors import UserError
 from cgf.he.layer_record import HeadErrors, LayerRecord
+from cgf.he.party import TENFOLD
 from cgf.he.score_rows import Shape
 from cgf.he.session import Session
 from cgf.softmax.base import Softmax
 from cgf.softmax.slot import Around
 from cgf.softmax.tensor import TensorRows
 
-TENFOLD = 10.0  # an error beyond so many times what is stated is no noise
 LARGE = 0.1  # of a weight: a stated error that is larger, or its tenfold, is no room beside what is stated
 ROUNDING = 1e-9  # of float64 arithmetic, where a stated error is next to nothing
 MOST = 1e300

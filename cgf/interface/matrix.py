@@ -47,7 +47,9 @@ def apply_softmax(
     matrix  numbers, an array or a tensor, finite;  engine: 'desilo' encrypts, 'sim' computes the circuit in the clear
     method  a name or a Softmax. One with an exponential is given the polynomial of fewest levels that holds
             ``tolerance`` on the range of this very matrix, which is read in the clear for it.
+    tolerance  largest error of the exponential: absolute where its argument is at most 0, relative above
 
+    Every entry counts: there is no mask. A weight below the exponential's error is not told from 0.
     Raises UserError for another matrix, a method without a circuit, a range that no polynomial holds, and weights that
     are not to be believed: scores beyond what the method's polynomials hold, or an error beyond what is stated.
     """

@@ -11,6 +11,7 @@ from pathlib import Path
 from cgf.approx import fit
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
 from cgf.errors import UserError
 from cgf.plan import candidates
 from cgf.results import write_json
@@ -21,7 +22,8 @@ class FitCache:
     """One JSON file a fit in a folder; folder None: every fit is made anew.
 
     A file's name is a digest of the request and of the source of cgf.approx and of the list of candidates, so a
-    changed search never reads an old result. A damaged file is made again. A fit that overflows on its domain is not
+    changed search never reads an old result. A damaged file is made again, and so is one whose coefficients have
+    another error than it states. A fit that overflows on its domain is not
     kept. UserError for a folder that cannot be written to, before a fit is made: at once where it holds none, which
     might be all that are asked for.
     """
@@ -40,7 +42,8 @@ class FitCache:
         name = hashlib.sha256(f"{self._source} {request!r}".encode()).hexdigest()[:24]
         path = self.folder / f"{name}.json"
         try:
-            return exponential_from_json(json.loads(path.read_text()))
+            kept = exponential_from_json(json.loads(path.read_text()))
+            return kept if kept.fit is None else verified(kept, path)
         except (OSError, ValueError, UserError):
             check_writable(path)
             exponential = make()

@@ -29,7 +29,7 @@ def told(result: Json) -> str:
         [
             *chosen,
             f"accuracy {result['accuracy']:.4f} {where}, {result['accuracy_plain']:.4f} by the same algebra in the "
-            f"clear, {result['accuracy_exact']:.4f} by the model as it is; agreement {result['agreement']:.4f} and "
+            f"clear, {result['accuracy_exact']:.4f} by the model as trained; agreement {result['agreement']:.4f} and "
             f"{result['agreement_exact']:.4f}",
             f"largest error of a logit {result['max_error']:.2e} of {result['largest_logit']:.3g} (folding alone "
             f"{result['unfolded_error']:.1e}), levels {result['levels']} ({result['levels_counted']} counted), "

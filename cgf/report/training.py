@@ -168,14 +168,15 @@ def rivals(result: Result, by: dict[tuple[str, str, str], list[Result]]) -> list
     ]
 
 
-def _taught(result: Result) -> tuple[str, float, float]:
-    """The run that a row learnt from, the weight of its hidden states, and the rate at which paths were dropped.
+def _taught(result: Result) -> tuple[str, float, float, float]:
+    """The run that a row learnt from, the weights of its hidden states and attentions, and the rate of drop path.
 
     Rows of before, and those that had no teacher, count as taught by the study's own.
     """
     config = (result.get("made") or {}).get("config", {})
     model, distill = config.get("model", {}), config.get("distill", {})
-    return result.get("teacher") or "teacher", distill.get("hidden", 0.0), model.get("drop_path", 0.0)
+    matched = distill.get("hidden", 0.0), distill.get("attention", 0.0)
+    return result.get("teacher") or "teacher", *matched, model.get("drop_path", 0.0)
 
 
 def _closest(results: list[Result], others: list[list[Result]]) -> list[Result] | None:

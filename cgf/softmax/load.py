@@ -78,17 +78,17 @@ TARGETS = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DEFINITIONS}
 BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
 
 
-def softmax_from_json(data: JsonValue) -> Softmax:
-    """The definition that ``Softmax.to_json`` described.
+def softmax_from_json(data: JsonValue, source: str = "softmax.json") -> Softmax:
+    """The definition that ``Softmax.to_json`` described; errors name the ``source`` of the description.
 
     Raises UserError for a variant that is not in the table, a ``_target_`` that is not in it or another variant's, and
     parameters that the variant does not have or that are of another type or out of reach.
     """
     if not isinstance(data, dict):
-        raise UserError(f"softmax.json must describe a softmax by an object, and holds {short(data)}")
-    cls = _looked_up(data)
+        raise UserError(f"{source} must describe a softmax by an object, and holds {short(data)}")
+    cls = _looked_up(data, source)
     params = {k: v for k, v in data.items() if k not in ("_target_", "variant")}
-    what = f"softmax.json's '{cls.name}'"
+    what = f"{source}'s '{cls.name}'"
     given, kinds = arguments(cls, params, what), {one.name: str(one.type) for one in fields(cls)}
     for name, value in given.items():
         _within_reach(name, value, what, "int" in kinds[name])
@@ -110,16 +110,16 @@ def check_listed(softmax: Softmax) -> None:
         )
 
 
-def _looked_up(data: Json) -> type[Softmax]:
+def _looked_up(data: Json, source: str) -> type[Softmax]:
     target, variant = current_name(data.get("_target_")), data.get("variant")
     choices = f"one of {', '.join(sorted(VARIANTS))}"
     if target is not None and (not isinstance(target, str) or target not in TARGETS):
-        raise UserError(f"softmax.json must name a softmax of this project, {choices}, and names {short(target)}")
+        raise UserError(f"{source} must name a softmax of this project, {choices}, and names {short(target)}")
     named = variant if variant is not None or target is None else TARGETS[target].name
     if not isinstance(named, str) or named not in VARIANTS:
-        raise UserError(f"softmax.json needs the variant {choices}, and has {short(named)}")
+        raise UserError(f"{source} needs the variant {choices}, and has {short(named)}")
     if target is not None and TARGETS[target] is not VARIANTS[named]:
-        raise UserError(f"softmax.json says variant '{named}' and _target_ {target}, which is '{TARGETS[target].name}'")
+        raise UserError(f"{source} says variant '{named}' and _target_ {target}, which is '{TARGETS[target].name}'")
     return VARIANTS[named]
 
 

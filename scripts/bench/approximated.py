@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from cgf.checks import path_part
 from cgf.config import entry, resolved, task_maker
 from cgf.openings import TRAINED, Register
-from cgf.results import run_info, write_json
+from cgf.results import plain_json, read_json, run_info, write_json
 
 
 @entry("approximated")
@@ -38,8 +38,10 @@ def main(cfg: DictConfig) -> None:
     for name, reason in made.left_out.items():
         print(f"{name} is left out: {reason}")
     for softmax in made.softmaxes:
-        path = test.file(out, softmax.name)
-        if not path.exists():
+        path = test.file(out, softmax.name)  # written anew where it is of other weights or settings
+        if test.own(path) and read_json(path)["settings"] == plain_json(softmax.params()):
+            print(f"{path}: there already, and left as it is")
+        else:
             result = test.evaluated(softmax, seen) | {"run": run}
             write_json(path, result)
             print(f"{path}: accuracy {result['accuracy']:.4f} at {result['levels']} levels")

@@ -99,8 +99,8 @@ MUTATIONS = {
     ),
     "masked: sign of the squared sum": (
         "cgf/he/circuits.py",
-        "(s1_squared, -(longest**2)",
-        "(s1_squared, (longest**2)",
+        "(s1_squared, np.full_like(n, -0.5))",
+        "(s1_squared, np.full_like(n, 0.5))",
         HE + "test_circuits.py",
     ),
     "first row's count for all": (
@@ -177,8 +177,8 @@ MUTATIONS = {
     ),
     "the dearest of feasible plans": (
         "cgf/plan/choose.py",
-        "min(good, key=cost)",
-        "max(good, key=cost)",
+        "return min(first_that_serve(",
+        "return max(first_that_serve(",
         APPROX + "test_plan.py",
     ),
     "lost entries in the mean error": (

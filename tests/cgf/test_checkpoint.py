@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +76,22 @@ def test_a_save_that_fails_leaves_nothing_of_its_own(existing, tmp_path):
     assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
     if existing:
         assert read(folder).run["note"] == "the old one"
+
+
+def test_a_checkpoint_is_whole_under_its_name_until_another_takes_its_place(tmp_path, monkeypatch):
+    folder, removed = tmp_path / "ckpt-3", []
+    write(folder, note="the old one")
+    rmtree = shutil.rmtree
+
+    def removes(path, **options):
+        removed.append((Path(path), (folder / "run.json").is_file()))
+        rmtree(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", removes)
+    write(folder, note="the new one")
+    assert read(folder).run["note"] == "the new one" and folder not in {path for path, _ in removed}
+    assert all(there for _, there in removed)  # a kill while one is removed leaves a whole one
+    assert [p.name for p in tmp_path.iterdir()] == ["ckpt-3"]
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,14 @@ def test_jobs_of_a_sweep_over_starts_or_experiments_have_names_of_their_own(name
     assert named("ckpt", *one, swept, "run=mine") == "mine"
 
 
+def test_settings_that_end_alike_have_names_of_their_own(named):
+    ends = ("penalty.weight", "penalty.row_sum.weight", "penalty.inputs.weight", "temper.samples", "calibrate.samples")
+    names = [named("", f"{setting}=3") for setting in ends]
+    assert len(set(names)) == 5 and names[0].endswith("-weight=3"), names
+    assert names[1].endswith("-penalty.row_sum.weight=3") and names[2].endswith("-penalty.inputs.weight=3")
+    assert named("", "+task.mine=3").endswith("-mine=3") and named("", "train.lr=3").endswith("-lr=3")
+
+
 def test_a_command_tells_its_jobs_what_it_sweeps():
     given = ["ckpt=A,B", "experiment=digits_student", "seed=range(0,3)", "+task.x=1,2"]
     assert swept(given) == ["ckpt", "seed", "task.x"]

@@ -64,6 +64,39 @@ def test_a_matrix_through_the_simulator(softmax):
     assert np.abs(np.load("w.npy") - np.exp(y)).max() < 1e-3
 
 
+def test_options_are_those_of_the_softmax(softmax):
+    scores = np.random.default_rng(0).uniform(-6, 6, size=(4, 16))
+    np.save("scores.npy", scores)
+    options = [f"--option={one}" for one in ("low=-8", "high=8", "n=16", "accuracy=0.001")]
+    done = softmax("scores.npy", "--method", "thor", *options, "--engine", "sim", "--out", "w.npy")
+    assert done.code == 0 and "softmax thor low=-8 high=8 n=16 accuracy=0.001, engine sim" in done.out, done.err
+    exact = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert np.abs(np.load("w.npy") - exact).max() < 1e-3
+    done = softmax(
+        "scores.npy", "--method", "thor", "--engine", "sim"
+    )  # rows of 128 entries and a division of 1 in 100
+    assert done.code == 2 and "are not to be believed" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["low"], "--option needs NAME=VALUE, as in low=-8, and has low"),
+        (["=3"], "--option needs NAME=VALUE, as in low=-8, and has =3"),
+        (["variant=cgf"], "--option needs NAME=VALUE, as in low=-8, and has variant=cgf"),
+        (["low=-8", "low=-9"], "--option gives 'low' twice"),
+        (["low=[1"], "--option low needs a value of yaml, such as -8 or [-8.0, 1.0], and has [1"),
+        (["lo=-8"], "--option's 'thor' has no setting 'lo': there are low, high,"),
+        (["low=deep"], "'low' of --option's 'thor' must be float, and is 'deep'"),
+        (["low=5", "high=-5"], "needs"),
+    ],
+)
+def test_options_that_are_refused(softmax, options, says):
+    np.save("scores.npy", np.eye(3))
+    done = softmax("scores.npy", "--method", "thor", *(f"--option={one}" for one in options), "--engine", "sim")
+    assert done.code == 2 and says in done.err, done.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

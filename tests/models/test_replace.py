@@ -156,6 +156,19 @@ def test_it_starts_near_the_host():
     assert near[2] > near[4] + 0.1, near  # the host's own scales and shifts alone are farther
 
 
+def test_a_mask_given_by_place_is_seen_as_one_given_by_name():
+    host = small_bert()
+    parts = replaced(host, BatchNorms(), Squares())
+    batch = batch_for(host)
+    mask = batch["attention_mask"].clone()
+    mask[:, -2:] = 0
+    norm = next(iter(parts.norms.values()))
+    host.model(batch["input_ids"], mask)
+    assert torch.equal(norm.tokens.valid, mask.bool())
+    host.model(input_ids=batch["input_ids"], attention_mask=torch.ones_like(mask))
+    assert bool(norm.tokens.valid.all())
+
+
 def test_what_is_kept_stays():
     host = small_bert()
     parts = replaced(host, BatchNorms(keep=("embeddings.LayerNorm",)), Squares(keep=["pooler.activation"]))

@@ -162,6 +162,7 @@ class Thor(Published):
         whole("softmax.temperature of thor", self.temperature, 2)
         if self.temperature & (self.temperature - 1):
             raise UserError(f"thor needs a temperature that is a power of two from 2, and has {self.temperature}")
+        self.dividers  # noqa: B018  # refused here where its numbers give none
 
     @property
     def domain(self) -> Interval:

@@ -163,7 +163,9 @@ class FixedMax(Published):
         """
         if self.shift - self.low > 2**self.r:  # beyond it (1 + u / 2^r)^(2^r) grows again
             return math.inf
-        u = math.log(self.least / self.n)
+        u = max(self.low - self.shift, math.log(self.least / self.n))  # no score lies lower
+        if 1 + u / 2**self.r <= 0:
+            return math.inf
         return float(math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error)
 
     def first_polynomial(self, value: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from cgf.approx import fit, series
 from cgf.approx.inverse import Goldschmidt, Newton
 from cgf.approx.polynomial import Polynomial
+from cgf.errors import UserError
 from cgf.softmax.published.base import Published, centred, check_floats, check_interval, scaled_variance
 from cgf.softmax.published.standard import relative_error, scaled
 from cgf.softmax.value import V
@@ -29,7 +30,7 @@ class Arion(Published):
     exp: Chebyshev series of ``degree`` on [low, high]; 1 / sum: series of ``inverse_degree`` on [least, most]
     and ``newton`` steps. m is a fit to BERT's scores; it underestimates wide rows (N(0, 3^2), n = 128: true
     mean maximum 7.8, m 4.5). Source: ARION, Yang et al. 2025 (constants as in its published code). Raises UserError for
-    an empty interval.
+    an empty interval, of scores or of sums.
     """
 
     name: ClassVar[str] = "arion"
@@ -49,6 +50,8 @@ class Arion(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.high)
+        if not 0 < self.least < self.most < math.inf:
+            raise UserError(f"arion needs sums in an interval 0 < least < most, and has [{self.least}, {self.most}]")
 
     @property
     def domain(self) -> Interval:
@@ -113,7 +116,7 @@ class Tricycle(Published):
     sqrt: series of ``root_degree`` on variances [least_variance, most_variance]. exp: p^(2^k) of degree 15 on
     [low, high] of x - m. Division: Goldschmidt on [least, n exp(high)]. Tricycle (Lim et al. 2025) bounds the
     expected maximum by mean and variance in 17 levels; its formula is not public, and this standard bound for
-    sub-Gaussian rows is ours.
+    sub-Gaussian rows is ours. Raises UserError for an empty interval, and for one whose exponentials are no floats.
     """
 
     name: ClassVar[str] = "tricycle"

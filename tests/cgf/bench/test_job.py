@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -76,6 +77,21 @@ def test_a_worker_that_fails_says_why(timed):
 
     with pytest.raises(UserError, match=r"^small: no such circuit$"):
         timed(refused, 2)
+
+
+def test_the_worker_that_failed_is_heard_and_not_the_one_that_waited(timed, monkeypatch):
+    honest = job._work
+
+    def work(timed, part, index, barrier):
+        if index == 1:
+            return honest(timed, part, index, barrier)  # waits at the barrier, which is broken under it
+        time.sleep(2.0)
+        raise UserError("it needs 21.5 GiB")
+
+    monkeypatch.setattr(job, "_work", work)
+    monkeypatch.setattr(job, "POLL_S", 0.05)
+    with pytest.raises(UserError, match=r"^small: it needs 21.5 GiB$"):
+        timed(made, 2)
 
 
 def test_a_way_that_needs_more_memory_than_there_is_is_not_begun(monkeypatch, tmp_path):

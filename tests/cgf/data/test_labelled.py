@@ -63,6 +63,11 @@ def test_a_small_archive_is_split_by_class(make, small, colour):
         ([*GOOD, "val_99.JPEG,0,a"], "file,label,name", "lacks 1, val_99.JPEG for one"),
         ([*GOOD[:-1], "val_19.JPEG,x,b"], "file,label,name", "needs a whole number as the label of val_19.JPEG"),
         ([*GOOD[:-1], "val_19.JPEG,1,c"], "file,label,name", "needs one name for a class, and class 1 is 'b' and 'c'"),
+        (
+            [line.replace(",b", ",a") for line in GOOD],
+            "file,label,name",
+            "a name of its own for each class, and has 'a'",
+        ),
         ([*GOOD[:-1], "val_19.JPEG,5,c"], "file,label,name", "needs labels from 0 without a gap"),
     ],
 )

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from digits_checkpoint import ENVIRONMENT, call, spawn
+from PIL import Image
 from safetensors.torch import load_file
+from transformers import CLIPConfig, CLIPForImageClassification, CLIPImageProcessor
 
 from cgf.distill.processes import WORKS, refuse_single
 from cgf.distill.range_control import together
@@ -44,6 +46,31 @@ PLAIN = ["softmax=cgf_chain", "train.staged=0.8", "train.accumulate=2"]
 BPMAX = ["softmax=bpmax_calibrated", "train.epochs=1", "train.patience=1"]
 
 
+OWN = [*SMALL[3:-1], "softmax=cgf", "task.val_fraction=0.5", "task.test_fraction=0.2", "tune=full"]
+
+
+def images(folder):
+    """Thirty images of two classes."""
+    noise = np.random.default_rng(0)
+    for number in range(30):
+        place = folder / "images" / "train" / ("dark", "bright")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noise.integers(0, 128, (8, 8, 3), np.uint8) + np.uint8(number % 2 * 100)).save(
+            place / f"{number}.png"
+        )
+    return folder / "images"
+
+
+def clip(folder):
+    """A classifier of images whose last norm stands behind a token that it does not use: no gradient reaches it."""
+    part = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = CLIPConfig(text_config=part, vision_config={**part, "image_size": 8, "patch_size": 4}, num_labels=2)
+    CLIPForImageClassification(config).save_pretrained(folder / "clip-weights")
+    size = {"height": 8, "width": 8}
+    CLIPImageProcessor(size={"shortest_edge": 8}, crop_size=size).save_pretrained(folder / "clip-weights")
+    return folder / "clip-weights"
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """Runs of two processes: {name: [what each noted]}, and their outputs' folder."""
@@ -54,12 +81,13 @@ def two(tmp_path_factory):
         ("broken", DROPOUT, None),
         ("plain", PLAIN, None),
         ("bpmax", BPMAX, None),
+        ("clip", ["task=image_folder", f"task.root={images(folder)}", "model=hf", f"model.path={clip(folder)}"], None),
     ]
     runs = [
         {
             "name": "torn" if stop else name,
             "stop": stop,
-            "arguments": [*SMALL, *more, f"outputs={folder}", f"run={name}"],
+            "arguments": [*(OWN if name == "clip" else SMALL), *more, f"outputs={folder}", f"run={name}"],
         }
         for name, more, stop in settings
     ]
@@ -128,6 +156,24 @@ def test_a_torn_run_goes_on_as_an_unbroken_one(two):
     assert logged(folder / "broken") == logged(folder / "unbroken")
     assert {r["weights"] for name in ("broken", "unbroken") for r in notes[name]} == {notes["broken"][0]["weights"]}
     assert [len(r["shares"]) for r in notes["broken"]] == [5, 5]
+
+
+@gloo
+@pytest.mark.alone
+def test_a_host_some_of_whose_weights_get_no_gradient(two):
+    folder, notes, _ = two
+    first, second = notes["clip"]
+    assert first["count"] == 2 and first["weights"] == second["weights"] and first["progress"]["finished"]
+    before, after = (
+        load_file(path)
+        for path in (
+            folder / "clip-weights" / "model.safetensors",
+            folder / "clip" / f"ckpt-{first['progress']['step']}" / "model.safetensors",
+        )
+    )
+    moved = {name for name in before if name in after and not torch.equal(before[name], after[name])}
+    norm = {f"vision_model.post_layernorm.{part}" for part in ("weight", "bias")}
+    assert norm <= set(after) and not moved & norm and "vision_model.embeddings.class_embedding" in moved
 
 
 @gloo

@@ -110,6 +110,18 @@ def test_the_simulator_equals_the_clear_run(whole):
     assert [row["batches"] for row in result["made_by"]] == [1] and "dirty" in result["made_by"][0]
 
 
+def test_as_trained_is_with_the_exponential_that_it_was_trained_with(whole, tmp_path):
+    from cgf.config import task_maker
+    from cgf.evaluate.open_checkpoint import open_checkpoint
+
+    opened = open_checkpoint(str(whole), "test", task_maker(None))
+    opened.put_in_place({"method": "limit", "k": 3, "range": [-10.0, 1.2]})
+    lines = SampleLog(tmp_path / "lines.jsonl")
+    clear = NetworkEvaluation(opened, Session(SimOwner), list(range(20)), lines).clear(list(range(20)))
+    np.testing.assert_allclose(clear.exact, clear_logits(whole, range(20)), rtol=0, atol=1e-6)
+    assert np.abs(clear.plain - clear.exact).max() > 1e-4 and clear.unfolded < 1e-9
+
+
 def test_a_block_of_a_real_llama_trained_and_evaluated_whole(data_root, tmp_path):
     """The first block of stories260k: causal, rotary, two queries a key, its gate a product; a set a length."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -450,7 +462,7 @@ def test_logits_that_are_off_by_more_than_noise_are_counted():
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.session = SimpleNamespace(noise=1e-6)
     plain = np.array([[4.0, -1.0], [2.0, 0.0], [1.0, 1.0]])
-    clear = BatchInTheClear(np.zeros(3), plain, plain + 0.25, {(0, 1): 2, (0, 0): 0})
+    clear = BatchInTheClear(np.zeros(3), plain, plain + 1.0, 0.25, {(0, 1): 2, (0, 0): 0})
     logits = plain + np.array([[3e-5, 5e-5], [0.0, -1e-3], [np.nan, 0.0]])  # tenfold the noise, of 4: 4e-5
     errors = evaluation._errors(clear, logits)
     assert (errors["wrong"], errors["logits"], errors["largest"], errors["unfolded"]) == (2, 4, 4.0, 0.25)
@@ -464,7 +476,7 @@ def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypte
 
     def clear(batch):
         plain = np.array([[np.nan if index in (3, 4) else 1.0, 0.0] for index in batch])
-        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), {})
+        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), 0.0, {})
 
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.lines, evaluation.indices, evaluation.shard = SampleLog(tmp_path / "lines.jsonl"), [], (1, 1)

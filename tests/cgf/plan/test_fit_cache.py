@@ -1,5 +1,6 @@
 """Kept fits: a fit of another source is never taken for one of this source."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -23,6 +24,23 @@ def test_a_changed_search_reads_no_fit_of_before(tmp_path, monkeypatch):
         file.write("# another search\n")
     FitCache(tmp_path / "fits").get(("limit",), make)
     assert len(made) == 2
+
+
+def test_a_kept_fit_whose_coefficients_were_changed_is_made_anew(tmp_path):
+    made = []
+
+    def make():
+        made.append(1)
+        return fit.chebyshev(-4.0, 0.0, 7)
+
+    first = FitCache(tmp_path).get(("taylor",), make)
+    assert FitCache(tmp_path).get(("taylor",), make) == first and len(made) == 1
+    (path,) = tmp_path.glob("*.json")
+    kept = json.loads(path.read_text())
+    kept["coefficients"][0] += 0.01
+    path.write_text(json.dumps(kept))
+    for _ in range(2):
+        assert FitCache(tmp_path).get(("taylor",), make) == first and len(made) == 2
 
 
 def test_a_fit_that_overflows_is_not_kept(tmp_path):

@@ -226,7 +226,8 @@ def test_rows_of_another_teacher_stand_against_bpmax_of_that_teacher():
     dropped = row("bpmax_drop_path", True, made=paths)
     by["toy", "t", "bpmax_drop_path"] = [dropped]
     assert training.rivals(row("exact_drop_path", made=paths), by) == [[dropped]]
-    assert training.rivals(row("cgf_hidden", made={"config": {"distill": {"hidden": 1.0}}}), by) == []
+    for matched in ("hidden", "attention"):
+        assert training.rivals(row("cgf_matched", made={"config": {"distill": {matched: 1.0}}}), by) == []
 
 
 def test_adapters_beside_distillation(folder):
