@@ -86,7 +86,9 @@ def test_result_files(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(result()))
     assert training_results(tmp_path)[0]["accuracy"] == 0.9
     (tmp_path / "b.json").write_text(json.dumps({"host": "minilm"}))
-    with pytest.raises(UserError, match=r"b\.json is to be a training result, and lacks task, run, softmax, seed, accuracy"):
+    with pytest.raises(
+        UserError, match=r"b\.json is to be a training result, and lacks task, run, softmax, seed, accuracy"
+    ):
         training_results(tmp_path)
 
 

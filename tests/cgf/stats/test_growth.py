@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from cgf.errors import UserError
 from cgf.stats.growth import growth
@@ -33,3 +34,12 @@ def test_too_few_samples_are_refused():
         growth(np.arange(60), np.arange(60))
     with pytest.raises(UserError, match="0 were given"):
         growth([], [])
+
+
+def test_the_interval_is_students_of_the_slope_of_twenty_means():
+    times = np.arange(800.0)
+    values = 0.3 * times + np.random.default_rng(1).normal(0, 5, 800)
+    found = growth(times, values, settled=0.0)
+    fit = stats.linregress(*(x.reshape(20, 40).mean(1) for x in (times, values)))
+    half = stats.t.ppf(0.975, 18) * fit.stderr
+    assert (found.slope, found.low, found.high) == pytest.approx((fit.slope, fit.slope - half, fit.slope + half))
