@@ -116,12 +116,18 @@ def index(words: dict[str, Json]) -> str:
         (
             f"[{page['title']}]({name}.md)",
             ", ".join(code(n) for n in page["names"]),
-            ", ".join(dict.fromkeys(str(levels[n] or "no circuit") for n in page["names"])),
+            ", ".join(str(levels[n] or "no circuit") for n in page["names"]),
             code(page["formula"].splitlines()[-1].strip()),
         )
         for name, page in words.items()
     ]
-    lines = ["# Methods", MADE, "", "Each softmax that a model can be trained with, or that can take its place."]
+    lines = [
+        "# Methods",
+        MADE,
+        "",
+        "Each softmax that a model can be trained with, or that can take its place.",
+        "A score or a sum is *served* where the polynomials of a softmax are as accurate as it states.",
+    ]
     lines += [
         f"Levels are of full rows of {counted['columns']}, with {counted['exponential']} where exp needs one.",
         "",
