@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
@@ -10,6 +9,8 @@ from cgf.he.engines.engine import BOOTSTRAPPABLE, RINGS
 from cgf.he.network_needs import NetworkCost, alone_needs, endless_needs, needs_of, together_mib
 from cgf.network.program import Attend, Program
 from cgf.plan.op_times import OpTimes
+from cgf.plan.refreshes import refreshed_level, refreshes
+from cgf.plan.sizes import BLOCK_LEVELS
 
 # of a process with the libraries, torch among them, the engine and its keys being made: two runs of digits ViTs held
 # 1,389 and 1,629 MiB before the first ciphertext, of which 238 and 437 were evaluation keys
@@ -119,21 +120,21 @@ def _refreshed(program: Program, times: OpTimes) -> PredictedNetwork:
     3. A refresh is of the state beside an attention, the fewest ciphertexts there are; two share a bootstrap.
     """
     needs, top = endless_needs(program), BOOTSTRAPPABLE.max_level
-    usable = top - 1
     stages = tuple(
         PredictedStage(
             s.name,
-            _seconds({(kind, 1 + level % usable): n for (kind, level), n in s.by_level.items()}, times, top_of(times)),
+            _seconds(
+                {(kind, refreshed_level(level)): n for (kind, level), n in s.by_level.items()}, times, top_of(times)
+            ),
             s.level,
             s.left,
-            s.most_mib * (1 + usable) / max(needs.levels, 1),
+            s.most_mib * top / max(needs.levels, 1),
             s.ops,
         )
         for s in needs.stages
     )
     width = max(step.query.width for step in program.steps if isinstance(step, Attend))
-    refreshes = math.ceil((needs.levels - top) / usable)
-    bootstraps = refreshes * -(-width // 2)
+    bootstraps = refreshes(needs.levels) * -(-width // 2)
     held = max(stage.mib for stage in stages)
     return PredictedNetwork(
         program.tokens,
@@ -160,7 +161,7 @@ def what_fits(program: Program) -> str:
     attentions = [step for step in program.steps if isinstance(step, Attend)]
     blocks, depth, most = len(attentions), program.depth(), RINGS[-1].max_level
     k = max(step.layer.of_head(head).levels for step in attentions for head in range(step.layer.heads))
-    per_block = 6 + k + max(step.layer.more_levels for step in attentions)
+    per_block = BLOCK_LEVELS + k + max(step.layer.more_levels for step in attentions)
     ends = depth - blocks * per_block
     fewer, squarings = (most - ends) // per_block, (most - ends) // blocks - (per_block - k)
     ways = [f"{fewer} blocks of {k} squarings"] if fewer >= 1 else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import asdict
 
@@ -10,6 +9,7 @@ from cgf.he.engines.desilo_library import BOOTSTRAP_GIB
 from cgf.he.engines.engine import BOOTSTRAPPABLE, ENDLESS, RINGS, ring_for
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, top_of
 from cgf.plan.op_times import OpTimes
+from cgf.plan.refreshes import refreshed_level, refreshes
 from cgf.plan.shape_cost import CircuitCounts, counted
 from cgf.plan.sizes import BLOCK_LEVELS, HEAD_LEVELS, Sizes
 from cgf.types import Json
@@ -50,8 +50,8 @@ def row(sizes: Sizes, times: OpTimes) -> Json:
     seconds = _seconds(got, times, top, fits)
     ends = min(top, BOOTSTRAPPABLE.max_level) if not fits else top
     client = got.encrypted * times.ms("encrypt", top, ends) + got.decrypted * times.ms("decrypt", top, 0)
-    refreshes = 0 if fits else math.ceil((sizes.levels - BOOTSTRAPPABLE.max_level) / (BOOTSTRAPPABLE.max_level - 1))
-    bootstraps = refreshes * -(-sizes.width // 2)
+    times_refreshed = 0 if fits else refreshes(sizes.levels)
+    bootstraps = times_refreshed * -(-sizes.width // 2)
     circuit, samples = sum(seconds.values()) + client / 1e3, got.layout.samples
     keys = len(got.rotations) * times.key_bytes("rotate", top) + times.key_bytes("relinearize", top)
     keys_gib = keys / 2**30 + (0.0 if fits else BOOTSTRAP_GIB["medium"])
@@ -64,7 +64,7 @@ def row(sizes: Sizes, times: OpTimes) -> Json:
         "fits": fits,
         "ring_slots": got.layout.slots,
         "samples": samples,
-        "refreshes": refreshes,
+        "refreshes": times_refreshed,
         "bootstraps": bootstraps,
         "bootstrap_s": bootstraps * BOOTSTRAP_S,
         "core_s_circuit": circuit,
@@ -91,11 +91,10 @@ def would_fit(sizes: Sizes) -> str:
 
 
 def _seconds(got: CircuitCounts, times: OpTimes, top: int, fits: bool) -> Counter[str]:
-    """By kind. Levels of a network that is refreshed go round: 16 of the ring that bootstraps, used again and again."""
-    usable = BOOTSTRAPPABLE.max_level - 1
+    """By kind; a network that does not fit is refreshed."""
     total: Counter[str] = Counter()
     for (kind, level), count in got.by_level.items():
-        at = level if fits else 1 + level % usable
+        at = level if fits else refreshed_level(level)
         total[kind] += count * times.ms(kind, top, at) / 1e3  # type: ignore[assignment]  # typed for whole numbers
     return total
 
