@@ -62,7 +62,6 @@ def train(cfg: DictConfig, name: str) -> None:
         config["model"], changes = model_of(
             read(cfg.ckpt), config["model"], [*given(), *changed("train", cfg, ("model",))]
         )
-    aims.check_filled(config["model"])
     teacher = config["distill"]["teacher"]
     origins = origins_of(cfg.ckpt, teacher)
     run = RunFolder.claim(cfg.outputs, name, config, resume=cfg.resume, overwrite=cfg.overwrite, origins=origins)
@@ -72,6 +71,7 @@ def train(cfg: DictConfig, name: str) -> None:
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
+    aims.check_filled(config["model"])
     check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
     if os.environ.get("RANK", "0") == "0":  # of several processes one says it
         data = {"local": task.data_root() is not None, "texts": not task.has_images, "data": task.without_effect()}

@@ -223,7 +223,7 @@ def save(
 
     UserError where the disk has no room for it.
     """
-    draft = folder.with_name(f".{folder.name}.part")
+    draft, before = folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.before")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
@@ -238,7 +238,6 @@ def save(
         if card is not None:
             write_text(draft / "README.md", card)
         write_json(draft / RUN, sealed(plain_json(run), draft))
-        before = folder.with_name(f".{folder.name}.before")  # whole until the new one stands in its place
         shutil.rmtree(before, ignore_errors=True)
         if folder.exists():
             os.replace(folder, before)
@@ -246,6 +245,8 @@ def save(
         shutil.rmtree(before, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
+        if before.exists() and not folder.exists():
+            os.replace(before, folder)
         if disk_is_full(error):
             need = sum(t.nbytes for t in [*host.values(), *({} if state is None else state.tensors).values()])
             free = shutil.disk_usage(folder.parent).free

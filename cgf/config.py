@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ from cgf.types import Built, Json, JsonValue
 if TYPE_CHECKING:
     from cgf.data.task import Task
 
+# settings that end as others do, and stand with their whole names in that of a run
+LONG = ("penalty.row_sum.", "penalty.inputs.", "calibrate.")
 SWEPT = "CGF_SWEPT"  # the variable that tells jobs, in whatever process, which keys their sweep gives several values
 
 
@@ -226,24 +228,12 @@ def run_name(cfg: DictConfig, model: str | None = None) -> str:
     own = ("norm", "activation")  # named where they are replaced
     parts += [str(choices[g]) for g in own if str(choices.get(g, "exact")) != "exact"]
     known = {*groups, *own, "resume", "overwrite", "outputs", "data.root", "experiment", "ckpt"}
-    first_of: dict[str, str] = {}  # the setting that is named by its last part alone: the first that ends so
-    for setting in _dotted(resolved(cfg)):
-        first_of.setdefault(setting.rpartition(".")[2], setting)
     for text in hydra_cfg.overrides.task:
         key, _, value = text.partition("=")
         if (key := key.lstrip("+")) not in known:
             short = value if len(value) <= 12 else hashlib.sha256(value.encode()).hexdigest()[:8]
-            last = key.rpartition(".")[2]
-            parts.append(f"{last if first_of.get(last, key) == key else key}={short}")
+            parts.append(f"{key if key.startswith(LONG) else key.rpartition('.')[2]}={short}")
     return re.sub(r"[^A-Za-z0-9_.=-]+", "_", "-".join([*parts, *_of_sweep(cfg, swept)]))
-
-
-def _dotted(node: Json, above: str = "") -> Iterator[str]:
-    """The dotted names of all settings, those without settings below them first."""
-    below = {name: value for name, value in node.items() if isinstance(value, dict) and value}
-    yield from (f"{above}{name}" for name in node if name not in below)
-    for name, value in below.items():
-        yield from _dotted(value, f"{above}{name}.")
 
 
 def _of_sweep(cfg: DictConfig, swept: list[str]) -> list[str]:

@@ -14,7 +14,8 @@ from cgf.models.self_check import IndependentExact, evaluating
 def without_gradient(host: Host) -> list[str]:
     """Names of the trained weights that the logits do not depend on, read off autograd's graph of one small batch.
 
-    The batch is random, goes through exact softmaxes, and leaves the host as it was.
+    The batch is random, goes through exact softmaxes, and leaves the host as it was. Weights of replaced norms and
+    activations count as reached.
     """
     device = next(host.model.parameters()).device
     batch = {name: tensor.to(device) for name, tensor in probe_batch(host).items()}
@@ -34,6 +35,8 @@ def without_gradient(host: Host) -> list[str]:
             seen.add(function)
             reached.add(id(getattr(function, "variable", None)))  # autograd's leaves alone have one: their weight
             functions += [following for following, _ in function.next_functions]
+    # in the place of these the host's own functions ran
+    reached |= {id(weight) for part in parts_of(host.model).all for weight in part.parameters()}
     return [
         name for name, weight in host.model.named_parameters() if weight.requires_grad and id(weight) not in reached
     ]

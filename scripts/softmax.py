@@ -10,6 +10,7 @@ if __name__ == "__main__":
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import yaml
@@ -20,6 +21,9 @@ from cgf.config import resolved
 from cgf.errors import UserError, sentence
 from cgf.target import check_writable, writing
 from cgf.types import Json
+
+if TYPE_CHECKING:
+    from cgf.softmax.base import Softmax
 
 EXAMPLES = """examples:
   python scripts/softmax.py scores.npy
@@ -44,7 +48,7 @@ def main() -> int:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the softmax, as its file in configs/softmax has them, such as low=-8; may be repeated "
+        help="an option of the softmax, as its page in docs/methods lists them, such as low=-8; may be repeated "
         "(default: the softmax's own)",
     )
     parser.add_argument(
@@ -65,10 +69,8 @@ def main() -> int:
         if args.out:
             check_writable(args.out)
         from cgf.interface.matrix import apply_softmax  # loads torch: not before the file was read
-        from cgf.softmax.load import softmax_from_json
 
-        method = softmax_from_json({**options, "variant": args.method}, "--option") if options else args.method
-        applied = apply_softmax(matrix, method, args.engine, tolerance=args.tolerance)
+        applied = apply_softmax(matrix, asked(args.method, options), args.engine, tolerance=args.tolerance)
         rows, columns = matrix.shape
         named = " ".join([args.method, *args.option])
         print(
@@ -83,6 +85,17 @@ def main() -> int:
         print(sentence(error), file=sys.stderr)
         return 2
     return 0
+
+
+def asked(method: str, options: Json) -> str | Softmax:
+    """The softmax of a name, with options where there are any. UserError for a name or an option that is none."""
+    if not options:
+        return method
+    from cgf.interface.installing import softmax_of
+    from cgf.softmax.load import softmax_from_json
+
+    softmax_of(method)  # a name that is none is refused as such, and not as an option's
+    return softmax_from_json({**options, "variant": method}, "--option")
 
 
 def sums(weights: np.ndarray) -> str:

@@ -6,11 +6,11 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
-from functools import partial
 from multiprocessing.synchronize import Barrier
+from threading import BrokenBarrierError
 
 import numpy as np
 
@@ -148,10 +148,23 @@ def _in_processes(shape: Shape, costing: Costing, parts: Sequence[tuple[int, int
     """A process for each (part, of how many parts) of a layer's instances; None: all of them."""
     context, count = multiprocessing.get_context("spawn"), len(parts)
     with ProcessPoolExecutor(count, context, _wait_with, (context.Barrier(count),)) as pool:
-        try:
-            return list(pool.map(partial(_measured, shape, costing), parts))
-        except BrokenProcessPool:
-            raise UserError(f"one of {count} processes ended before its work was done (out of memory?)") from None
+        futures = [pool.submit(_measured_beside, shape, costing, part) for part in parts]
+        wait(futures)
+    failed = [error for future in futures if (error := future.exception()) is not None]
+    if any(isinstance(error, BrokenProcessPool) for error in failed):
+        raise UserError(f"one of {count} processes ended before its work was done (out of memory?)")
+    if failed:  # those that waited for the one that failed have failed too
+        raise next((error for error in failed if not isinstance(error, BrokenBarrierError)), failed[0])
+    return [future.result() for future in futures]
+
+
+def _measured_beside(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> Json:
+    try:
+        return _measured(shape, costing, part)
+    except BaseException:
+        if _ready is not None:
+            _ready.abort()  # the others would wait for this one
+        raise
 
 
 def _measured(shape: Shape, costing: Costing, part: tuple[int, int] | None) -> Json:

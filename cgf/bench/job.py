@@ -139,7 +139,7 @@ def _worker(job: Job, part: np.ndarray, index: int, barrier: Barrier, queue: Que
     except BrokenBarrierError:  # another worker failed, and tells why
         pass
     except Exception as error:
-        queue.put({"failed": f"{job.name}: {reason(error)}"})
+        queue.put({"failed": f"{job.name}: {error if isinstance(error, UserError) else reason(error)}"})
         barrier.abort()  # the others would wait for this one
 
 

@@ -59,7 +59,10 @@ class LabelledArchiveTask(VisionTask):
         titles = [names[label] for label in range(len(names))]
         if len(set(titles)) < len(titles):
             twice = next(title for title in titles if titles.count(title) > 1)
-            raise UserError(f"{self._path(self.table)} needs a name of its own for each class, and has {twice!r} twice")
+            raise UserError(
+                f"{self._path(self.table)} needs a name of its own for each class, and has {twice!r} twice "
+                "(task.title names another column)"
+            )
         return titles
 
     def augmentation(self) -> Augment | None:

@@ -38,9 +38,11 @@ AS_BEFORE: Json = {
 
 
 # what a run writes into its folder
-OWN = re.compile(r"ckpt-\d+|\.ckpt-\d+\.part|metrics\.(jsonl|part)|best\.json|run\.txt|wandb|\.\w+\.\w+\.\d+\.tmp")
+OWN = re.compile(
+    r"ckpt-\d+|\.ckpt-\d+\.(part|before)|metrics\.(jsonl|part)|best\.json|run\.txt|wandb|\.\w+\.\w+\.\d+\.tmp"
+)
 # what one may leave that ended before its mark was there; earlier versions had none
-FIRST = re.compile(r"metrics\.jsonl|\.ckpt-\d+\.part|\.run\.txt\.\d+\.tmp")
+FIRST = re.compile(r"metrics\.jsonl|\.ckpt-\d+\.(part|before)|\.run\.txt\.\d+\.tmp")
 MARKER, MARK = "run.txt", "A training run of cgf-softmax: overwrite=true removes its checkpoints and logs.\n"
 LONGEST = 240  # bytes of a name, of the 255 that file systems take: the lock's is longer
 

@@ -12,8 +12,10 @@ from omegaconf import DictConfig
 
 from cgf.checks import path_part
 from cgf.config import entry, resolved, task_maker
+from cgf.errors import UserError
 from cgf.openings import TRAINED, Register
 from cgf.results import plain_json, read_json, run_info, write_json
+from cgf.types import Json, JsonValue
 
 
 @entry("approximated")
@@ -39,12 +41,22 @@ def main(cfg: DictConfig) -> None:
         print(f"{name} is left out: {reason}")
     for softmax in made.softmaxes:
         path = test.file(out, softmax.name)  # written anew where it is of other weights or settings
-        if test.own(path) and read_json(path)["settings"] == plain_json(softmax.params()):
+        if test.own(path) and settings_now(read_json(path)) == plain_json(softmax.params()):
             print(f"{path}: there already, and left as it is")
         else:
             result = test.evaluated(softmax, seen) | {"run": run}
             write_json(path, result)
             print(f"{path}: accuracy {result['accuracy']:.4f} at {result['levels']} levels")
+
+
+def settings_now(result: Json) -> JsonValue:
+    """The settings of a result with those that were added since; None where they build no softmax any more."""
+    from cgf.softmax.load import softmax_from_json
+
+    try:
+        return plain_json(softmax_from_json({**result["settings"], "variant": result["softmax"]}).params())
+    except UserError:
+        return None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A checkpoint folder is complete or absent, and a training state comes back as it went."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -76,6 +77,21 @@ def test_a_save_that_fails_leaves_nothing_of_its_own(existing, tmp_path):
     assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == before
     if existing:
         assert read(folder).run["note"] == "the old one"
+
+
+def test_the_one_before_comes_back_where_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    folder, replace = tmp_path / "ckpt-3", os.replace
+    write(folder, note="the old one")
+
+    def replaces(source, target):
+        if Path(target) == folder and Path(source).name.endswith(".part"):
+            raise OSError("no room")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replaces)
+    with pytest.raises(OSError, match="no room"):
+        write(folder, note="the new one")
+    assert read(folder).run["note"] == "the old one" and [p.name for p in tmp_path.iterdir()] == ["ckpt-3"]
 
 
 def test_a_checkpoint_is_whole_under_its_name_until_another_takes_its_place(tmp_path, monkeypatch):
@@ -375,6 +391,7 @@ def test_a_failed_run_leaves_what_it_did_not_make(tmp_path):
 def test_overwriting_takes_what_runs_write_and_nothing_else(tmp_path):
     folder = tmp_path / "run"
     write(folder / "ckpt-1")
+    write(folder / ".ckpt-1.before")  # what a kill may leave
     (folder / "ckpt-notes").mkdir()
     (folder / "notes.txt").write_text("mine")
     claim(tmp_path, overwrite=True).begin()

@@ -145,6 +145,7 @@ def test_settings_that_end_alike_have_names_of_their_own(named):
     names = [named("", f"{setting}=3") for setting in ends]
     assert len(set(names)) == 5 and names[0].endswith("-weight=3"), names
     assert names[1].endswith("-penalty.row_sum.weight=3") and names[2].endswith("-penalty.inputs.weight=3")
+    assert named("", "temper.samples=3").endswith("-samples=3") and named("", "task.seed=3").endswith("-seed=3")
     assert named("", "+task.mine=3").endswith("-mine=3") and named("", "train.lr=3").endswith("-lr=3")
 
 

@@ -97,6 +97,12 @@ def test_options_that_are_refused(softmax, options, says):
     assert done.code == 2 and says in done.err, done.err
 
 
+def test_a_method_that_is_none_is_refused_as_such_with_options_too(softmax):
+    np.save("scores.npy", np.eye(3))
+    done = softmax("scores.npy", "--method", "nonsense", "--option", "low=-8", "--engine", "sim")
+    assert done.code == 2 and "softmax must be a Softmax or one of" in done.err and "--option" not in done.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

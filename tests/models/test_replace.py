@@ -11,7 +11,8 @@ from cgf.activation.base import ExactActivations
 from cgf.activation.polynomial import Polynomials, Products, Square, Squares
 from cgf.errors import UserError
 from cgf.models import places
-from cgf.models.install import install_copies, uninstall
+from cgf.models.gradient_reach import without_gradient
+from cgf.models.install import install, install_copies, installed_softmaxes, uninstall
 from cgf.models.replace import parts_of, probing, replace, restore
 from cgf.models.replace_check import replaced, start_from
 from cgf.models.self_check import checked
@@ -154,6 +155,20 @@ def test_it_starts_near_the_host():
             near.append(float(torch.cosine_similarity(pooled(), before).mean()))
     assert near[0] > 0.9 and near[1] > 0.5, near  # by a polynomial of degree 8, by squares
     assert near[2] > near[4] + 0.1, near  # the host's own scales and shifts alone are farther
+
+
+def test_weights_that_no_gradient_reaches_are_named_and_the_host_stays_as_it_was():
+    host = small_bert()
+    assert without_gradient(host) == []
+    replaced(host, BatchNorms(), Squares())
+    host.model.unused = nn.Linear(2, 2)
+    host.model.frozen = nn.Linear(2, 2).requires_grad_(False)
+    slots, batch = install(host.model, lambda _: CGF()), batch_for(host)
+    host.model.eval()
+    before = host.logits(batch)
+    assert without_gradient(host) == ["unused.weight", "unused.bias"]
+    assert installed_softmaxes(host.model) == slots and torch.equal(host.logits(batch), before)
+    assert all(weight.grad is None for weight in host.model.parameters())
 
 
 def test_a_mask_given_by_place_is_seen_as_one_given_by_name():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import time
+
 import pytest
 
 from cgf.approx import fit
@@ -24,6 +27,26 @@ def test_one_process_is_right_and_two_take_a_set_each():
     assert beside["ms_per_head"] == pytest.approx(1e3 * beside["seconds"] / (2 * row["instances"]))
     assert beside["peak_mib"] > 1.5 * row["peak_mib"]
     assert together({**row, "side_by_side": beside}).endswith("times)")
+
+
+def one_fails(place, max_level):
+    """An owner for one of two processes; the other, which is first, has none."""
+    try:
+        (place / "first").touch(exist_ok=False)
+    except FileExistsError:
+        return SimOwner(max_level)
+    time.sleep(2.0)  # the other waits for it
+    raise UserError("it needs 21.5 GiB")
+
+
+def test_the_process_that_failed_is_heard_and_not_the_one_that_waited_for_it(tmp_path):
+    softmax = CGF()
+    softmax.exponential = fit.chain(-18.0, 1.2, 3)
+    costing = Costing(softmax, functools.partial(one_fails, tmp_path), 2000, None, 0)
+    start = time.monotonic()
+    with pytest.raises(UserError, match=r"^it needs 21.5 GiB$"):
+        side_by_side(Shape(1, 2, 8, 4), costing, 2)
+    assert time.monotonic() - start < 300  # READY_S is 600
 
 
 def test_a_layer_is_shared_out_by_heads():
