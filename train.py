@@ -52,6 +52,8 @@ def train(cfg: DictConfig, name: str) -> None:
 
     keep_freed_memory(2**30)  # an embedding's gradient is tens of MiB
     aims = Aims.of(cfg, config := resolved(cfg))
+    if cfg.ckpt is None:
+        aims.check_filled(config["model"])
     task, softmax = build(cfg.task), build(cfg.softmax)
     replacing = PartsRequest(build(cfg.norm), build(cfg.activation), cfg.calibrate.samples, cfg.seed)
     check_listed(softmax)
@@ -71,7 +73,7 @@ def train(cfg: DictConfig, name: str) -> None:
     if run.finished:
         print(f"{run.path} is finished already: overwrite=true trains it anew, run=NAME makes another")
         return
-    aims.check_filled(config["model"])
+    aims.check_filled(config["model"])  # that of the checkpoint, where it starts from one
     check_will_measure(softmax, cfg.ckpt, aims.settings.epochs)
     if os.environ.get("RANK", "0") == "0":  # of several processes one says it
         data = {"local": task.data_root() is not None, "texts": not task.has_images, "data": task.without_effect()}

@@ -408,7 +408,7 @@ def collate(samples):
 
 def test_texts_of_one_length_share_a_set(tmp_path):
     host, texts = bert(1, dim=4, heads=1), Texts([5, 7, 5, 8, 7, 7, 8])
-    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate, replaced=None, softmaxes=[], trained=[])
     lines = SampleLog(tmp_path / "x.jsonl", "2:d", {})
     evaluation = NetworkEvaluation(opened, Session(SimOwner), list(range(7)), lines, say=lambda text: None)
     finished = evaluation.run()
@@ -423,7 +423,7 @@ def test_texts_of_one_length_share_a_set(tmp_path):
 def test_texts_that_are_filled_up_share_a_set(tmp_path):
     """By the tokens that the network sees; and he.tokens takes those of one count, whatever their labels."""
     host, texts = bert(1, dim=4, heads=1), Texts([5, 7, 4, 8, 3, 9])
-    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate, replaced=None, softmaxes=[], trained=[])
     lines = SampleLog(tmp_path / "x.jsonl", "2:d", {})
     evaluation = NetworkEvaluation(opened, Session(SimOwner), list(range(6)), lines, say=lambda text: None)
     evaluation.inputs = dataclasses.replace(evaluation.inputs, multiple=4)
@@ -491,7 +491,7 @@ def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypte
 def test_a_batch_is_never_more_than_a_set_takes(tmp_path):
     """Whatever he.batch asks for."""
     host, texts = bert(1, dim=4, heads=1), Texts([5] * 4000)
-    opened = SimpleNamespace(host=host, dataset=texts, collate=collate)
+    opened = SimpleNamespace(host=host, dataset=texts, collate=collate, replaced=None, softmaxes=[], trained=[])
     session, lines = Session(SimOwner), SampleLog(tmp_path / "x.jsonl", "2:d", {})
     evaluation = NetworkEvaluation(opened, session, list(range(4000)), lines, batch=4000, say=lambda text: None)
     most = session.party.network_needs(evaluation.network, 5).samples
