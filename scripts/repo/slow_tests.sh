@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests of half a minute to minutes each, which scripts/test.sh leaves out: published softmaxes on ciphertexts, a row of
-# training from end to end, ARION's inverse fitted anew. They take about ten minutes on two cores, and 4 GiB.
+# training from end to end, ARION's inverse fitted anew. They take about five minutes on two cores.
 set -euo pipefail
 source "$(dirname "$0")/../setup.sh" requirements.txt requirements-dev.txt requirements-models.txt
 
