@@ -19,10 +19,10 @@ from cgf.errors import UserError, disk_is_full
 from cgf.named import short
 from cgf.results import plain_json, read_json, without_home, write_json, write_text
 from cgf.run_checkpoints import complete_checkpoints
-from cgf.seal import HOST, MODEL, RUN, SOFTMAX, content_of, file_hash, hashes, json_hash, sealed, small_files
+from cgf.seal import HOST, MODEL, RUN, SOFTMAX, hashes, json_hash, run_content, sealed, small_files
 from cgf.softmax.base import Softmax
 from cgf.softmax.required import check_measured
-from cgf.target import tensors_of
+from cgf.target import file_hash, tensors_of
 from cgf.training_state import TrainingState
 from cgf.types import Json, JsonValue
 
@@ -195,7 +195,7 @@ def read(path: str | Path) -> Checkpoint:
             raise UserError(f"{folder / name} should hold one JSON object: it is not a checkpoint of this project")
         if missing := [key for key in keys if key not in content]:
             raise UserError(f"{folder / name} lacks '{missing[0]}': it is not a checkpoint of this project")
-    files, run = hashes(told, folder), content_of(told)
+    files, run = hashes(told, folder), run_content(told)
     softmax, layers = described_softmax(described, folder / SOFTMAX)
     check_run(run, softmax, folder / RUN)
     parts = described_parts(folder)

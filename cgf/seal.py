@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.named import short
-from cgf.target import check_regular
+from cgf.target import file_hash
 from cgf.types import Json, JsonValue
 
 SCHEMA = 2
@@ -23,16 +23,6 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 MOST_SMALL = 2**28  # bytes of a file that is no weights
 AS_SAVED = "take it as it was saved, or train it anew"
-
-
-def file_hash(path: Path, most: int | None = None) -> str:
-    """sha256 of a file, read piece by piece. UserError where it cannot be read, or is no regular file."""
-    try:
-        check_regular(path, most)
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def json_hash(data: JsonValue) -> str:
@@ -70,7 +60,7 @@ def sealed(content: Json, folder: Path) -> Json:
     return {**run, "seal": json_hash(run)}
 
 
-def content_of(run: Json) -> Json:
+def run_content(run: Json) -> Json:
     """What run.json says of the run: without schema, hashes and seal."""
     return {key: value for key, value in run.items() if key not in KEYS}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
@@ -84,6 +85,16 @@ def check_regular(path: str | os.PathLike, most: int | None = None) -> None:
         raise UserError(f"{path} must be a regular file to be read, and is none")
     if most is not None and about.st_size > most:
         raise UserError(f"{path} may have {most} bytes, and has {about.st_size}: it is not what it should be")
+
+
+def file_hash(path: str | os.PathLike, most: int | None = None) -> str:
+    """sha256 of a file, read piece by piece. UserError where it cannot be read, or is no regular file."""
+    try:
+        check_regular(path, most)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def tensors_of(path: str | os.PathLike) -> dict[str, Tensor]:

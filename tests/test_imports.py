@@ -200,6 +200,7 @@ ALLOWED = {
         "cgf.stopping",
         "cgf.results",
         "cgf.seal",
+        "cgf.target",
     },
     "cgf.client": {
         "cgf.bundle",
@@ -257,7 +258,6 @@ ALLOWED = {
         "cgf.plan",
         "cgf.report",
         "cgf.results",
-        "cgf.seal",
         "cgf.softmax",
         "cgf.target",
     },

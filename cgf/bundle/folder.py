@@ -16,7 +16,8 @@ from cgf.errors import UserError
 from cgf.lock import locked
 from cgf.named import plain, short
 from cgf.results import read_json, write_json
-from cgf.seal import file_hash, json_hash
+from cgf.seal import json_hash
+from cgf.target import file_hash
 from cgf.types import Json, JsonValue
 
 SCHEMA, BUNDLE = 1, "bundle.json"

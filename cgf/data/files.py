@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cgf.errors import UserError
-from cgf.target import check_regular, content_of
+from cgf.target import content_of, file_hash
 from cgf.types import Json, JsonValue
 
 MOST_TEXT = 2**30  # bytes of a table, which is read whole
@@ -29,19 +29,9 @@ def find_file(root: Path, name: str, task: str) -> Path:
     )
 
 
-def sha256(path: Path, most: int = MOST_TEXT) -> str:
-    """Hex digest of a file. UserError where it cannot be read, or is no regular file of at most ``most`` bytes."""
-    try:
-        check_regular(path, most)
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
-
-
 def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
     """Hex digest of names and contents, in the order given."""
-    return sha256_of_hashes((name, sha256(path)) for name, path in files)
+    return sha256_of_hashes((name, file_hash(path, MOST_TEXT)) for name, path in files)
 
 
 def sha256_of_hashes(files: Iterable[tuple[str, str]]) -> str:
@@ -112,8 +102,8 @@ def _once(pairs: list[tuple[str, JsonValue]]) -> Json:
     return found
 
 
-def read_json(path: Path) -> JsonValue:
-    """The content of a JSON file. UserError if it is none."""
+def read_data_json(path: Path) -> JsonValue:
+    """The content of a JSON file, which may be packed (.gz). UserError if it is none."""
     try:
         return parsed_json(read_text(path))
     except UserError:
@@ -128,7 +118,7 @@ def read_intents(path: Path, out_of_scope: str) -> dict[str, list[Record]]:
     The file is one object: split -> list of [text, intent], with the out-of-scope records in `oos_<split>`.
     UserError where it is not, or where a split is missing or empty.
     """
-    data = read_json(path)
+    data = read_data_json(path)
     if not isinstance(data, dict):
         raise UserError(f"{path} needs to be an object of splits, and it is a {type(data).__name__}")
     splits = {}

@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 
 from PIL import Image, UnidentifiedImageError
 
-from cgf.data.files import sha256
+from cgf.data.files import MOST_TEXT
 from cgf.data.hub import with_images
 from cgf.errors import UserError
+from cgf.target import file_hash
 from cgf.types import HubDataset
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
@@ -151,7 +152,7 @@ class HubImages:
 
     def _hash(self, index: int, value: Mapping[str, object] | None) -> str:
         held = self._held(index, value)
-        return sha256(held) if isinstance(held, Path) else hashlib.sha256(held).hexdigest()
+        return file_hash(held, MOST_TEXT) if isinstance(held, Path) else hashlib.sha256(held).hexdigest()
 
     def _held(self, index: int, value: Mapping[str, object] | None) -> bytes | Path:
         """The bytes of an image, or the file that has them; UserError where there is neither."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cgf.data.files import check_own, sha256, sha256_of_hashes
+from cgf.data.files import MOST_TEXT, check_own, sha256_of_hashes
 from cgf.data.image_files import SUFFIXES, EncodedImages, Folder, check_places, is_so, is_transparent, is_turned
 from cgf.data.image_items import Images
 from cgf.data.images import AUGMENTS, Augment, check_augment
 from cgf.data.task import SPLITS, check_share, choose, unused_shares
 from cgf.data.vision_task import VisionTask
 from cgf.errors import UserError
+from cgf.target import file_hash
 from cgf.types import Json
 
 FOLDERS = {"train": ("train",), "val": ("val", "validation", "valid", "dev"), "test": ("test",)}
@@ -223,7 +224,7 @@ class OwnFolderTask(OwnImages):
     def _contents(self) -> dict[str, str]:
         """Image file -> its hash."""
         names = (name for place in self._there.values() for name in self._folder.names(place))
-        return {name: sha256(self._folder.path / name) for name in names}
+        return {name: file_hash(self._folder.path / name, MOST_TEXT) for name in names}
 
     @cached_property
     def _hashes(self) -> dict[str, str]:

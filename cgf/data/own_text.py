@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from cgf.data.columns import in_order, read_columns, suffix_of
-from cgf.data.files import Record, check_own, sha256
+from cgf.data.files import MOST_TEXT, Record, check_own
 from cgf.data.pairs import joined
 from cgf.data.task import unused_shares
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
+from cgf.target import file_hash
 from cgf.types import Json
 
 MANY = 20  # classes from which on a label column is suspected to hold something else
@@ -104,7 +105,7 @@ class FileTask(TextTask):
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
-        return {s: sha256(self._path(self.data_root(), s, name)) for s, name in self._files.items()}
+        return {s: file_hash(self._path(self.data_root(), s, name), MOST_TEXT) for s, name in self._files.items()}
 
     @property
     def _columns(self) -> list[str]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from cgf.data.columns import read_columns
-from cgf.data.files import Record, find_file, read_intents, read_json, sha256
+from cgf.data.files import MOST_TEXT, Record, find_file, read_data_json, read_intents
 from cgf.data.task import inside
 from cgf.data.text_task import Source, TextTask
 from cgf.errors import UserError
+from cgf.target import file_hash
 
 
 @dataclass(kw_only=True)
@@ -46,7 +47,9 @@ class IntentsTask(TextTask):
         path = find_file(root, name, self.name)
         records = read_intents(path, self.oos_name)
         return Source(
-            records, {split: f"{path} ({split})" for split in records}, {f"{self.name}/{path.name}": sha256(path)}
+            records,
+            {split: f"{path} ({split})" for split in records},
+            {f"{self.name}/{path.name}": file_hash(path, MOST_TEXT)},
         )
 
     def read_hub(self) -> Source:
@@ -106,7 +109,7 @@ class TableTask(TextTask):
         for split, path in paths.items():
             suffix = ".tsv" if ".tsv" in path.suffixes else ".csv"
             records[split] = [(text, label) for text, label in read_columns(path, [self.text, self.label], suffix)]
-        revision = {f"{self.name}/{path.name}": sha256(path) for path in paths.values()}
+        revision = {f"{self.name}/{path.name}": file_hash(path, MOST_TEXT) for path in paths.values()}
         return Source(records, {split: str(path) for split, path in paths.items()}, revision)
 
     def label_names(self, train: Sequence[Record]) -> dict[str, str]:
@@ -121,7 +124,7 @@ class TableTask(TextTask):
         path = root / self.name / self.class_file if root and self.class_file else None
         if path is None or not path.is_file():
             return None
-        names = read_json(path)
+        names = read_data_json(path)
         if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
             raise UserError(f"{path} needs to be a list of class names, and it is not")
         return names

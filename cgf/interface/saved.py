@@ -24,11 +24,10 @@ from cgf.models.probe import probe_batch
 from cgf.models.self_check import TOLERANCE, distance, evaluating
 from cgf.named import short
 from cgf.results import read_json, write_json
-from cgf.seal import file_hash
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
-from cgf.target import check_writable, regular, tensors_of
+from cgf.target import check_writable, file_hash, regular, tensors_of
 from cgf.types import AutoClass, JsonValue
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"

@@ -10,9 +10,9 @@ from cgf.errors import UserError
 from cgf.openings import PLANNED, TRAINED, Register, of_fold
 from cgf.predictions import Predictions, packed, write
 from cgf.run_checkpoints import ended
-from cgf.seal import file_hash
 from cgf.study.seed import Seed
 from cgf.study.study import Run, Study
+from cgf.target import file_hash
 from cgf.types import Json
 
 

@@ -1,17 +1,17 @@
 """Checkpoints changed on purpose: sealed anew, so that a test meets what lies behind the seal; or without one."""
 
 from cgf.results import read_json, write_json
-from cgf.seal import RUN, content_of, sealed
+from cgf.seal import RUN, run_content, sealed
 
 
 def reseal(folder, **changes):
     """The folder as if it had been saved as it now is; changes: keys of run.json."""
-    write_json(folder / RUN, sealed({**content_of(read_json(folder / RUN)), **changes}, folder))
+    write_json(folder / RUN, sealed({**run_content(read_json(folder / RUN)), **changes}, folder))
 
 
 def unseal(folder, **changes):
     """The folder as checkpoints were before they had hashes."""
-    write_json(folder / RUN, {**content_of(read_json(folder / RUN)), **changes})
+    write_json(folder / RUN, {**run_content(read_json(folder / RUN)), **changes})
 
 
 def reseal_softmax(folder, **described):

@@ -17,7 +17,7 @@ from cgf.errors import UserError
 from cgf.models import bert, pretrained
 from cgf.models.host import check_classes
 from cgf.results import write_json
-from cgf.seal import content_of
+from cgf.seal import run_content
 
 NAMES = ["card_lost", "Card Stolen", "pin", "top-up", "fee", "limit", "transfer"]
 ORDER = [3, 0, 6, 1, 5, 2, 4]  # of the head: its row i is class ORDER[i] of the task
@@ -140,7 +140,7 @@ def test_an_evaluation_of_a_task_with_another_order_is_refused(renamed):
         assert done.returncode == 2 and "class 0 is '1' there and '0' here" in done.stderr, (script, done)
     told = json.loads((renamed / "run.json").read_text())
     del told["class_names"]  # as checkpoints of before
-    write_json(renamed / "run.json", content_of(told))
+    write_json(renamed / "run.json", run_content(told))
     assert call("eval_plain", f"ckpt={renamed}", "approx=exact", "samples=8").returncode == 0
 
 

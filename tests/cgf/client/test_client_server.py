@@ -26,7 +26,7 @@ from cgf.errors import UserError
 from cgf.he.engines import desilo_library
 from cgf.header import RESULT
 from cgf.parcel import Parcel, ParcelWriter
-from cgf.seal import file_hash
+from cgf.target import file_hash
 
 
 @pytest.fixture(scope="module")
