@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from cgf.data.image_items import ImageDataset
 from cgf.data.task import Collate, Items, LabelledItems, Task
 from cgf.data.text_items import TextDataset
 from cgf.errors import with_reason
@@ -16,9 +17,14 @@ from cgf.models.self_check import evaluating
 from cgf.softmax.exact import Exact
 
 
-def samples_of(task: Task, split: str, host: Host) -> LabelledItems:
-    """The items of a split. UserError where the host cannot read the longest of its texts, and see `Task.dataset`."""
+def samples_of(task: Task, split: str, host: Host, training: bool = False) -> LabelledItems:
+    """The items of a split, as an evaluation reads them; with ``training`` images of train are augmented.
+
+    UserError where the host cannot read the longest of its texts, and see `Task.dataset`.
+    """
     dataset = task.dataset(split, host.inputs)
+    if isinstance(dataset, ImageDataset) and not training:
+        dataset = dataset.as_evaluated()
     check_texts(host, dataset, task.collate(host.inputs), split)
     return dataset
 

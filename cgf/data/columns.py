@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cgf.checks import is_whole
 from cgf.data.files import MOST_TEXT, parsed_json, read_text
 from cgf.errors import UserError
 from cgf.named import listed, short
@@ -92,6 +93,13 @@ def in_order(labels: set[str]) -> list[str]:
     if not all(map(math.isfinite, numbers.values())):  # comparisons with NaN give no order
         return sorted(labels)
     return sorted(labels, key=lambda label: (numbers[label], label))
+
+
+def column_name(setting: str, value: object) -> str:
+    """The name of a column; of one that is called 0 a command line makes a number. UserError for what is no name."""
+    if not isinstance(value, str) and not is_whole(value):
+        raise UserError(f"task.{setting} must be the name of a column, and {value!r} was given")
+    return str(value)
 
 
 def check_columns_of(where: object, needed: Sequence[str], have: Sequence[str]) -> None:

@@ -69,6 +69,10 @@ class ImageDataset(Dataset):
         crop = self.crop and self.augment is None
         return {"pixel_values": fit(image, self.want, crop), "label": self.labels[index]}
 
+    def as_evaluated(self) -> "ImageDataset":
+        """The same images without augmentation."""
+        return ImageDataset(self.source, self.own, self.want, None, self.seed, self.crop)
+
     def set_epoch(self, epoch: int) -> None:
         """Another epoch, another augmentation."""
         self._epoch.fill_(epoch)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from cgf.checks import is_whole
-from cgf.data.columns import as_text, check_columns_of, in_order
+from cgf.data.columns import as_text, check_columns_of, column_name, in_order
 from cgf.data.files import check_own, sha256_of_all
 from cgf.data.hub import from_csv, load_all, load_folder, pinned
 from cgf.data.image_files import HubImages
@@ -85,6 +85,14 @@ class HubTask(Task):
                 raise UserError(f"task.{setting} must be true, false or null, and {value!r} was given")
         if self.text_pair and not self.text:
             raise UserError("task.text_pair needs task.text=COLUMN beside it, and it is not given")
+        if not isinstance(self.splits, Mapping | None):
+            raise UserError(
+                "task.splits needs a split by its part, such as 'task.splits={train: NAME}', and it is "
+                f"{self.splits!r}"
+            )
+        for key in ("image", "text", "text_pair", "label"):
+            if (name := getattr(self, key)) is not None:
+                setattr(self, key, column_name(key, name))
         for split in self.splits or {}:
             self.check_split(split)
         if self.splits:
@@ -113,6 +121,10 @@ class HubTask(Task):
     def revision(self) -> dict[str, str]:
         """See Task."""
         return {self.name: self._loaded[1]}
+
+    def identities(self, split: str) -> list[str] | None:
+        """See Task."""
+        return self._task.identities(split)
 
     def kept(self) -> Json:
         """See Task."""

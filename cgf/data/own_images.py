@@ -57,6 +57,15 @@ class OwnImages(VisionTask):
         """See VisionTask."""
         return self._given.get(split, self._given["train"]), self._parts[split]
 
+    def identities(self, split: str) -> list[str] | None:
+        """See Task. The hashes of the files, where they were worked out."""
+        self.check_split(split)
+        images, part = self.read(split)
+        if images.contents is None:
+            return None
+        keep = self.limited(split, [images.keys[i] for i in part], [images.labels[i] for i in part])
+        return [images.contents[part[i]] for i in keep]
+
     def notes(self) -> list[str]:
         """See Task."""
         told = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cgf.data.columns import in_order, read_columns, suffix_of
+from cgf.data.columns import column_name, in_order, read_columns, suffix_of
 from cgf.data.files import MOST_TEXT, Record, check_own
 from cgf.data.pairs import joined
 from cgf.data.task import unused_shares
@@ -61,6 +61,11 @@ class FileTask(TextTask):
         super().__post_init__()
         if not self.train:
             raise UserError(f"task={self.name} needs task.train=FILE, and it is not given")
+        for key in ("train", "test", "validation"):
+            if not isinstance(name := getattr(self, key), str | None):
+                raise UserError(f"task.{key} must be the name of one file, and {name!r} was given")
+        self.text, self.label = column_name("text", self.text), column_name("label", self.label)
+        self.text_pair = None if self.text_pair is None else column_name("text_pair", self.text_pair)
         if len(set(self._columns)) < len(self._columns):
             raise UserError(f"task.text, task.text_pair and task.label must differ, and are {', '.join(self._columns)}")
 

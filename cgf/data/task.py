@@ -135,6 +135,12 @@ class Task(ABC):
     def revision(self) -> dict[str, str]:
         """What was read: data file -> sha256, or hub dataset -> commit."""
 
+    def identities(self, split: str) -> list[str] | None:
+        """What tells the samples of a split from others, whichever file they lie in: a text, a hash of an image's
+        file. None where that is not known, or a set is always split alike."""
+        self.check_split(split)
+        return None
+
     def kept(self) -> Json:
         """Settings that a checkpoint keeps in the place of those given, so that it reads the same data again."""
         return {}
@@ -264,8 +270,8 @@ def _chosen_by_rows(
 
 def check_share(setting: str, value: float) -> None:
     """UserError unless a setting of a task lies between 0 and 1."""
-    if not 0 < value < 1:
-        raise UserError(f"task.{setting} needs to lie between 0 and 1, and it is {value}")
+    if not isinstance(value, int | float) or not 0 < value < 1:
+        raise UserError(f"task.{setting} needs to lie between 0 and 1, and it is {value!r}")
 
 
 def three_parts(

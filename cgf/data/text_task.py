@@ -71,8 +71,8 @@ class TextTask(Task):
         check_share("test_fraction", self.test_fraction)
         if self.hub:
             check_apart(self.name, "task.hub_splits", self.hub_splits)
-        if self.max_length < 1:
-            raise UserError(f"task.max_length needs to be at least 1, and it is {self.max_length}")
+        if not is_whole(self.max_length) or self.max_length < 1:
+            raise UserError(f"task.max_length needs a count of tokens of at least 1, and it is {self.max_length!r}")
         for name, what in (("min_words", "words"), ("test_sentences", "sentences")):
             count = getattr(self, name)
             if not is_whole(count) or count < 0:
@@ -122,6 +122,12 @@ class TextTask(Task):
             )
         types = token_types(kept, tokenizer, self.max_length) if inputs.token_types else None
         return TextDataset(ids, [labels[i] for i in keep], types)
+
+    def identities(self, split: str) -> list[str]:
+        """See Task. The texts."""
+        self.check_split(split)
+        texts, labels = self._splits[split]
+        return [texts[i] for i in self.limited(split, texts, labels)]
 
     def has_pairs(self, split: str) -> bool:
         """See Task."""

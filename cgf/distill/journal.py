@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgf.distill.wandb_log import check_artifact, log_checkpoint, log_layers
+from cgf.distill.wandb_log import log_checkpoint, log_layers
 from cgf.errors import UserError, reason
 from cgf.results import append_line, read_lines
 from cgf.types import Json
@@ -33,7 +33,6 @@ class Journal:
         """Starts wandb where it is asked for; UserError where it cannot start."""
         if not self.wandb:
             return
-        check_artifact(self.tracker.get("artifact", "card"))
         options = {"mode": self.tracker.get("mode", "online"), "dir": str(self.folder), "name": self.folder.name}
         try:
             self.accelerator.init_trackers(

@@ -44,7 +44,7 @@ class PartsRequest:
             self._check_same(there)
         elif self.norm.name != "exact" or self.activation.name != "exact":
             parts = replaced(host, self.norm, self.activation)
-            dataset, collate = samples_of(task, "train", host), task.collate(host.inputs)
+            dataset, collate = samples_of(task, "train", host, training=True), task.collate(host.inputs)
             order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(self.seed))
             batch = collate([dataset[i] for i in order[: self.samples].tolist()])
             batch.pop("labels")

@@ -14,11 +14,12 @@ from cgf.distill.processes import main_first
 from cgf.distill.range_control import RangeControl
 from cgf.distill.recompute import save_memory
 from cgf.distill.run_folder import RunFolder
-from cgf.distill.same_split import check_same_split
+from cgf.distill.same_split import check_not_seen, check_same_split
 from cgf.distill.settings import Settings
 from cgf.distill.teacher import softmaxes_of, teacher_of
 from cgf.distill.teacher_logits import WithTeacherLogits, identity, taught
 from cgf.distill.trainer import Trainer
+from cgf.distill.wandb_log import check_tracker
 from cgf.errors import UserError
 from cgf.memory import need_memory
 from cgf.models.host import Host
@@ -48,6 +49,7 @@ class Aims:
         settings = Settings(**cfg.train)
         loss = DistillationLoss(cfg.distill.tau, cfg.distill.alpha, settings.label_smoothing)
         penalty = RangeControl(**config["penalty"])
+        check_tracker(config["tracker"])
         return cls(settings, loss, penalty, Matching(cfg.distill.hidden, cfg.distill.attention))
 
     def check_filled(self, model: Json) -> None:
@@ -84,7 +86,7 @@ def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, 
             f"teacher {teacher.name} tells the texts of a pair by token types, and student {host.name}, whose batches "
             "it is given, has none: take a teacher or a student of the other kind"
         )
-    train_set, val_set = samples_of(task, "train", host), samples_of(task, "val", host)
+    train_set, val_set = samples_of(task, "train", host, training=True), samples_of(task, "val", host)
     collate = task.collate(host.inputs)
     if teacher is not None:
         check_texts(teacher, train_set, collate, "train")
@@ -133,9 +135,11 @@ class Preparation:
         aims, cfg = self.aims, self.cfg
         if aims.settings.checkpointing:
             save_memory(host, [*softmaxes, *parts_of(host.model).all])
-        check_same_split(cfg.ckpt, self.config["distill"]["teacher"], self.config["task"], self.task.has_images)
+        teacher_node = self.config["distill"]["teacher"]
+        check_same_split(cfg.ckpt, teacher_node, self.config["task"], self.task.has_images)
+        unknown = check_not_seen(cfg.ckpt, teacher_node, self.config["task"], self.task)
         need_memory(training_gib(host.model), "the gradients and averages of a training of this model")
-        teacher = teacher_of(self.config["distill"]["teacher"], cfg.ckpt, host, self.make_host, self.build)
+        teacher = teacher_of(teacher_node, cfg.ckpt, host, self.make_host, self.build)
         if teacher is not None:
             self.run.keep_teacher(
                 lambda: identity(teacher, [slot.softmax for slot in installed_softmaxes(teacher.model)])
@@ -159,6 +163,6 @@ class Preparation:
             matching=aims.matching,
             teachers=softmaxes_of(samples.teacher) if aims.matching.on else [],
         )
-        for line in [*samples.about, *aims.settings.notes(hardware()["cpu_flags"])]:
+        for line in [*samples.about, *unknown, *aims.settings.notes(hardware()["cpu_flags"])]:
             trainer.say(line)
         return trainer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from cgf.checkpoint import Checkpoint, read
+from cgf.data.task import Task
+from cgf.data.tasks import task_from_node
 from cgf.errors import UserError
 from cgf.types import Json, JsonValue
 
@@ -17,6 +19,7 @@ SHARES: Json = {
 }
 TOGETHER = "equal_together"  # of images; null and none say no
 FILES = {"train", "val", "test"}  # splits that may have a file of their own
+STATES = ("sha256", "hub_revision")  # what a checkpoint keeps of the state of its data
 
 
 def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json, images: bool) -> None:
@@ -27,9 +30,51 @@ def check_same_split(ckpt: str | None, teacher: JsonValue, task: Json, images: b
     train that are validated and tested on and, of images, whether equal ones go together, where both are of one task:
     what trained one is in the test set of another.
     """
-    for what, path in (("checkpoint", ckpt), ("teacher", teacher if teacher != "self" else None)):
-        if isinstance(path, str):
-            _check(what, read(path), task, images)
+    for what, path in _sources(ckpt, teacher):
+        _check(what, read(path), task, images)
+
+
+def check_not_seen(ckpt: str | None, teacher: JsonValue, node: Json, task: Task) -> list[str]:
+    """UserError where the checkpoint or teacher was trained on samples that ``task`` validates or tests on.
+
+    For what was trained on other files, or another commit, of a set of the same name: there the settings of a split say
+    nothing. node: the task's configuration with what it keeps. Texts are compared word for word, images byte for byte;
+    those that ``task`` trains on too are told elsewhere. Returns a line for each whose data cannot be read any more.
+    """
+    lines = []
+    for what, path in _sources(ckpt, teacher):
+        checkpoint = read(path)
+        trained = checkpoint.run["config"].get("task") or {}
+        if trained.get("name") != node["name"] or all(trained.get(key) == node.get(key) for key in STATES):
+            continue
+        try:
+            seen = task_from_node(trained, None).identities("train")
+        except UserError as error:
+            seen, why = None, str(error)
+        else:
+            why = "its samples are not told apart"
+        if seen is None:
+            lines.append(
+                f"{what} {checkpoint.path} was trained on other files of task {task.name} than these; whether it saw "
+                f"validation or test samples of them is not known: {why}"
+            )
+            continue
+        before = set(seen) - set(task.identities("train") or ())
+        for split in ("val", "test"):
+            of_split = task.identities(split) or []
+            if count := sum(one in before for one in of_split):
+                raise UserError(
+                    f"{what} {checkpoint.path} was trained on {count} of the {len(of_split)} samples that are {split} "
+                    f"here, since it had other files of task {task.name}: take one that did not see them, or leave "
+                    "these samples out"
+                )
+    return lines
+
+
+def _sources(ckpt: str | None, teacher: JsonValue) -> list[tuple[str, str]]:
+    """What a student starts from or learns from, with its path."""
+    both = (("checkpoint", ckpt), ("teacher", None if teacher == "self" else teacher))
+    return [(what, path) for what, path in both if isinstance(path, str)]
 
 
 def _check(what: str, checkpoint: Checkpoint, task: Json, images: bool) -> None:

@@ -57,7 +57,7 @@ def temper(host: Host, dataset: Items, collate: Collate, samples: int, seed: int
 
 def tempered(task: Task, samples: int, seed: int, host: Host) -> None:
     """``temper`` on the training samples of a task, told in one line."""
-    layers = temper(host, samples_of(task, "train", host), task.collate(host.inputs), samples, seed)
+    layers = temper(host, samples_of(task, "train", host, training=True), task.collate(host.inputs), samples, seed)
     factors = sorted(factor for layer in layers for factor in layer)
     say(f"queries scaled by {factors[0]:.2g} to {factors[-1]:.2g}, half of the heads by {median(factors):.2g} or less")
 

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgf.errors import UserError
+from cgf.checks import one_of
+from cgf.types import Json
 
 if TYPE_CHECKING:
     from accelerate.tracking import WandBTracker
@@ -15,12 +16,14 @@ CARD = ("README.md", "run.json", "softmax.json", "norm.json", "activation.json",
 WEIGHTS = ("model.safetensors", "host/**/*")
 ARTIFACTS: dict[str, tuple[str, ...]] = {"none": (), "card": CARD, "checkpoint": (*CARD, *WEIGHTS)}
 LAYERS = "layers"
+TRACKERS, MODES = ("none", "wandb"), ("online", "offline", "disabled")
 
 
-def check_artifact(wanted: object) -> None:
-    """UserError unless tracker.artifact is one of what there is."""
-    if wanted not in ARTIFACTS:
-        raise UserError(f"tracker.artifact must be one of {', '.join(ARTIFACTS)}, and {wanted!r} was given")
+def check_tracker(tracker: Json) -> None:
+    """UserError unless tracker.name, and where that is wandb its mode and artifact, are of what there is."""
+    if one_of("tracker.name", tracker["name"], TRACKERS) == "wandb":
+        one_of("tracker.mode", tracker["mode"], MODES)
+        one_of("tracker.artifact", tracker["artifact"], tuple(ARTIFACTS))
 
 
 def log_layers(tracker: WandBTracker, layers: list[dict[str, float]], step: int) -> None:

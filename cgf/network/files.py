@@ -5,7 +5,8 @@ No file names code: a layer's kind is looked up in a fixed table, and its number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from cgf.approx.exponential_json import exponential_from_json
+from cgf.approx.verified import verified
 from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.named import plain, short
@@ -56,9 +58,17 @@ def save_network(folder: str | Path, network: Network) -> None:
 
 
 def load_network(folder: str | Path) -> Network:
-    """The network of a folder. UserError, with the file's name, for whatever is not one."""
+    """The network of a folder. UserError, with the file's name, for whatever is not one.
+
+    That includes a polynomial whose coefficients have not the error and the guard that the file states.
+    """
     facts, arrays = _read(folder, NETWORK)
     where = f"{Path(folder) / NETWORK}.json"
+    with _naming(where):
+        return _network(facts, arrays, where)
+
+
+def _network(facts: Json, arrays: dict[str, np.ndarray], where: str) -> Network:
     _keys(facts, ("kind", "schema", "name", "features", "tokens", "classes", "layers"), where)
     layers, classes, tokens = facts["layers"], facts["classes"], facts["tokens"]
     two = isinstance(tokens, list) and len(tokens) == 2
@@ -92,6 +102,11 @@ def load_inputs(folder: str | Path) -> Inputs:
     """What prepares a network's features. UserError, with the file's name, for whatever is not that."""
     facts, arrays = _read(folder, INPUTS)
     where = f"{Path(folder) / INPUTS}.json"
+    with _naming(where):
+        return _inputs(facts, arrays, where)
+
+
+def _inputs(facts: Json, arrays: dict[str, np.ndarray], where: str) -> Inputs:
     if facts.get("inputs") == "table":
         filled = ("multiple", "padding") if "multiple" in facts else ()
         _keys(facts, ("kind", "schema", "inputs", "eps", *filled), where)
@@ -167,7 +182,9 @@ def _attention(data: Json, name: str, arrays: dict[str, np.ndarray], where: str)
         raise UserError(f"{where} needs a whole number of heads and a number for the scaling at {name}")
     query, key, value = (_linear(arrays, f"{name}.{part}", where) for part in PROJECTIONS)
     turns = Rotary(*(_taken(arrays, f"{name}.{key}", where) for key in TURNS)) if "rotary" in data else None
-    exponential = exponential_from_json(data["exponential"])
+    made = exponential_from_json(data["exponential"])
+    # a Taylor polynomial may state no domain
+    exponential = made if made.fit is None and made.method == "taylor" else verified(made, f"{where}, {name},")
     return SelfAttention(query, key, value, heads, float(scaling), exponential, "causal" in data, turns)
 
 
@@ -176,6 +193,15 @@ def _linear(arrays: dict[str, np.ndarray], name: str, where: str) -> Linear:
 
 
 # -- files -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """What a layer refuses of its own numbers, with the file that they stand in."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error) if where in str(error) else f"{where}: {error}") from None
 
 
 def _write(folder: str | Path, name: str, facts: Json, arrays: Mapping[str, np.ndarray]) -> None:

@@ -27,7 +27,7 @@ class ShortNorm(Norm):
     Levels: 1 for the square of x - mean (whose mean over features is a sum and a public factor), ceil(log2(d + 1)) for
     p, 1 for the product, ``levels`` in all.
     low, high  buffers (): start as the variances seen on the training data, widened by ``margin``
-    coefficients()  (d + 1,) in float64, of powers of v, lowest order first
+    series  (d + 1,) in float64: p in Chebyshev's basis on [low, high], lowest order first
     Source: polynomial inverse square roots under CKKS, as in NEXUS and THOR, here on a range that training keeps.
     """
 
@@ -57,12 +57,6 @@ class ShortNorm(Norm):
         low, high = float(self.low), float(self.high)
         v = np.geomspace(low, high, GRID)
         return float(np.abs(chebyshev.chebval(_unit(v, low, high), self.series.cpu().numpy()) * np.sqrt(v) - 1).max())
-
-    def coefficients(self) -> np.ndarray:
-        """Of p in powers of v, lowest order first, (degree + 1,) in float64."""
-        low, high = float(self.low), float(self.high)
-        made = chebyshev.Chebyshev(self.series.cpu().numpy(), domain=[low, high]).convert(kind=np.polynomial.Polynomial)
-        return np.pad(made.coef, (0, self.degree + 1 - len(made.coef)))
 
     @torch.no_grad()
     def _fit(self) -> None:

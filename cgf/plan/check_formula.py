@@ -1,6 +1,8 @@
-"""Whether a circuit can follow a formula: asked before anything is trained with it."""
+"""Whether a softmax keeps to its mask, and a circuit can follow its formula: asked before anything is trained."""
 
 from __future__ import annotations
+
+import copy
 
 from cgf.approx.fit import limit
 from cgf.errors import UserError
@@ -16,10 +18,12 @@ FEW = 8  # entries of the rows on which it is tried
 def check_formula(softmax: Softmax) -> None:
     """Runs the softmax's circuit once on the simulator, with a polynomial in the place of exp.
 
-    UserError where its formula uses what ciphertexts do not have. What depends on a run, such as levels and
-    denominators that are measured in training, is left to that run. A class that says encryptable = False is not tried,
-    and neither is one that approximates exact softmax and trains as that: its polynomials may take a minute to fit.
+    UserError where weights that it gives by a method of its own are not zero at masked places, and where its formula
+    uses what ciphertexts do not have. What depends on a run, such as levels and denominators that are measured in
+    training, is left to that run. The circuit of a class that says encryptable = False is not tried, and neither is one
+    that approximates exact softmax and trains as that: its polynomials may take a minute to fit.
     """
+    check_mask(softmax)
     if not softmax.encryptable or (isinstance(softmax, Published) and not isinstance(softmax, Replacement)):
         return
     if isinstance(softmax, ExponentialSoftmax) and softmax.exponential is None:
@@ -32,6 +36,27 @@ def check_formula(softmax: Softmax) -> None:
         return
     except (TypeError, AttributeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UserError(_told(softmax, f"{type(error).__name__}: {error}")) from error
+
+
+def check_mask(softmax: Softmax) -> None:
+    """UserError where ``weights`` are of another shape than the scores, or not zero where ``valid`` is False: a causal
+    model would look ahead, and texts would change with their padding. What the base classes compute is masked by them.
+    """
+    if type(softmax).weights in (Softmax.weights, ExponentialSoftmax.weights, Published.weights):
+        return
+    import torch
+
+    own, scores = copy.deepcopy(softmax), torch.linspace(-2.0, 2.0, 2 * 2 * FEW * FEW).reshape(2, 2, FEW, FEW)
+    own.sized(2)
+    own.training = True  # one that measures denominators does it now
+    valid = torch.ones(FEW, FEW, dtype=torch.bool).tril()
+    with torch.no_grad():
+        weights = own.weights(scores, valid)
+    if weights.shape != scores.shape or bool(weights.masked_select(~valid).ne(0).any()):
+        raise UserError(
+            f"softmax '{softmax.name}' must give weights of the shape of its scores (B, H, Q, K), zero where valid is "
+            "False, and does not"
+        )
 
 
 def _told(softmax: Softmax, reason: str) -> str:

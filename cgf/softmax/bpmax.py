@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -45,7 +46,7 @@ class BPMax(Softmax):
     buffer keeps the last training batch's value, and evaluation uses it. Query positions that no training
     batch reached keep R = 1. Encrypted, R is public and divides the scores as its p-th root (``roots``): levels
     ceil(log2 p). Weights are zero where not valid; x + c < 0 gives negative weights. Raises UserError for a p that is
-    not odd and positive.
+    not odd and positive, and a c that is no finite number.
     """
 
     name: ClassVar[str] = "bpmax"
@@ -60,6 +61,8 @@ class BPMax(Softmax):
     def __post_init__(self) -> None:
         if not is_whole(self.p) or self.p < 1 or self.p % 2 == 0:
             raise UserError(f"BPMax needs a positive odd power p, and p={self.p} was given")
+        if isinstance(self.c, bool) or not isinstance(self.c, int | float) or not math.isfinite(self.c):
+            raise UserError(f"BPMax needs a finite number for its shift c, and c={self.c!r} was given")
 
     def formula(self, x: V) -> V:
         """The frozen form: the denominator is public. r/R joins one factor, which saves a level, but for p = 1.

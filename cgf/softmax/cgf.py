@@ -86,7 +86,7 @@ class CGF(ExponentialSoftmax):
         """As ``ExponentialSoftmax.weights``; exp(y) in one operation where ``fuses`` and nothing is being compiled."""
         import torch
 
-        if torch.compiler.is_compiling() or not self.fuses():
+        if torch.compiler.is_compiling() or not self.fuses() or not scores.numel():
             return super().weights(scores, valid)
         from cgf.softmax.fused import cgf_weights
         from cgf.softmax.tensor import TensorRows

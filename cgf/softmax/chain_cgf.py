@@ -11,7 +11,7 @@ from cgf.approx.fit import chain, with_fit
 from cgf.approx.head_chain import HeadChain
 from cgf.checks import one_of, whole
 from cgf.errors import UserError
-from cgf.softmax.loop import LoopCGF
+from cgf.softmax.loop import UNMADE, LoopCGF
 from cgf.softmax.value import V
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ChainCGF(LoopCGF):
         """Takes these constants over, in the Parameters that an optimizer may hold already."""
         from torch.nn import Parameter
 
-        self._alpha, self._moved = alpha, True
+        self._alpha, self._kept_of = alpha, UNMADE
         if self._beta is None or self._constants is None:
             learns = self.trainable != "none"
             self._beta, self._constants = (
@@ -138,6 +138,12 @@ class ChainCGF(LoopCGF):
 
     # -- readings ----------------------------------------------------------------------------------
 
+    def constants(self) -> tuple | None:
+        """(alpha, beta, constants) as they stand: an optimizer, an average or a hand may have changed them."""
+        if self._beta is None or self._constants is None:
+            return None
+        return self._alpha, *(tuple(t.detach().reshape(-1).tolist()) for t in (self._beta, self._constants))
+
     def fitted(self) -> Exponential:
         """A SquareChain, or a HeadChain, of the constants as they stand, its error and guard on ``domain``."""
         if self._beta is None or self._constants is None:
@@ -174,5 +180,4 @@ class ChainCGF(LoopCGF):
         value = (y * self._alpha).plus_public(beta)
         for constant in constants:
             value = square(value).plus_public(constant)
-        self._moved = self._moved or self.trainable != "none"  # an optimizer step follows
         return value

@@ -74,8 +74,9 @@ def by_name(definitions: Sequence[type[Softmax]]) -> dict[str, type[Softmax]]:
 VARIANTS = by_name(DEFINITIONS)
 # what ``_target_`` of a softmax.json may read: a name in this table, never a path that is imported from
 TARGETS = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DEFINITIONS}
-# whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n is a row's length
-BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20)}
+# whole numbers are degrees, powers and counts of steps, which circuits and fits are as long as; n and fewest are
+# lengths of rows
+BOUNDS, BOUNDS_BY_NAME = (0, 512), {"n": (1, 2**20), "fewest": (1, 2**20)}
 
 
 def softmax_from_json(data: JsonValue, source: str = "softmax.json") -> Softmax:

@@ -12,6 +12,8 @@ from cgf.errors import UserError
 from cgf.softmax.cgf import CGF
 from cgf.softmax.value import V
 
+UNMADE = object()  # of no constants
+
 
 @dataclass(eq=False)
 class LoopCGF(CGF):
@@ -28,7 +30,7 @@ class LoopCGF(CGF):
     below: float = 0.0
     above: float = 0.1
     _exponential: Exponential | None = field(default=None, init=False, repr=False)
-    _moved: bool = field(default=True, init=False, repr=False)  # what ``_exponential`` was made of changed since
+    _kept_of: object = field(default=UNMADE, init=False, repr=False)  # the constants that ``_exponential`` is of
 
     name: ClassVar[str] = "loop"
 
@@ -51,18 +53,23 @@ class LoopCGF(CGF):
         """The exponential as it stands now."""
         raise NotImplementedError
 
+    def constants(self) -> tuple | None:
+        """The numbers that ``fitted`` is made of, wherever they were changed; None where they never change."""
+        return None
+
     # a property over the base's field: a trained chain's fit is measured anew, in seconds, only when one asks for it
     @property  # type: ignore[misc]  # a property in the place of a field
     def exponential(self) -> Exponential | None:
         """What an evaluation applies: the softmax's own, unless another was put in its place since."""
-        if self._moved:
-            self._exponential, self._moved = self.fitted(), False
+        now = self.constants()
+        if now != self._kept_of:
+            self._exponential, self._kept_of = self.fitted(), now
         return self._exponential
 
     @exponential.setter
     def exponential(self, value: Exponential | None) -> None:
         """Puts another in its place, until the constants move again."""
-        self._exponential, self._moved = value, False
+        self._exponential, self._kept_of = value, self.constants()
 
     def fuses(self) -> bool:
         """Never: it has no exp."""

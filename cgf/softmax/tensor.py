@@ -153,9 +153,9 @@ class TensorRows:
         """(..., Q, 1)."""
         return self._with(self.data.abs().amax(-1, keepdim=True))
 
-    def zero_if_not_finite(self) -> TensorRows:
-        """Entrywise; no gradient where an entry is not finite."""
-        return self._with(torch.where(torch.isfinite(self.data), self.data, self.data.new_zeros(())))
+    def one_where_zero(self) -> TensorRows:
+        """Entrywise; no gradient where an entry is zero."""
+        return self._with(torch.where(self.data == 0, self.data.new_ones(()), self.data))
 
 
 def far_from_zero(mean: Tensor) -> Tensor | None:

@@ -116,8 +116,8 @@ class ClearValue(Value, Protocol):
     def row_abs_max(self) -> Self:
         """The largest absolute value of the row, whatever stands at invalid entries included, as a row value."""
 
-    def zero_if_not_finite(self) -> Self:
-        """The same entries with 0 where one is infinite or no number."""
+    def one_where_zero(self) -> Self:
+        """The same entries with 1 where one is 0."""
 
 
 V = TypeVar("V", bound=Value)

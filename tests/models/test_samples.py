@@ -1,15 +1,19 @@
 """Texts that are longer than a model can read are refused before anything is trained or evaluated on them."""
 
+import dataclasses
 import functools
 
+import numpy as np
 import pytest
 import torch
 from conftest_models import small_bert, small_llama, small_vit
+from PIL import Image
 
+from cgf.data.own_images import OwnFolderTask
 from cgf.data.text_items import TextDataset, collate_text
 from cgf.errors import UserError
 from cgf.models.install import install_copies, installed_softmaxes
-from cgf.models.samples import check_texts
+from cgf.models.samples import check_texts, samples_of
 from cgf.softmax.cgf import CGF
 
 COLLATE = functools.partial(collate_text, pad_id=0)
@@ -36,6 +40,23 @@ def test_positions_that_are_turned_have_no_end():
 
 def test_images_are_not_looked_at():
     check_texts(small_vit(), object(), COLLATE, "train")
+
+
+def test_images_are_augmented_to_train_on_and_not_to_be_evaluated_or_planned_on(tmp_path):
+    host, draw = small_vit(), np.random.default_rng(0)
+    for label in ("a", "b"):
+        (tmp_path / "train" / label).mkdir(parents=True)
+        for i in range(6):
+            Image.fromarray(draw.integers(0, 255, (12, 12, 3), dtype=np.uint8)).save(
+                tmp_path / "train" / label / f"{i}.png"
+            )
+    task = OwnFolderTask(root=str(tmp_path), augment="pad_crop")
+    trained, evaluated = samples_of(task, "train", host, training=True), samples_of(task, "train", host)
+    assert trained.labels == evaluated.labels and evaluated.augment is None is not trained.augment
+    pixels = [torch.stack([item["pixel_values"] for item in items]) for items in (trained, evaluated)]
+    assert pixels[0].shape == pixels[1].shape and not torch.equal(*pixels)
+    own = dataclasses.replace(task, augment=None)
+    assert torch.equal(pixels[1], torch.stack([item["pixel_values"] for item in samples_of(own, "train", host)]))
 
 
 def test_the_model_is_as_it_was():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # odd polynomials that push [-1, 1] towards its ends, f flat there, g steep at zero (Cheon et al. 2020), times u
 F = (35 / 16, -35 / 16, 21 / 16, -5 / 16)
 G = (4589 / 1024, -16577 / 1024, 25614 / 1024, -12860 / 1024)
+
+SPARE = 1.1  # factor by which a sum may lie above n, and a little more than that by which it may lie below 1
 
 
 class Differences(Arithmetic, Protocol):
@@ -94,7 +97,7 @@ class Comparison(Published):
     @cached_property
     def divider(self) -> Goldschmidt:
         """The division, on [1, n] with a margin of a tenth."""
-        return Goldschmidt(0.9, 1.1 * self.n, self.iterations)
+        return Goldschmidt(0.9, SPARE * self.n, self.iterations)
 
     @cached_property
     def numerator(self) -> Polynomial:
@@ -104,12 +107,26 @@ class Comparison(Published):
     def error_bound(self) -> float:
         """e of a numerator and n e of the sum, e the largest error of exp(x - max), and the division's.
 
-        Entries far below the maximum make most of e: they are left near exp(-radius), not at zero.
+        Entries far below the maximum make most of e: they are left near exp(-radius), not at zero. A maximum that is
+        found too low or too high by m is a common factor of a row, which cancels, as long as exp and the division hold
+        it; infinite where the comparisons leave more.
         """
-        x = np.linspace(-1.0, 0.0, 20_001)
+        m = self.missed()
+        if not m <= math.log(SPARE):
+            return math.inf
+        x = np.linspace(-1.0, m / (2 * self.half_width), 20_001)
         p = fit.chebyshev(-self.radius - 0.5, 0.5, 8, 3)
         e = p(extend_domain(x, self.extensions) * self.radius) - np.exp(2 * self.half_width * x)
         return (self.n + 1) * float(np.abs(e).max()) + self.divider.max_error
+
+    def missed(self) -> float:
+        """The most by which the found maximum differs from the row's: ceil(log2 n) comparisons, the worst in each."""
+        difference = s = np.geomspace(1e-18, 1.0, 20_001)  # in units of 2 R
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers of iterations that do not converge
+            for odd in (G,) * self.gs + (F,) * self.fs:
+                q = s * s
+                s = s * (odd[0] + q * (odd[1] + q * (odd[2] + q * odd[3])))
+            return 2 * self.half_width * math.ceil(math.log2(self.n)) * float(np.abs(difference * (1 - s) / 2).max())
 
     def public_scale(self, count: int | None) -> float:
         """Scores in [-1/2, 1/2], so that differences lie in [-1, 1]."""

@@ -64,6 +64,8 @@ class NormalizeSquare(Published):
                 f"{self.name} needs scores within 2^{REACH_BITS} of each other and at most {REACH_BITS} rounds, and "
                 f"has bound {self.bound} and k {self.k}"
             )
+        if self.k is not None:
+            whole(f"softmax.k of {self.name}", self.k, 1)
         if self.k is None:
             self.k = max(1, math.ceil(math.log2(self.bound) - math.log2(math.log(self.n))))
         if self.degrees is None:
@@ -140,7 +142,7 @@ class Thor(Published):
     exp: degree 15 on [low, high] / temperature, squared ``squarings`` times. 1 / sum: recentred Goldschmidt down
     to ``accuracy``; first on [n eps, n], then on [1 / n, 1]. The defaults are THOR's: temperature 2, eps 2^-11, 1 %.
     That error scales the row; the last division leaves it. Bootstraps before each division where levels run out.
-    Raises UserError for a temperature that is no power of two.
+    Raises UserError for a temperature that is no power of two from 2 to 512.
     Source: THOR, Moon et al. 2024 (intervals and counts as in its published code).
     """
 
@@ -159,7 +161,7 @@ class Thor(Published):
 
     def __post_init__(self) -> None:
         check_interval(self.name, self.low, self.high)
-        whole("softmax.temperature of thor", self.temperature, 2)
+        whole("softmax.temperature of thor", self.temperature, 2, 512)
         if self.temperature & (self.temperature - 1):
             raise UserError(f"thor needs a temperature that is a power of two from 2, and has {self.temperature}")
         self.dividers  # noqa: B018  # refused here where its numbers give none

@@ -65,9 +65,9 @@ class Power(Replacement):
         return powers
 
     def definition(self, x: C) -> C:
-        """(x + c)^p / (eps + sum (x + c)^p); zero where that is 0 / 0."""
+        """(x + c)^p / (eps + sum (x + c)^p); zero where that is 0 / 0, no number where a power is beyond the floats."""
         e = power(x + self.c, self.p).at_invalid(0.0)
-        return (e * (e.row_sum() + self.eps).reciprocal()).zero_if_not_finite()
+        return e * (e.row_sum() + self.eps).one_where_zero().reciprocal()
 
     def public_scale(self, count: int | None) -> float:
         """The p-th root of the divider's, so that the powers carry the divider's."""
@@ -113,14 +113,15 @@ class StablePower(Power):
 
     def error_bound(self) -> float:
         """The division's, and what leaving eps out changes."""
-        return self.divider.max_error + self.eps * float((1 + self.delta) ** self.p)
+        largest = self.delta * self.least ** (-1 / self.p)  # of delta / max |x + c|, whose power is at most the sum
+        return self.divider.max_error + self.eps * float((1 + largest) ** self.p)
 
     def definition(self, x: C) -> C:
         """z^p / (eps + sum z^p), z = (x + c) / (max |x + c| + delta)."""
         shifted = (x + self.c).at_invalid(0.0)
         z = shifted * (shifted.row_abs_max() + self.delta).reciprocal()
         e = power(z, self.p)
-        return e * (e.row_sum() + self.eps).reciprocal()
+        return e * (e.row_sum() + self.eps).one_where_zero().reciprocal()
 
     def formula(self, x: V) -> V:
         """(x + c)^p / sum (x + c)^p: a row's own factor cancels."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cgf.approx.exponential import Interval
 
 MOST_R = 30  # squarings of a limit that are still floats
+TOUCHING = -1.6  # the chord from u = 0 touches (1 + u / 2^r)^(2^r), drawn over exp(u), at -1.594 or above
 
 
 @dataclass(eq=False)
@@ -29,10 +30,11 @@ class Standard(Published):
     """exp(x) / sum exp(x): p(x)^(2^k) of least squares on [low, high], Goldschmidt for the division.
 
     least, most: the interval of sum exp(x) (None: what rows of ``n`` entries in [low, high] can reach, which
-    is wide). mean: x is the score less ln of the row's count of entries, which is public, so that sum exp(x) is a mean;
-    rows of one entry and of many divide by numbers that lie nearer, and a ciphertext's noise counts less. Weights
-    are the same. Noise: a sum D is off by most / D times what one product adds (5e-9 in 16,384 slots). Levels:
-    ceil(log2(degree + 1)) + k + iterations; the paper counts one more for scaling, which here rides on the encoding.
+    is wide; a row of fewer entries may have a smaller sum, and needs ``least``). mean: x is the score less ln of the
+    row's count of entries, which is public, so that sum exp(x) is a mean; rows of one entry and of many divide by
+    numbers that lie nearer, and a ciphertext's noise counts less. Weights are the same. Noise: a sum D is off by
+    most / D times what one product adds (5e-9 in 16,384 slots). Levels: ceil(log2(degree + 1)) + k + iterations; the
+    paper counts one more for scaling, which here rides on the encoding.
     Raises UserError for an empty interval.
     Source: Goldschmidt 1964; CGF-softmax paper, appendix 'Noise Analysis'.
     """
@@ -158,20 +160,31 @@ class FixedMax(Published):
     def error_bound(self) -> float:
         """Of rows of at most n entries, sum exp(x - shift) at least ``least``.
 
-        The limit keeps the share r(u) <= 1 of exp(u), less of it the farther u lies below 0. A row's sum loses most
-        where its entries are equal and it is the least, at u = ln(least / n); its weights grow by 1 / r(u) at most.
+        1. The limit keeps the share r(u) <= 1 of exp(u), less of it the farther u lies below 0.
+        2. A weight grows by what the row's sum loses, at most. Of rows of one mean e of exp(u), the one that loses
+        most lies on the lower convex hull of the curve e -> (1 + ln e / 2^r)^(2^r).
+        3. The curve is convex up to e = exp(-1), and the hull leaves it before, for a chord to e = 1: at u between
+        -1.6 and -1, whatever r is. Up to there rows of equal entries are the worst, above it mixed ones.
+        4. The less e is, the more is lost: the bound is that of the least sum.
         """
         if self.shift - self.low > 2**self.r:  # beyond it (1 + u / 2^r)^(2^r) grows again
             return math.inf
-        u = max(self.low - self.shift, math.log(self.least / self.n))  # no score lies lower
-        if 1 + u / 2**self.r <= 0:
-            return math.inf
-        return float(math.exp(u) / (1 + u / 2**self.r) ** (2**self.r) - 1 + self.divider.max_error)
+        floor = self.low - self.shift  # no score lies lower
+        u = max(floor, math.log(self.least / self.n))
+        kept = float(self._limit(np.array(u)))
+        if u > TOUCHING:
+            v = np.linspace(max(floor, 2 * TOUCHING), -0.01, 10_001)
+            kept = 1 - (1 - math.exp(u)) * float(((1 - self._limit(v)) / (1 - np.exp(v))).max())
+        return math.exp(u) / kept - 1 + self.divider.max_error if kept > 0 else math.inf
+
+    def _limit(self, u: np.ndarray) -> np.ndarray:
+        """(1 + u / 2^r)^(2^r)."""
+        powers: np.ndarray = (1.0 + u / 2**self.r) ** 2**self.r
+        return powers
 
     def first_polynomial(self, value: np.ndarray) -> np.ndarray:
         """(1 + (x - shift) / 2^r)^(2^r)."""
-        powers: np.ndarray = (1.0 + (value - self.shift) / 2**self.r) ** 2**self.r
-        return powers
+        return self._limit(value - self.shift)
 
     def public_scale(self, count: int | None) -> float:
         """2^-r, and what makes the powers carry the divider's scale."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -41,9 +42,11 @@ class TheX(ReLUQuotient):
         return series.relu_cubed(-self.bound, self.bound, self.degree).scaled(self.divider.scale)
 
     def error_bound(self) -> float:
-        """For rows of at most n entries with eps + sum in [least, most]."""
+        """For rows of at most n entries with eps + sum in [least, most]; infinite where the sum's error reaches it."""
         relative = self.n * self.polynomial.max_error / self.least
-        return self.bound / self.least * (relative / (1 - min(relative, 0.99)) + self.divider.max_error)
+        if relative >= 1:
+            return math.inf
+        return self.bound / self.least * (relative / (1 - relative) + self.divider.max_error)
 
     def definition(self, x: C) -> C:
         """x / (eps + sum relu(x / 2 + 1)^3)."""

@@ -176,6 +176,34 @@ def test_a_text_without_a_token_is_refused(make, tmp_path, text_inputs, monkeypa
     refused(lambda: task.dataset("train", text_inputs), "needs texts of one token at least, and 'word")
 
 
+def test_a_column_may_be_called_by_a_number(make, tmp_path):
+    """pandas numbers columns without names, and a command line reads task.text=0 as a number."""
+    table = write_csv(tmp_path / "numbered.csv", ROWS)
+    table.write_text(table.read_text().replace("text,label", "0,1", 1))
+    task = make("csv", train=str(table), text=0, label=1)
+    assert task.class_names == ["high", "low", "mid"] and (task.text, task.label) == ("0", "1")
+    refused(lambda: make("csv", train=str(table), text=0, label=2).class_names, "needs the column 2, and it has 0, 1")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"text": None}, "task.text must be the name of a column, and None was given"),
+        ({"label": True}, "task.label must be the name of a column, and True was given"),
+        ({"train": ["a.csv", "b.csv"]}, "task.train must be the name of one file"),
+        ({"max_length": None}, "task.max_length needs a count of tokens of at least 1, and it is None"),
+        ({"val_fraction": None}, "task.val_fraction needs to lie between 0 and 1, and it is None"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(make, files, given, says):
+    refused(lambda: make("csv", **{**files, **given}), says)
+
+
+def test_splits_of_a_set_are_named_by_part(make):
+    refused(lambda: make("hub", name="owner/set", splits=["train"]), "task.splits needs a split by its part, such as")
+    refused(lambda: make("hub", name="owner/set", label=[1]), "task.label must be the name of a column, and [1] was")
+
+
 def test_a_limit_that_is_no_count_by_split_is_refused(make, files):
     refused(lambda: make("csv", **files, limit=300), "task.limit needs a count by split, such as")
 
@@ -257,6 +285,8 @@ def test_an_image_folder_with_and_without_val_and_test(make, tmp_path, grey):
     assert [len(whole.dataset(split, grey)) for split in ("train", "val", "test")] == [20, 20, 20]
     assert whole.notes() == [] and len(task.notes()) == 2
     assert set(whole.revision()) == {f"{name}/" for name in ("train", "validation", "test")}
+    told = [set(task.identities(split)) for split in sizes]
+    assert [len(one) for one in told] == [*sizes.values()] and len(set().union(*told)) == 20
     item = whole.dataset("val", grey)[0]
     assert item["pixel_values"].shape == (1, 8, 8) and item["label"] == 0
 

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from cgf.data.own_text import FileTask
 from cgf.distill import same_split
+from cgf.distill.same_split import check_not_seen
 from cgf.distill.same_split import check_same_split as check
 from cgf.errors import UserError
 
@@ -119,3 +121,46 @@ def test_the_own_split_is_not_and_old_checkpoints_know_no_folds(trained):
     trained({"name": "other", "seed": 7})
     check_same_split("runs/teacher", "runs/teacher", OWN)  # another task's samples are none of these
     check_same_split(None, {"_target_": "cgf.models.vit.load"}, OWN)
+
+
+TARGET = {"_target_": "cgf.data.own_text.FileTask", "name": "csv"}
+
+
+def rows(path, numbers):
+    path.write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in numbers))
+    return str(path)
+
+
+def node_of(task):
+    return {**TARGET, "train": task.train, "test": task.test, **task.kept()}
+
+
+def test_rows_that_a_teacher_was_trained_on_are_refused_wherever_they_lie_now(trained, tmp_path):
+    """The same rows in other files: their hashes differ, and so did nothing that was compared before."""
+    before = FileTask(train=rows(tmp_path / "a.csv", range(100)), test=rows(tmp_path / "a_test.csv", range(100, 140)))
+    trained(node_of(before))
+    assert check_not_seen("runs/teacher", "self", node_of(before), before) == []
+    again = FileTask(train=rows(tmp_path / "b.csv", range(40, 140)), test=rows(tmp_path / "b_test.csv", range(40)))
+    with pytest.raises(
+        UserError, match=r"trained on \d+ of the 40 samples that are test here, since it had other files"
+    ):
+        check_not_seen("runs/teacher", "self", node_of(again), again)
+    with pytest.raises(UserError, match=r"teacher runs/teacher was trained on"):
+        check_not_seen(None, "runs/teacher", node_of(again), again)
+    longer = FileTask(train=rows(tmp_path / "c.csv", range(400)))  # test is cut off from it
+    with pytest.raises(UserError, match=r"samples that are (val|test) here"):
+        check_not_seen("runs/teacher", "self", node_of(longer), longer)
+
+
+def test_rows_that_a_teacher_did_not_see_may_be_new(trained, tmp_path):
+    before = FileTask(train=rows(tmp_path / "a.csv", range(100)), test=rows(tmp_path / "t.csv", [0, *range(100, 140)]))
+    trained(node_of(before))
+    now = FileTask(
+        train=rows(tmp_path / "b.csv", range(100)) and rows(tmp_path / "b.csv", [*range(100), *range(200, 300)]),
+        validation=rows(tmp_path / "v.csv", range(300, 330)),
+        test=rows(tmp_path / "t2.csv", [0, *range(400, 440)]),  # text 0 is in train here too, which is told elsewhere
+    )
+    assert check_not_seen("runs/teacher", "self", node_of(now), now) == []
+    (tmp_path / "a.csv").unlink()
+    (line,) = check_not_seen("runs/teacher", "self", node_of(now), now)
+    assert "whether it saw validation or test samples of them is not known" in line and "a.csv" in line

@@ -409,14 +409,19 @@ def test_a_network_comes_back_from_its_files_bit_for_bit(tmp_path):
     (lambda d: next(x for x in d["layers"] if x["layer"] == "pool").update(pool="max"), "mean, first"),
     (lambda d: d["layers"][2]["layers"][1].update(heads="2"), "whole number of heads"),
     (lambda d: d["layers"][2]["layers"][1].update(exponential={"method": "os"}), "method must be one of"),
+    (lambda d: d["layers"][2]["layers"][1].update(heads=3), "heads"),
+    (lambda d: d.update(classes=d["classes"][:1]), "class"),
+    (lambda d: d["layers"][2]["layers"][1]["exponential"].update(guard=[-1e9, 1e9]), "states a guard of"),
+    (lambda d: d["layers"][2]["layers"][1]["exponential"].update(max_error=1e-30), "states an error of 1e-30"),
 ])  # fmt: skip
 def test_a_changed_file_is_refused(tmp_path, change, message):
     save_network(tmp_path, network_of(vit(1))[0])
     data = json.loads((tmp_path / "network.json").read_text())
     change(data)
     (tmp_path / "network.json").write_text(json.dumps(data))
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as refused:
         load_network(tmp_path)
+    assert str(tmp_path / "network.json") in str(refused.value)
 
 
 @pytest.mark.parametrize(("change", "message"), [

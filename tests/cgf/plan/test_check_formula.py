@@ -67,3 +67,27 @@ def test_a_definition_beside_a_formula_is_what_trains_and_the_formula_what_is_co
     assert torch.allclose(Hinge().reading(scores).double(), polynomial.square() / 8, atol=1e-6)
     assert not torch.allclose(Hinge().reading(scores), Hinge().weights(scores), atol=1e-4)
     check_formula(Hinge())
+
+
+@dataclass(eq=False)
+class Forgets(Softmax):
+    """A quotient over all keys, those that do not count among them."""
+
+    name: ClassVar[str] = "forgets"
+    encryptable: ClassVar[bool] = False
+    why_not_encryptable: ClassVar[str] = "it divides"
+    masked: bool = False
+    narrow: bool = False
+
+    def weights(self, scores, valid=None):
+        p = scores.exp() if valid is None or not self.masked else scores.exp() * valid
+        weights = p / p.sum(-1, keepdim=True)
+        return weights[..., :1] if self.narrow else weights
+
+
+def test_weights_that_forget_the_mask_are_refused():
+    """A causal model would look ahead, whatever its softmax says of ciphertexts."""
+    for forgets in (Forgets(), Forgets(masked=True, narrow=True)):
+        with pytest.raises(UserError, match=r"softmax 'forgets' must give weights of the shape .* zero where valid is"):
+            check_formula(forgets)
+    check_formula(Forgets(masked=True))

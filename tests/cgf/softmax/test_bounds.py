@@ -14,6 +14,10 @@ from omegaconf import OmegaConf
 from cgf.config import build
 from cgf.softmax.exact import Exact
 from cgf.softmax.published.base import Published
+from cgf.softmax.published.comparison import Comparison
+from cgf.softmax.published.quotient import StablePower
+from cgf.softmax.published.standard import FixedMax
+from cgf.softmax.published.the_x import TheX
 
 FOLDER = Path(__file__).parents[3] / "configs" / "softmax"
 METHODS = {p.stem: build(OmegaConf.load(p)) for p in sorted(FOLDER.glob("*.yaml"))}
@@ -83,6 +87,45 @@ def test_the_bound_of_a_fixed_maximum_holds_for_rows_of_two_levels(above, least)
         if len(x):
             worst = max(worst, float((softmax.reading(x) - Exact().weights(x)).abs().max()))
     assert 0.005 < worst <= softmax.error_bound() < 0.33
+
+
+def two_levels(n, low):
+    """Rows of n entries, 1 to n - 1 of them at zero and the others at u, for u from ``low`` to zero."""
+    u = np.linspace(low, 0.0, 400)[:, None, None]
+    return torch.from_numpy(np.where(np.arange(n) < np.arange(1, n)[:, None], 0.0, u).reshape(-1, n))
+
+
+@pytest.mark.parametrize("r, least", [(3, 3.2), (4, 5.2), (4, 6.536), (8, 6.5), (8, 1.7)])
+def test_the_bound_of_a_fixed_maximum_holds_for_rows_whose_sum_is_nearly_full(r, least):
+    """Some entries at the maximum and the others far below it lose more than as many equal ones of their sum."""
+    softmax = FixedMax(shift=0.0, low=-6.0, n=8, r=r, least=least, iterations=60)
+    x = two_levels(8, -6.0)
+    x = x[x.exp().sum(-1) >= least]
+    worst = float((softmax.reading(x) - Exact().weights(x)).abs().max())
+    assert 0.25 * softmax.error_bound() < worst <= softmax.error_bound() < 0.6
+
+
+@pytest.mark.parametrize("eps, delta, least", [(0.01, 0.5, 0.05), (0.02, 0.1, 0.5), (0.01, 1e-6, 1.0)])
+def test_the_bound_of_stable_power_holds_for_small_rows(eps, delta, least):
+    softmax = StablePower(eps=eps, delta=delta, least=least, most=64.0, iterations=30)
+    size = torch.linspace(least**0.25, 2.0, 50, dtype=torch.float64)[:, None]
+    x = size * torch.tensor([[1.0, 0.3, -0.2, 0.0]], dtype=torch.float64)
+    worst = float((softmax.reading(x) - softmax.weights(x)).abs().max())
+    assert 0.3 * softmax.error_bound() < worst <= softmax.error_bound()
+
+
+@pytest.mark.parametrize("softmax", [Comparison(gs=2, fs=1), Comparison(gs=0, fs=1), TheX(degree=3)])
+def test_where_nothing_is_held_no_bound_is_stated(softmax):
+    """Comparisons that do not find the maximum, and a polynomial as wrong as the sum that it gives."""
+    assert softmax.error_bound() == np.inf
+
+
+def test_what_comparisons_miss_of_the_maximum_is_counted():
+    """Fewer of them leave more, and the reading stays within what is stated."""
+    fewer = Comparison(gs=5, fs=2)
+    assert METHODS["hetal"].missed() < 1e-3 < 5e-3 < fewer.missed() < np.log(1.1)
+    x = scores(fewer, 1.0, fewer.n)
+    assert float((fewer.reading(x) - Exact().weights(x)).abs().max()) <= fewer.error_bound() < 0.5
 
 
 def test_arions_maximum_is_that_of_its_paper():

@@ -132,6 +132,22 @@ def test_what_stands_after_a_step_is_what_an_evaluation_reads(trainable):
     assert [list(c.constants) for c in chains] == kept.tolist()
 
 
+@pytest.mark.parametrize("trainable", SETS)
+def test_constants_that_are_changed_between_two_evaluations_are_seen(trainable):
+    """By an average of weights that is put in, or by a step whose gradients were there before the first of them."""
+    softmax, x = made(trainable), draw(2, H, 6, 6)
+    optimizer = torch.optim.SGD(softmax.parameters(), lr=1e-3)
+    train_mode(softmax).weights(x).sum().backward()
+    before = train_mode(softmax, False).weights(x)
+    optimizer.step()
+    stepped = softmax.weights(x)
+    with torch.no_grad():
+        softmax.parameters()[1].mul_(0.9)
+    averaged = softmax.weights(x)
+    assert not torch.equal(before, stepped) and not torch.equal(stepped, averaged)
+    np.testing.assert_allclose(averaged.numpy(), by_hand(softmax, exponent(x.numpy())), rtol=1e-10)
+
+
 def test_training_steps_do_not_measure_the_fit(monkeypatch):
     softmax = train_mode(made("head"))
     monkeypatch.setattr(ChainCGF, "fitted", lambda self: pytest.fail("measured in a training step"))

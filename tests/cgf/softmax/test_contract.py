@@ -16,6 +16,8 @@ from cgf.softmax.bpmax import BPMax, CalibratedBPMax
 from cgf.softmax.cgf import CGF
 from cgf.softmax.load import softmax_from_json
 from cgf.softmax.published.base import Published
+from cgf.softmax.published.normalize_square import NormalizeSquare, Thor
+from cgf.softmax.published.quotient import Power, Quad, StablePower
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "softmax").glob("*.yaml"))
 B, H, Q, K = 2, 3, 6, 6
@@ -169,6 +171,26 @@ def test_masked_rows_are_those_of_their_valid_entries_alone(defined):
                 np.testing.assert_allclose(weights.numpy()[index][own], wanted, rtol=1e-8, atol=1e-13)
 
 
+@pytest.mark.parametrize("shape", [(0, 2, 5, 5), (2, 2, 0, 5), (2, 0, 5, 5)])
+def test_no_rows_have_no_weights(softmax, shape):
+    scores = torch.zeros(shape, requires_grad=True)
+    weights = softmax.weights(scores, torch.ones(5, dtype=torch.bool))
+    weights.sum().backward()
+    assert weights.shape == shape and scores.grad.shape == shape
+
+
+@pytest.mark.parametrize("softmax", [Power(eps=0.0, c=2.0), Quad(), StablePower(eps=0.0, c=2.0)])
+def test_a_row_of_zero_over_zero_weighs_nothing_and_an_overflow_is_seen(softmax):
+    none = torch.full((1, 4), -softmax.c)
+    assert torch.equal(softmax.weights(none), torch.zeros(1, 4))
+    huge = softmax.weights(torch.tensor([[3e30, 0.0, 1.0, -1.0]]))  # its square is beyond float32
+    assert (
+        torch.equal(huge, torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
+        if softmax.name == "power_stable"
+        else huge.isnan().any()
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(defined, dtype):
     softmax = defined
@@ -193,6 +215,17 @@ def test_json_round_trip(softmax):
     again = softmax_from_json(text)
     assert type(again) is type(softmax) and again.params() == softmax.params()
     assert torch.equal(again.weights(draw()), softmax.weights(draw()))
+
+
+def test_rows_of_any_length_are_read_again():
+    softmax = NormalizeSquare(n=1024, fewest=577)
+    assert softmax_from_json(json.loads(json.dumps(softmax.to_json()))).params() == softmax.params()
+
+
+@pytest.mark.parametrize("make", [lambda: NormalizeSquare(k=0, degrees=()), lambda: Thor(temperature=1024)])
+def test_published_numbers_that_no_file_could_bring_back_are_refused(make):
+    with pytest.raises(UserError, match="must be a whole number"):
+        make()
 
 
 @pytest.mark.parametrize(
