@@ -10,11 +10,14 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register, of_fold
-from cgf.results import read_json
+from cgf.results import read_json, read_lines
 from cgf.types import Json, JsonValue
 
-FILE = "opened.jsonl"
+FILE, WITHDRAWN, CORRECTED = "opened.jsonl", "withdrawn.jsonl", "corrected.jsonl"
+FIELDS = ("validation", "trials", "total_levels", "predictions")  # of a row: labels hang on them
+TEACHER = "-teacher"  # in the names of figures that no table shows
 FOLDERS = ("train", "he", "he/exact", "he/attention", "he/network", "approximated", "network")  # with test figures
+PLACES = tuple(f"{folder}/" for folder in FOLDERS)
 ENCRYPTED = ("eval_he", "eval_network")  # kinds of results whose figures are of ciphertexts
 EVALUATION = {TRAINED: "evaluation", PLANNED: "evaluation_planned"}  # field of a row of training, by figure
 ADD = "python scripts/repo/openings.py"
@@ -48,15 +51,12 @@ def history(root: Path) -> list[tuple[Line, JsonValue]] | None:
     A commit that adds a file, or changes a figure in it, tells one opening a figure: on the day of the commit at the
     latest. Its subject stands for the reason of a second one. What was evaluated and never committed is not told.
     """
-    try:
-        log = _git(root, "log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--format=@%H %cs %s", *_paths())
-    except (OSError, subprocess.SubprocessError):
+    versions = _versions(root)
+    if versions is None:
         return None
-    changes = list(_changes(log))
-    contents = _contents(root, [blob for *_, blob in changes])
     seen: dict[tuple[str, str], list[JsonValue]] = {}
     told = []
-    for (commit, day, subject, row, _), content in zip(changes, contents, strict=True):
+    for commit, day, subject, row, content in versions:
         for figure, value in figures(row, content).items():
             before = seen.setdefault((row, figure), [])
             if value not in before:
@@ -86,7 +86,9 @@ def check(results: Path) -> None:
     """UserError where the register was not only added to, or lacks an opening of a file that is there or was.
 
     Each figure of a file that is there needs a line, each figure of another value that the history has one more, and
-    what a row says of its openings must be in the register. Outside a checkout the files alone are looked at.
+    what a row says of its openings must be in the register. A row that was opened and is not there needs a line in
+    ``WITHDRAWN``, and one whose fields of weight changed without another opening one in ``CORRECTED``. Outside a
+    checkout the files alone are looked at.
     """
     register = Register(results / FILE)
     lines = register.lines()
@@ -98,9 +100,83 @@ def check(results: Path) -> None:
         told = content.get("opened") or []
         if told != [line for line in lines if line["row"] == row][: len(told)]:
             raise UserError(f"{path} tells of other openings than {FILE}: neither is to be changed by hand")
+    check_withdrawn(results, lines)
+    check_fields(results)
     if absent := missing(results):
         raise UserError(f"{FILE} lacks {len(absent)} openings of the history, of {absent[0]['row']} first: {ADD}")
     _check_appended(results)
+
+
+def withdrawn(results: Path) -> list[Json]:
+    """Rows that were opened and are shown no more, with day and reason, as ``WITHDRAWN`` lists them."""
+    return _listed(results / WITHDRAWN, ("row", "date", "reason"))
+
+
+def withdrawn_told(results: Path) -> str:
+    """The same as a sentence a reason: rows, day and reason."""
+    by: dict[tuple[str, str], list[str]] = {}
+    for line in withdrawn(results):
+        by.setdefault((line["date"], line["reason"]), []).append(f"`{line['row']}`")
+    return "; ".join(f"{', '.join(rows)} on {day}: {reason}" for (day, reason), rows in by.items()) or "none"
+
+
+def check_withdrawn(results: Path, lines: list[Line]) -> None:
+    """UserError where a row was opened whose file is gone, and no line says since when and why.
+
+    A line of a row whose file is there is refused too.
+    """
+    there, told = {row for row, _ in _files(results)}, {line["row"] for line in withdrawn(results)}
+    opened = {line["row"] for line in lines if line["row"].startswith(PLACES) and TEACHER not in line["row"]}
+    if gone := sorted(opened - there - told):
+        raise UserError(
+            f"{gone[0]} was opened and has no file: put it back, or say in {results / WITHDRAWN} since when and why it "
+            "is shown no more"
+        )
+    if back := sorted(told & there):
+        raise UserError(f"{results / WITHDRAWN} says that {back[0]} is shown no more, and its file is there")
+
+
+def check_fields(results: Path) -> None:
+    """UserError where two versions of a row of training have the same test figures, and other ``FIELDS``, untold.
+
+    A label hangs on these fields, and no opening tells of them: levels, accuracy on validation, fewer trials, and which
+    answers are right. A line of ``CORRECTED`` names the row and the field, with day and reason.
+    """
+    told = {(line["row"], line["field"]) for line in _listed(results / CORRECTED, ("row", "field", "date", "reason"))}
+    told_of = _versions(results.parent)
+    if told_of is None:
+        return
+    versions = [(row, content) for *_, row, content in told_of if row.startswith("train/")]
+    versions += [(row, read_json(path)) for row, path in _files(results) if row.startswith("train/")]
+    before: dict[str, Json] = {}
+    for row, content in versions:
+        last: Json = before.get(row) or content
+        if figures(row, last) == figures(row, content):
+            for field in FIELDS:
+                if _changed(field, last, content) and (row, field) not in told:
+                    raise UserError(
+                        f"{row} has the test figures of its version before and another '{field}': train it anew, or "
+                        f"say in {results / CORRECTED} why it was changed"
+                    )
+        before[row] = content
+
+
+def _changed(field: str, before: Json, now: Json) -> bool:
+    """Whether a field is another: of trials only where there are fewer, of what was not kept before not at all."""
+    old, new = before.get(field), now.get(field)
+    if field == "trials":
+        return isinstance(old, int) and (not isinstance(new, int) or new < old)
+    if field == "predictions":
+        return old is not None and (new is None or old["sha256"] != new["sha256"])
+    return old is not None and old != new
+
+
+def _listed(path: Path, keys: tuple[str, ...]) -> list[Json]:
+    lines = read_lines(path)
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, dict) or not all(isinstance(line.get(key), str) for key in keys):
+            raise UserError(f"{path} needs {', '.join(keys)} in each line, and line {number} has not")
+    return lines
 
 
 def _check_appended(results: Path) -> None:
@@ -121,6 +197,20 @@ def _files(results: Path) -> Iterator[tuple[str, Path]]:
     for folder in FOLDERS:
         for path in sorted((results / folder).glob("*.json")):
             yield f"{folder}/{path.stem}", path
+
+
+def _versions(root: Path) -> list[tuple[str, str, str, str, JsonValue]] | None:
+    """(commit, day, subject, row, content) of each version of a result file, oldest first; None outside a checkout."""
+    try:
+        log = _git(root, "log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--format=@%H %cs %s", *_paths())
+    except (OSError, subprocess.SubprocessError):
+        return None
+    changes = list(_changes(log))
+    contents = _contents(root, [blob for *_, blob in changes])
+    return [
+        (commit, day, subject, row, content)
+        for (commit, day, subject, row, _), content in zip(changes, contents, strict=True)
+    ]
 
 
 def _paths() -> list[str]:

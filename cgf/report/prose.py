@@ -26,19 +26,30 @@ DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 FIGURE = re.compile(rf"(?<![\w.,^/-])-?(?:{_PRECISE}|{_MEASURED}|{_WHOLE})(?![\w]|[.,]\d)")
 
 
-def typed(text: str) -> list[str]:
-    """The figures of a document's prose, in order; tables, code, links and what comes from results are left out."""
-    prose = DATE.sub(" ", TARGET.sub("]", CODE.sub(" ", MARKED.sub("…", text))))
-    lines = [line for line in prose.splitlines() if not line.startswith("|")]
+def typed(text: str, tables: bool = False) -> list[str]:
+    """The figures of a document's prose, in order, with ``tables`` those of tables that are typed too.
+
+    Code, links and what comes from results are left out.
+    """
+    prose = DATE.sub(" ", TARGET.sub("]", CODE.sub(_code, MARKED.sub("…", text))))
+    lines = [line for line in prose.splitlines() if tables or not line.startswith("|")]
     return [" ".join(figure.split()) for figure in FIGURE.findall("\n".join(lines))]
+
+
+def _code(code: re.Match[str]) -> str:
+    """Nothing of code; but a figure with its unit that stands alone between backticks is no code."""
+    within = code.group().strip("`").strip()
+    return within if re.fullmatch(rf"-?\d[\d.,]*\s*(?:{_UNIT}|{_COUNTED})", within) else " "
 
 
 def check(name: str, text: str, allowed: Mapping[str, Mapping[str, str]]) -> None:
     """UserError for a figure that is neither by reference nor in the list, and for one in the list that is gone.
 
-    name: of the document. allowed: document -> figure -> why it is no measurement of a file under results/.
+    name: of the document; in README.md and docs/results tables that are typed are looked at too.
+    allowed: document -> figure -> why it is no measurement of a file under results/.
     """
-    there, known = set(typed(text)), set(allowed.get(name, {}))
+    of_results = name == "README.md" or name.startswith("docs/results/")
+    there, known = set(typed(text, tables=of_results)), set(allowed.get(name, {}))
     if unknown := sorted(there - known):
         raise UserError(
             f"{name} types the figure {unknown[0]} by hand: write it as <!-- value: file PATH KEY FORMAT -->, or say "

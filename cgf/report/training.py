@@ -201,7 +201,8 @@ def judged_groups(results: list[Result]) -> list[tuple[Json, Verdict | None, Ver
     """
     entries = groups(results)
     exact = [None if g["run"] == REFERENCE else g["exact"] for g in entries]
-    both = judged([*exact, *(g["yardstick"] for g in entries)])
+    # a row of BPMax against exact softmax and exact softmax against it are one question, which the former asks
+    both = judged([*exact, *(None if g["run"] == REFERENCE else g["yardstick"] for g in entries)])
     return list(zip(entries, both[: len(entries)], both[len(entries) :], strict=True))
 
 

@@ -138,7 +138,7 @@ class ChainCGF(LoopCGF):
 
     # -- readings ----------------------------------------------------------------------------------
 
-    def constants(self) -> tuple | None:
+    def constants(self) -> tuple[object, ...] | None:
         """(alpha, beta, constants) as they stand: an optimizer, an average or a hand may have changed them."""
         if self._beta is None or self._constants is None:
             return None

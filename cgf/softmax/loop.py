@@ -53,7 +53,7 @@ class LoopCGF(CGF):
         """The exponential as it stands now."""
         raise NotImplementedError
 
-    def constants(self) -> tuple | None:
+    def constants(self) -> tuple[object, ...] | None:
         """The numbers that ``fitted`` is made of, wherever they were changed; None where they never change."""
         return None
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binomtest
 from scipy.stats import nct as noncentral
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -53,14 +54,16 @@ def wilson(hits: int, samples: int) -> tuple[float, float]:
 
 
 def over_samples(differences: NDArray[np.int8]) -> Evidence:
-    """Paired bootstrap over test samples of the difference averaged over seeds: percentile interval, all draws counted.
+    """Paired bootstrap over test samples of the difference averaged over seeds, all draws counted.
 
     differences (S, N): of seed s and sample n 1 where the first alone is right, -1 where the second alone is, else 0.
     A sample is drawn with its answers of every seed, so that a draw is N sums over seeds, with replacement. The
     distribution of their total is the N-fold convolution of the sums' own, a whole number from -N S to N S, so that it
-    is computed and not drawn: ``total_of_draws``. An end of the interval lies beyond 0 where the p-value is at most
-    0.05. Where all samples differ alike, draws would give no width: see ``_none_differs``. UserError where there is no
-    sample or no seed, or another number.
+    is computed and not drawn: ``total_of_draws``. Each end is the farther one of two intervals, the percentile interval
+    and the one that is corrected for bias and acceleration (BCa: Efron, J. Am. Stat. Assoc. 82, 1987), and each p-value
+    the larger of theirs: percentiles alone are too near where few samples differ, nearly all to one side. An end lies
+    beyond 0 where the p-value is at most 0.05. Where all samples differ alike, draws would give no width: see
+    ``_none_differs``. UserError where there is no sample or no seed, or another number.
     """
     if differences.ndim != 2 or not differences.size or not np.isin(differences, (-1, 0, 1)).all():
         raise UserError(f"differences must be -1, 0 or 1 by seed and sample, and are of shape {differences.shape}")
@@ -71,15 +74,45 @@ def over_samples(differences: NDArray[np.int8]) -> Evidence:
     totals, shares = total_of_draws(sums)
     below, above = np.cumsum(shares), np.cumsum(shares[::-1])[::-1]  # of a total at most, at least this one
     points = 100 / (seeds * samples)
+    # 1. BCa's constants: where the observed total lies in its own distribution, and a sixth of the sums' skewness over
+    # the root of their count
+    observed, centred = int(sums.sum()), sums - sums.mean()
+    middle = shares[totals < observed].sum() + shares[totals == observed].sum() / 2
+    bend = Bend(float(normal.ppf(middle)), float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5)))
+    # 2. the ends: the farther of both intervals
+    least, most = min(TAIL, bend.share(TAIL)), min(TAIL, 1 - bend.share(1 - TAIL))
+    # 3. the p-values: the larger of both, of a total at most or at least 0 and at most the margin
     at_most_zero, at_least_zero = shares[totals <= 0].sum(), shares[totals >= 0].sum()
     margin = shares[100 * totals <= -MARGIN * seeds * samples].sum()
     return Evidence(
-        points * float(totals[below > TAIL][0]),
-        points * float(totals[above > TAIL][-1]),
-        _two_sided(min(at_most_zero, at_least_zero)),
-        _two_sided(margin),
+        points * float(totals[below > least][0]),
+        points * float(totals[above > most][-1]),
+        _two_sided(
+            min(max(at_most_zero, bend.level(at_most_zero)), max(at_least_zero, 1 - bend.level(1 - at_least_zero)))
+        ),
+        _two_sided(max(margin, bend.level(margin))),
         power_within(100 * float(sums.std()) / seeds, samples),
     )
+
+
+@dataclass(frozen=True)
+class Bend:
+    """BCa's map of probabilities: ``bias`` and ``acceleration`` of a bootstrap distribution."""
+
+    bias: float
+    acceleration: float
+
+    def share(self, level: float) -> float:
+        """The share of draws below the end of BCa's interval that is to lie ``level`` from its lower side."""
+        z = self.bias + float(normal.ppf(level))
+        slope = 1 - self.acceleration * z
+        return float(normal.cdf(self.bias + z / slope)) if slope > 0 else float(z > 0)
+
+    def level(self, share: float) -> float:
+        """The level whose end has this share of draws below it: the inverse of ``share``."""
+        w = float(normal.ppf(min(max(share, LEAST), 1 - LEAST))) - self.bias
+        slope = 1 + self.acceleration * w
+        return float(normal.cdf(w / slope - self.bias)) if slope > 0 else float(w > 0)
 
 
 def _two_sided(share: float) -> float:

@@ -6,8 +6,10 @@ import subprocess
 import pytest
 
 from cgf.errors import UserError
-from cgf.report.opened import FILE, check, history, missing
+from cgf.report.opened import CORRECTED, FILE, WITHDRAWN, check, history, missing, withdrawn_told
 from cgf.results import append_lines, read_lines, write_json
+
+ROW = "train/toy-t-cgf-42"
 
 
 def row(accuracy, planned=None):
@@ -96,6 +98,57 @@ def test_a_row_that_tells_of_other_openings_is_refused(results):
     write_json(folder / "train" / "toy-t-cgf-42.json", {**row(0.9, 0.7), "opened": [{**own[0], "date": "1999-01-01"}]})
     with pytest.raises(UserError, match="tells of other openings"):
         check(folder)
+
+
+def test_a_row_that_was_opened_is_not_left_out_in_silence(results):
+    """An inconvenient seed: without it a label may hold that did not."""
+    folder, commit = results
+    append_lines(folder / FILE, [*missing(folder), {**missing(folder)[0], "row": "train/toy-t-teacher-42"}])
+    check(folder)
+    kept = (folder / f"{ROW}.json").read_bytes()
+    (folder / f"{ROW}.json").unlink()
+    for committed in (False, True):
+        if committed:
+            commit("tables")
+        with pytest.raises(UserError, match=f"{ROW} was opened and has no file: put it back, or say in"):
+            check(folder)
+    reason = {"row": ROW, "date": "2026-12-01", "reason": "made with a wrong setting"}
+    append_lines(folder / WITHDRAWN, [reason])
+    check(folder)
+    assert withdrawn_told(folder) == f"`{ROW}` on 2026-12-01: made with a wrong setting"
+    (folder / f"{ROW}.json").write_bytes(kept)
+    with pytest.raises(UserError, match=f"says that {ROW} is shown no more, and its file is there"):
+        check(folder)
+    (folder / WITHDRAWN).write_text('{"row": "train/toy-t-cgf-42"}\n')
+    with pytest.raises(UserError, match="needs row, date, reason in each line, and line 1 has not"):
+        check(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "now", "allowed"),
+    [
+        ("validation", 0.9, 0.8, None),
+        ("total_levels", 5, 4, 5),
+        ("trials", 36, 1, 71),
+        ("predictions", {"sha256": "a"}, {"sha256": "b"}, {"sha256": "a"}),
+        ("predictions", {"sha256": "a"}, None, {"sha256": "a"}),
+    ],
+)
+def test_what_labels_hang_on_does_not_change_beside_the_same_test_figures(results, field, before, now, allowed):
+    folder, commit = results
+    append_lines(folder / FILE, missing(folder))
+    for value in (before, before if allowed is None else allowed):
+        write_json(folder / f"{ROW}.json", {**row(0.9, 0.7), field: value})
+        check(folder)
+        commit("a row")
+    write_json(folder / f"{ROW}.json", {**row(0.9, 0.7), field: now})
+    for committed in (False, True):
+        if committed:
+            commit("a better one")
+        with pytest.raises(UserError, match=f"{ROW} has the test figures of its version before and another '{field}'"):
+            check(folder)
+    append_lines(folder / CORRECTED, [{"row": ROW, "field": field, "date": "2026-12-01", "reason": "counted wrong"}])
+    check(folder)
 
 
 def test_outside_a_checkout_the_files_alone_are_looked_at(tmp_path, results):

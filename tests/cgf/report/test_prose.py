@@ -31,6 +31,19 @@ def test_figures_of_sentences_alone_are_found():
     assert typed(TEXT) == FIGURES
 
 
+def test_a_figure_between_backticks_and_a_table_of_results_are_no_hiding_place():
+    assert typed("It reaches `99.7 %` of `softmax=exact` with `train.lr=0.5`, `python 3.11` and `13 seeds`.") == [
+        "99.7",
+        "13 seeds",
+    ]
+    table = "| llama | 99.71 % |"
+    assert typed(table) == [] and typed(table, tables=True) == ["99.71"]
+    check("docs/hosts.md", table, {})
+    for page in ("README.md", "docs/results/training.md"):
+        with pytest.raises(UserError, match=rf"^{page} types the figure 99\.71 by hand"):
+            check(page, table, {})
+
+
 def test_each_is_listed_with_a_reason_and_nothing_else_is():
     listed = {"a.md": dict.fromkeys(FIGURES, "x")}
     check("a.md", TEXT, listed)
