@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-
 from cgf.approx.fit import limit
 from cgf.errors import UserError
 from cgf.he.dryrun import depth
 from cgf.he.not_on_ciphertexts import MissingOperation
 from cgf.plan.cost import mask_rows, with_exponential
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.masked import check_mask
 from cgf.softmax.published.base import Published, Replacement
 
 FEW = 8  # entries of the rows on which it is tried
@@ -36,27 +35,6 @@ def check_formula(softmax: Softmax) -> None:
         return
     except (TypeError, AttributeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UserError(_told(softmax, f"{type(error).__name__}: {error}")) from error
-
-
-def check_mask(softmax: Softmax) -> None:
-    """UserError where ``weights`` are of another shape than the scores, or not zero where ``valid`` is False: a causal
-    model would look ahead, and texts would change with their padding. What the base classes compute is masked by them.
-    """
-    if type(softmax).weights in (Softmax.weights, ExponentialSoftmax.weights, Published.weights):
-        return
-    import torch
-
-    own, scores = copy.deepcopy(softmax), torch.linspace(-2.0, 2.0, 2 * 2 * FEW * FEW).reshape(2, 2, FEW, FEW)
-    own.sized(2)
-    own.training = True  # one that measures denominators does it now
-    valid = torch.ones(FEW, FEW, dtype=torch.bool).tril()
-    with torch.no_grad():
-        weights = own.weights(scores, valid)
-    if weights.shape != scores.shape or bool(weights.masked_select(~valid).ne(0).any()):
-        raise UserError(
-            f"softmax '{softmax.name}' must give weights of the shape of its scores (B, H, Q, K), zero where valid is "
-            "False, and does not"
-        )
 
 
 def _told(softmax: Softmax, reason: str) -> str:

@@ -117,7 +117,7 @@ def withdrawn_told(results: Path) -> str:
     by: dict[tuple[str, str], list[str]] = {}
     for line in withdrawn(results):
         by.setdefault((line["date"], line["reason"]), []).append(f"`{line['row']}`")
-    return "; ".join(f"{', '.join(rows)} on {day}: {reason}" for (day, reason), rows in by.items()) or "none"
+    return "; ".join(f"{', '.join(names)} on {day}: {reason}" for (day, reason), names in by.items()) or "none"
 
 
 def check_withdrawn(results: Path, lines: list[Line]) -> None:
