@@ -90,6 +90,8 @@ def digest_of(opened: OpenCheckpoint, plan: Plan | None, config: Json, indices: 
         facts["replaced"] = True  # one of the trained softmax's description lacks what it learned
     if plan is not None and he.get("scope") == "network":
         facts["exact"] = "as trained"  # lines of before compared the plan with itself
+    if config["split"] == "train" and opened.task.has_images:
+        facts["images"] = "as evaluated"  # lines of before may be of augmented ones
     return VERSION + hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ from cgf.results import read_json, read_lines
 from cgf.types import Json, JsonValue
 
 FILE, WITHDRAWN, CORRECTED = "opened.jsonl", "withdrawn.jsonl", "corrected.jsonl"
-FIELDS = ("validation", "trials", "total_levels", "predictions")  # of a row: labels hang on them
+# of a row: labels hang on them; each with the test figure that it stands beside
+FIELDS = {"validation": TRAINED, "trials": TRAINED, "predictions": TRAINED, "total_levels": PLANNED}
 TEACHER = "-teacher"  # in the names of figures that no table shows
 FOLDERS = ("train", "he", "he/exact", "he/attention", "he/network", "approximated", "network")  # with test figures
 PLACES = tuple(f"{folder}/" for folder in FOLDERS)
@@ -137,28 +139,39 @@ def check_withdrawn(results: Path, lines: list[Line]) -> None:
 
 
 def check_fields(results: Path) -> None:
-    """UserError where two versions of a row of training have the same test figures, and other ``FIELDS``, untold.
+    """UserError where two versions of a row of training have the same test figure, and another field of ``FIELDS``.
 
-    A label hangs on these fields, and no opening tells of them: levels, accuracy on validation, fewer trials, and which
-    answers are right. A line of ``CORRECTED`` names the row and the field, with day and reason.
+    A label hangs on these fields, and no opening tells of them: levels beside the figure with a plan (or, without one,
+    as trained), and beside the figure as trained the accuracy on validation, fewer trials, and which answers are right.
+    Each version is compared with the one before it that had that figure. A line of ``CORRECTED`` names the row and the
+    field, with day and reason, and allows one change.
     """
-    told = {(line["row"], line["field"]) for line in _listed(results / CORRECTED, ("row", "field", "date", "reason"))}
-    told_of = _versions(results.parent)
-    if told_of is None:
+    versions = [(row, content) for *_, row, content in _versions(results.parent) or [] if row.startswith("train/")]
+    if not versions:
         return
-    versions = [(row, content) for *_, row, content in told_of if row.startswith("train/")]
     versions += [(row, read_json(path)) for row, path in _files(results) if row.startswith("train/")]
-    before: dict[str, Json] = {}
+    lines = _listed(results / CORRECTED, ("row", "field", "date", "reason"))
+    allowed = Counter((line["row"], line["field"]) for line in lines)
+    before: dict[tuple[str, str, str], Json] = {}
     for row, content in versions:
-        last: Json = before.get(row) or content
-        if figures(row, last) == figures(row, content):
-            for field in FIELDS:
-                if _changed(field, last, content) and (row, field) not in told:
+        for field, figure in FIELDS.items():
+            key = (row, field, str(_figure(row, content, figure)))
+            if _changed(field, before.get(key, content), content):
+                allowed[row, field] -= 1
+                if allowed[row, field] < 0:
                     raise UserError(
-                        f"{row} has the test figures of its version before and another '{field}': train it anew, or "
-                        f"say in {results / CORRECTED} why it was changed"
+                        f"{row} has the test figure of a version before and another '{field}': train it anew, or say "
+                        f"in {results / CORRECTED} why it was changed"
                     )
-        before[row] = content
+            before[key] = content
+
+
+def _figure(row: str, content: Json, figure: str) -> Json:
+    """The figures of this name, of each fold; those as trained where there is no plan."""
+    told = figures(row, content)
+    return {k: v for k, v in told.items() if k.startswith(figure)} or {
+        k: v for k, v in told.items() if k.startswith(TRAINED)
+    }
 
 
 def _changed(field: str, before: Json, now: Json) -> bool:
@@ -180,17 +193,18 @@ def _listed(path: Path, keys: tuple[str, ...]) -> list[Json]:
 
 
 def _check_appended(results: Path) -> None:
-    """UserError where a version of the register does not begin with the one before it."""
-    name = f"{results.name}/{FILE}"
-    try:
-        commits = _git(results.parent, "log", "--reverse", "--format=%H", "--", name).split()
-        versions = [_git(results.parent, "show", f"{commit}:./{name}") for commit in commits]
-    except (OSError, subprocess.SubprocessError):
-        return
-    versions.append((results / FILE).read_text(encoding="utf-8") if (results / FILE).is_file() else "")
-    for before, after in pairwise(versions):
-        if not after.startswith(before):
-            raise UserError(f"{FILE} is only added to, and lines of it were changed or taken out: put them back")
+    """UserError where a version of one of the three registers does not begin with the one before it."""
+    for file in (FILE, WITHDRAWN, CORRECTED):
+        name = f"{results.name}/{file}"
+        try:
+            commits = _git(results.parent, "log", "--reverse", "--format=%H", "--", name).split()
+            versions = [_git(results.parent, "show", f"{commit}:./{name}") for commit in commits]
+        except (OSError, subprocess.SubprocessError):
+            return
+        versions.append((results / file).read_text(encoding="utf-8") if (results / file).is_file() else "")
+        for before, after in pairwise(versions):
+            if not after.startswith(before):
+                raise UserError(f"{file} is only added to, and lines of it were changed or taken out: put them back")
 
 
 def _files(results: Path) -> Iterator[tuple[str, Path]]:

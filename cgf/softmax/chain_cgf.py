@@ -138,10 +138,14 @@ class ChainCGF(LoopCGF):
 
     # -- readings ----------------------------------------------------------------------------------
 
-    def constants(self) -> tuple[object, ...] | None:
+    def made_of(self) -> object:
         """(alpha, beta, constants) as they stand: an optimizer, an average or a hand may have changed them."""
         if self._beta is None or self._constants is None:
             return None
+        import torch
+
+        if torch.compiler.is_compiling() and self._kept_of is not UNMADE:  # numbers cannot be read while it is traced
+            return self._kept_of
         return self._alpha, *(tuple(t.detach().reshape(-1).tolist()) for t in (self._beta, self._constants))
 
     def fitted(self) -> Exponential:

@@ -12,7 +12,7 @@ from cgf.errors import UserError
 from cgf.softmax.cgf import CGF
 from cgf.softmax.value import V
 
-UNMADE = object()  # of no constants
+UNMADE = object()  # nothing was fitted yet
 
 
 @dataclass(eq=False)
@@ -53,7 +53,7 @@ class LoopCGF(CGF):
         """The exponential as it stands now."""
         raise NotImplementedError
 
-    def constants(self) -> tuple[object, ...] | None:
+    def made_of(self) -> object:
         """The numbers that ``fitted`` is made of, wherever they were changed; None where they never change."""
         return None
 
@@ -61,7 +61,7 @@ class LoopCGF(CGF):
     @property  # type: ignore[misc]  # a property in the place of a field
     def exponential(self) -> Exponential | None:
         """What an evaluation applies: the softmax's own, unless another was put in its place since."""
-        now = self.constants()
+        now = self.made_of()
         if now != self._kept_of:
             self._exponential, self._kept_of = self.fitted(), now
         return self._exponential
@@ -69,7 +69,7 @@ class LoopCGF(CGF):
     @exponential.setter
     def exponential(self, value: Exponential | None) -> None:
         """Puts another in its place, until the constants move again."""
-        self._exponential, self._kept_of = value, self.constants()
+        self._exponential, self._kept_of = value, self.made_of()
 
     def fuses(self) -> bool:
         """Never: it has no exp."""

@@ -10,23 +10,40 @@ from cgf.errors import UserError
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.published.base import Published
 
-FEW = 8  # entries of the rows on which it is tried
+FEW, HEADS = 6, 2  # entries of the rows on which it is tried, and heads
 
 
 def check_mask(softmax: Softmax) -> None:
-    """UserError where ``weights`` are of another shape than the scores, or not zero where ``valid`` is False: a causal
-    model would look ahead, and texts would change with their padding. What the base classes compute is masked by them.
+    """UserError where ``weights`` are of another shape than the scores, not zero where ``valid`` is False, or, once it
+    was trained, depend on the scores there: a causal model would look ahead, and texts would change with their padding.
+
+    Tried on random scores with a causal mask and one of padding. What the base classes compute is masked by them and
+    not tried. In training weights may depend on all scores, as BPMax's do by its definition.
     """
     if type(softmax).weights in (Softmax.weights, ExponentialSoftmax.weights, Published.weights):
         return
-    own, scores = copy.deepcopy(softmax), torch.linspace(-2.0, 2.0, 2 * 2 * FEW * FEW).reshape(2, 2, FEW, FEW)
-    own.sized(2)
-    own.training = True  # one that measures denominators does it now
-    valid = torch.ones(FEW, FEW, dtype=torch.bool).tril()
-    with torch.no_grad():
-        weights = own.weights(scores, valid)
-    if weights.shape != scores.shape or bool(weights.masked_select(~valid).ne(0).any()):
-        raise UserError(
-            f"softmax '{softmax.name}' must give weights of the shape of its scores (B, H, Q, K), zero where valid is "
-            "False, and does not"
-        )
+    draw = torch.Generator().manual_seed(0)
+    scores, others = (torch.randn(2, HEADS, FEW, FEW, generator=draw) for _ in range(2))
+    causal = torch.ones(FEW, FEW, dtype=torch.bool).tril()
+    padding = (torch.arange(FEW) < torch.tensor([[FEW], [FEW - 2]]))[:, None, None]
+    for valid in (causal, padding):
+        own = copy.deepcopy(type(softmax)(**softmax.params()))  # without what was trained, which may be of other heads
+        own.sized(HEADS)
+        elsewhere = torch.where(valid, scores, others)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            own.training = True  # one that measures denominators does it now
+            found = [own.weights(scores, valid)]
+            own.training = False
+            found += [own.weights(scores, valid), own.weights(elsewhere, valid)]
+        kept = valid.expand(scores.shape)
+        shaped = all(weights.shape == scores.shape for weights in found)
+        if not shaped or any(bool(weights[~kept].ne(0).any()) for weights in found):
+            raise UserError(
+                f"softmax '{softmax.name}' must give weights of the shape of its scores (B, H, Q, K), zero where valid "
+                "is False, and does not"
+            )
+        if not torch.allclose(found[1], found[2], rtol=1e-4, atol=1e-6):
+            raise UserError(
+                f"softmax '{softmax.name}' must give weights that do not depend on scores where valid is False, and "
+                "does not"
+            )

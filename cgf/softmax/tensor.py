@@ -154,8 +154,9 @@ class TensorRows:
         return self._with(self.data.abs().amax(-1, keepdim=True))
 
     def one_where_zero(self) -> TensorRows:
-        """Entrywise; no gradient where an entry is zero."""
-        return self._with(torch.where(self.data == 0, self.data.new_ones(()), self.data))
+        """Entrywise, where an entry is smaller than the normal numbers of its precision; no gradient there."""
+        tiny = torch.finfo(self.data.dtype).tiny
+        return self._with(torch.where(self.data.abs() < tiny, self.data.new_ones(()), self.data))
 
 
 def far_from_zero(mean: Tensor) -> Tensor | None:

@@ -117,7 +117,7 @@ class ClearValue(Value, Protocol):
         """The largest absolute value of the row, whatever stands at invalid entries included, as a row value."""
 
     def one_where_zero(self) -> Self:
-        """The same entries with 1 where one is 0."""
+        """The same entries with 1 where one is 0, or too small to have a reciprocal."""
 
 
 V = TypeVar("V", bound=Value)

@@ -65,7 +65,8 @@ class Power(Replacement):
         return powers
 
     def definition(self, x: C) -> C:
-        """(x + c)^p / (eps + sum (x + c)^p); zero where that is 0 / 0, no number where a power is beyond the floats."""
+        """(x + c)^p / (eps + sum (x + c)^p); about zero where the sum is too small for a reciprocal, no number where
+        a power is beyond the floats."""
         e = power(x + self.c, self.p).at_invalid(0.0)
         return e * (e.row_sum() + self.eps).one_where_zero().reciprocal()
 

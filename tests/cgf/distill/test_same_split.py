@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
+from cgf.data.own_hub import HubTask
+from cgf.data.own_images import OwnFolderTask
 from cgf.data.own_text import FileTask
 from cgf.distill import same_split
 from cgf.distill.same_split import check_not_seen
@@ -141,9 +144,7 @@ def test_rows_that_a_teacher_was_trained_on_are_refused_wherever_they_lie_now(tr
     trained(node_of(before))
     assert check_not_seen("runs/teacher", "self", node_of(before), before) == []
     again = FileTask(train=rows(tmp_path / "b.csv", range(40, 140)), test=rows(tmp_path / "b_test.csv", range(40)))
-    with pytest.raises(
-        UserError, match=r"trained on \d+ of the 40 samples that are test here, since it had other files"
-    ):
+    with pytest.raises(UserError, match=r"trained on \d+ of the 40 samples that are test here: take one"):
         check_not_seen("runs/teacher", "self", node_of(again), again)
     with pytest.raises(UserError, match=r"teacher runs/teacher was trained on"):
         check_not_seen(None, "runs/teacher", node_of(again), again)
@@ -156,7 +157,7 @@ def test_rows_that_a_teacher_did_not_see_may_be_new(trained, tmp_path):
     before = FileTask(train=rows(tmp_path / "a.csv", range(100)), test=rows(tmp_path / "t.csv", [0, *range(100, 140)]))
     trained(node_of(before))
     now = FileTask(
-        train=rows(tmp_path / "b.csv", range(100)) and rows(tmp_path / "b.csv", [*range(100), *range(200, 300)]),
+        train=rows(tmp_path / "b.csv", [*range(100), *range(200, 300)]),
         validation=rows(tmp_path / "v.csv", range(300, 330)),
         test=rows(tmp_path / "t2.csv", [0, *range(400, 440)]),  # text 0 is in train here too, which is told elsewhere
     )
@@ -164,3 +165,46 @@ def test_rows_that_a_teacher_did_not_see_may_be_new(trained, tmp_path):
     (tmp_path / "a.csv").unlink()
     (line,) = check_not_seen("runs/teacher", "self", node_of(now), now)
     assert "whether it saw validation or test samples of them is not known" in line and "a.csv" in line
+
+
+def test_names_columns_and_places_are_no_hiding_place(trained, tmp_path):
+    own, test = rows(tmp_path / "a.csv", range(100)), rows(tmp_path / "t.csv", range(100, 140))
+    trained(node_of(FileTask(train=own, test=test)))
+    mine = FileTask(
+        name="mine", train=rows(tmp_path / "b.csv", range(60, 160)), test=rows(tmp_path / "c.csv", range(60))
+    )
+    with pytest.raises(UserError, match=r"samples that are test here"):
+        check_not_seen("runs/teacher", "runs/teacher", {**node_of(mine), "name": "mine"}, mine)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    rows(folder / "train.csv", range(60, 160))
+    rows(folder / "test.csv", range(60))
+    hub = HubTask(name=str(folder))
+    with pytest.raises(UserError, match=r"samples that are test here"):
+        check_not_seen("runs/teacher", None, {"_target_": "cgf.data.own_hub.HubTask", **hub.kept()}, hub)
+    other = FileTask(train=own, test=test, text="label", label="text")
+    (line,) = check_not_seen("runs/teacher", None, {**node_of(other), "text": "label", "label": "text"}, other)
+    assert line.endswith("is not known: it read other columns of the same files")
+
+
+def test_a_phrase_that_other_data_have_too_is_told_and_images_are_compared(trained, tmp_path):
+    trained(
+        node_of(FileTask(train=rows(tmp_path / "a.csv", range(100)), test=rows(tmp_path / "t.csv", range(100, 140))))
+    )
+    test = rows(tmp_path / "u.csv", [5, *range(500, 700)])
+    apart = FileTask(train=rows(tmp_path / "b.csv", range(200, 300)), test=test)
+    (line,) = check_not_seen("runs/teacher", None, node_of(apart), apart)
+    assert line == "checkpoint runs/teacher was trained on 1 of the 201 samples that are test here"
+    tasks = []
+    for root, (first, last) in (("one", (0, 20)), ("two", (10, 30))):
+        for i in range(first, last):
+            path = tmp_path / root / "train" / "ab"[i % 2] / f"{root}{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8), 8 * i).save(path)
+        tasks.append(OwnFolderTask(root=str(tmp_path / root)))
+    nodes = [{"_target_": "cgf.data.own_images.OwnFolderTask", "name": t.name, **t.kept()} for t in tasks]
+    trained(nodes[0])
+    with pytest.raises(UserError, match=r"trained on \d+ of the \d+ samples that are (val|test) here"):
+        check_not_seen("runs/teacher", None, nodes[1], tasks[1])
+    assert check_not_seen("runs/teacher", None, node_of(apart), apart) == []  # of texts
+    assert check_not_seen("runs/teacher", None, nodes[0], tasks[0]) == []

@@ -10,6 +10,7 @@ from cgf.approx import series
 from cgf.errors import UserError
 from cgf.plan.check_formula import check_formula
 from cgf.softmax.base import ExponentialSoftmax, Softmax
+from cgf.softmax.chain_cgf import ChainCGF
 from cgf.softmax.load import DEFINITIONS
 from cgf.softmax.published.base import Published, Replacement
 
@@ -78,10 +79,13 @@ class Forgets(Softmax):
     why_not_encryptable: ClassVar[str] = "it divides"
     masked: bool = False
     narrow: bool = False
+    late: bool = False
+    in_evaluation: bool = False
 
     def weights(self, scores, valid=None):
-        p = scores.exp() if valid is None or not self.masked else scores.exp() * valid
-        weights = p / p.sum(-1, keepdim=True)
+        forgets = not self.masked or (self.in_evaluation and not self.training)
+        p = scores.exp() if valid is None or forgets or self.late else scores.exp() * valid
+        weights = p / p.sum(-1, keepdim=True) * (valid if self.late else 1)
         return weights[..., :1] if self.narrow else weights
 
 
@@ -90,4 +94,19 @@ def test_weights_that_forget_the_mask_are_refused():
     for forgets in (Forgets(), Forgets(masked=True, narrow=True)):
         with pytest.raises(UserError, match=r"softmax 'forgets' must give weights of the shape .* zero where valid is"):
             check_formula(forgets)
+    with pytest.raises(UserError, match="zero where valid is False, and does not"):
+        check_formula(Forgets(masked=True, in_evaluation=True))
+    with pytest.raises(
+        UserError, match="softmax 'forgets' must give weights that do not depend on scores where valid is"
+    ):
+        check_formula(Forgets(masked=True, late=True))  # the denominator holds what is masked afterwards
     check_formula(Forgets(masked=True))
+
+
+def test_a_softmax_of_another_count_of_heads_is_tried_too():
+    softmax = ChainCGF(trainable="head")
+    softmax.sized(4)
+    check_formula(softmax)
+    state = torch.random.get_rng_state()
+    check_formula(softmax)
+    assert torch.equal(torch.random.get_rng_state(), state)

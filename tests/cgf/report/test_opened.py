@@ -145,10 +145,24 @@ def test_what_labels_hang_on_does_not_change_beside_the_same_test_figures(result
     for committed in (False, True):
         if committed:
             commit("a better one")
-        with pytest.raises(UserError, match=f"{ROW} has the test figures of its version before and another '{field}'"):
+        with pytest.raises(UserError, match=f"{ROW} has the test figure of a version before and another '{field}'"):
             check(folder)
+    if field != "total_levels":  # a figure with a plan that is added is no excuse
+        write_json(folder / f"{ROW}.json", {**row(0.9, 0.6), field: now})
+        with pytest.raises(UserError, match=r"and another|lacks"):
+            check(folder)
+        write_json(folder / f"{ROW}.json", {**row(0.9, 0.7), field: now})
     append_lines(folder / CORRECTED, [{"row": ROW, "field": field, "date": "2026-12-01", "reason": "counted wrong"}])
     check(folder)
+    write_json(folder / f"{ROW}.json", {**row(0.9, 0.7), field: before})
+    if field != "trials" and now is not None:  # the line was for one change
+        with pytest.raises(UserError, match="and another"):
+            check(folder)
+    write_json(folder / f"{ROW}.json", {**row(0.9, 0.7), field: now})
+    commit("told")
+    (folder / CORRECTED).write_text((folder / CORRECTED).read_text().replace("counted wrong", "no reason"))
+    with pytest.raises(UserError, match=r"corrected\.jsonl is only added to"):
+        check(folder)
 
 
 def test_outside_a_checkout_the_files_alone_are_looked_at(tmp_path, results):
