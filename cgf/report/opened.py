@@ -156,7 +156,7 @@ def check_fields(results: Path) -> None:
     for row, content in versions:
         for field, figure in FIELDS.items():
             key = (row, field, str(_figure(row, content, figure)))
-            if _changed(field, before.get(key, content), content):
+            if _changed(field, before.get(key) or content, content):
                 allowed[row, field] -= 1
                 if allowed[row, field] < 0:
                     raise UserError(
