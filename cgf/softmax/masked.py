@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import torch
-
 from cgf.errors import UserError
 from cgf.softmax.base import ExponentialSoftmax, Softmax
 from cgf.softmax.published.base import Published
@@ -22,6 +20,8 @@ def check_mask(softmax: Softmax) -> None:
     """
     if type(softmax).weights in (Softmax.weights, ExponentialSoftmax.weights, Published.weights):
         return
+    import torch
+
     draw = torch.Generator().manual_seed(0)
     scores, others = (torch.randn(2, HEADS, FEW, FEW, generator=draw) for _ in range(2))
     causal = torch.ones(FEW, FEW, dtype=torch.bool).tril()
