@@ -137,7 +137,7 @@ class Task(ABC):
 
     def identities(self, split: str) -> list[str] | None:
         """What tells the samples of a split from others, whichever file they lie in: a text, a hash of an image's
-        file. None where that is not known, or a set is always split alike."""
+        file. None where a task does not tell it."""
         self.check_split(split)
         return None
 

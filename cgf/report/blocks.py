@@ -29,6 +29,7 @@ from cgf.report import (
     gap,
     glance,
     network_predicted,
+    opened,
     parameters,
     pipelines,
     searches,
@@ -196,6 +197,7 @@ def training(folder: Path) -> str:
 
 
 MAKERS: dict[str, Callable[[Path], str]] = {
+    "withdrawn": opened.withdrawn_table,
     "headline": headline,
     "attention": attention,
     "attention_sets": attention_sets,

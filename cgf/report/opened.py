@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.openings import CKKS, FIRST, PLANNED, TRAINED, Line, Register, of_fold
+from cgf.report.columns import grid
 from cgf.results import read_json, read_lines
 from cgf.types import Json, JsonValue
 
@@ -114,12 +115,12 @@ def withdrawn(results: Path) -> list[Json]:
     return _listed(results / WITHDRAWN, ("row", "date", "reason"))
 
 
-def withdrawn_told(results: Path) -> str:
-    """The same as a sentence a reason: rows, day and reason."""
+def withdrawn_table(results: Path) -> str:
+    """Rows that were opened and are shown no more, a line a reason."""
     by: dict[tuple[str, str], list[str]] = {}
     for line in withdrawn(results):
         by.setdefault((line["date"], line["reason"]), []).append(f"`{line['row']}`")
-    return "; ".join(f"{', '.join(names)} on {day}: {reason}" for (day, reason), names in by.items()) or "none"
+    return grid(("rows", "since", "why"), [[", ".join(names), *told] for told, names in by.items()])
 
 
 def check_withdrawn(results: Path, lines: list[Line]) -> None:

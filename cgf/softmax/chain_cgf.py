@@ -142,17 +142,21 @@ class ChainCGF(LoopCGF):
         """(alpha, beta, constants) as they stand: an optimizer, an average or a hand may have changed them."""
         if self._beta is None or self._constants is None:
             return None
-        import torch
-
-        if torch.compiler.is_compiling() and self._kept_of is not UNMADE:  # numbers cannot be read while it is traced
-            return self._kept_of
         return self._alpha, *(tuple(t.detach().reshape(-1).tolist()) for t in (self._beta, self._constants))
 
     def fitted(self) -> Exponential:
         """A SquareChain, or a HeadChain, of the constants as they stand, its error and guard on ``domain``."""
         if self._beta is None or self._constants is None:
             return self._from_fit()
-        assert self._alpha is not None
+        import torch
+
+        # numpy measures it: nothing that torch.compile could trace
+        measured: Exponential = torch.compiler.disable(self._measured)()
+        return measured
+
+    def _measured(self) -> Exponential:
+        """``fitted`` where there are constants."""
+        assert self._alpha is not None and self._beta is not None and self._constants is not None
         alpha, betas = self._alpha, self._beta.detach().cpu().reshape(-1).tolist()
         by_head = self._constants.detach().cpu().reshape(self.k, -1).T.tolist()
         chains = tuple(

@@ -12,7 +12,7 @@ from cgf.errors import UserError
 from cgf.softmax.cgf import CGF
 from cgf.softmax.value import V
 
-UNMADE = object()  # nothing was fitted yet
+UNMADE = "unmade"  # nothing was fitted yet; equal in copies too
 
 
 @dataclass(eq=False)

@@ -27,7 +27,7 @@ def check_mask(softmax: Softmax) -> None:
     causal = torch.ones(FEW, FEW, dtype=torch.bool).tril()
     padding = (torch.arange(FEW) < torch.tensor([[FEW], [FEW - 2]]))[:, None, None]
     for valid in (causal, padding):
-        own = copy.deepcopy(type(softmax)(**softmax.params()))  # without what was trained, which may be of other heads
+        own = _untrained(softmax)
         own.sized(HEADS)
         elsewhere = torch.where(valid, scores, others)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -47,3 +47,11 @@ def check_mask(softmax: Softmax) -> None:
                 f"softmax '{softmax.name}' must give weights that do not depend on scores where valid is False, and "
                 "does not"
             )
+
+
+def _untrained(softmax: Softmax) -> Softmax:
+    """The same softmax without what was trained, which may be of other heads; a copy where it is built otherwise."""
+    try:
+        return type(softmax)(**softmax.params())
+    except TypeError:
+        return copy.deepcopy(softmax)

@@ -78,9 +78,9 @@ def over_samples(differences: NDArray[np.int8]) -> Evidence:
     # the root of their count
     observed, centred = int(sums.sum()), sums - sums.mean()
     middle = shares[totals < observed].sum() + shares[totals == observed].sum() / 2
-    bend = Bend(float(normal.ppf(middle)), float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5)))
+    bca = BCa(float(normal.ppf(middle)), float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5)))
     # 2. the ends: the farther of both intervals
-    least, most = min(TAIL, bend.share(TAIL)), min(TAIL, 1 - bend.share(1 - TAIL))
+    least, most = min(TAIL, bca.share(TAIL)), min(TAIL, 1 - bca.share(1 - TAIL))
     # 3. the p-values: the larger of both, of a total at most or at least 0 and at most the margin
     at_most_zero, at_least_zero = shares[totals <= 0].sum(), shares[totals >= 0].sum()
     margin = shares[100 * totals <= -MARGIN * seeds * samples].sum()
@@ -88,16 +88,16 @@ def over_samples(differences: NDArray[np.int8]) -> Evidence:
         points * float(totals[below > least][0]),
         points * float(totals[above > most][-1]),
         _two_sided(
-            min(max(at_most_zero, bend.level(at_most_zero)), max(at_least_zero, 1 - bend.level(1 - at_least_zero)))
+            min(max(at_most_zero, bca.level(at_most_zero)), max(at_least_zero, 1 - bca.level(1 - at_least_zero)))
         ),
-        _two_sided(max(margin, bend.level(margin))),
+        _two_sided(max(margin, bca.level(margin))),
         power_within(100 * float(sums.std()) / seeds, samples),
     )
 
 
 @dataclass(frozen=True)
-class Bend:
-    """BCa's map of probabilities: ``bias`` and ``acceleration`` of a bootstrap distribution."""
+class BCa:
+    """The correction of a bootstrap's probabilities for ``bias`` and ``acceleration`` (Efron 1987)."""
 
     bias: float
     acceleration: float

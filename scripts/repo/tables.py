@@ -45,7 +45,7 @@ def main() -> None:
         draw(arguments.results, arguments.check)
         draw_depths(arguments.results, arguments.check)
         draw_epochs(arguments.results, arguments.check)
-    lists = {"softmax": choices(softmaxes), "withdrawn": opened.withdrawn_told(arguments.results)}
+    lists = {"softmax": choices(softmaxes)}
     if any((arguments.results / "train").glob("*.json")):
         lists["starred"] = glance.starred(arguments.results)
     for path in (given.resolve() for given in arguments.documents):

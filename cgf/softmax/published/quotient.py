@@ -114,7 +114,8 @@ class StablePower(Power):
 
     def error_bound(self) -> float:
         """The division's, and what leaving eps out changes."""
-        largest = self.delta * self.least ** (-1 / self.p)  # of delta / max |x + c|, whose power is at most the sum
+        # eps (M + delta)^p / D of a row, M its largest |x + c|: M^p is at most its sum D, and D at least ``least``
+        largest = self.delta * self.least ** (-1 / self.p)
         return self.divider.max_error + self.eps * float((1 + largest) ** self.p)
 
     def definition(self, x: C) -> C:

@@ -103,6 +103,25 @@ def test_weights_that_forget_the_mask_are_refused():
     check_formula(Forgets(masked=True))
 
 
+class Built(Softmax):
+    """One with a constructor of its own, which no description of its fields can call."""
+
+    name: ClassVar[str] = "built"
+    encryptable: ClassVar[bool] = False
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def weights(self, scores, valid=None):
+        weights = scores * self.factor
+        return weights if valid is None else weights * valid
+
+
+def test_a_softmax_with_a_constructor_of_its_own_is_tried_too():
+    check_formula(Built(0.5))
+
+
 def test_a_softmax_of_another_count_of_heads_is_tried_too():
     softmax = ChainCGF(trainable="head")
     softmax.sized(4)

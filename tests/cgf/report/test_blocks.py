@@ -47,9 +47,7 @@ def test_a_block_is_filled_and_the_rest_left_alone(tmp_path):
 
 def test_a_list_within_a_line_comes_from_whoever_asks(tmp_path):
     text = "| softmax | <!-- list: softmax -->`old`<!-- end --> and more |"
-    assert filled(text, tmp_path, {"softmax": "`x`", "starred": "none", "withdrawn": "none"}) == text.replace(
-        "`old`", "`x`"
-    )
+    assert filled(text, tmp_path, {"softmax": "`x`", "starred": "none"}) == text.replace("`old`", "`x`")
     with pytest.raises(UserError, match="a list is one of none, and the document asks for 'softmax'"):
         filled(text, tmp_path)
 
@@ -164,7 +162,7 @@ def test_the_script_refuses_a_stale_table_and_writes_a_fresh_one(tmp_path):
 
 def test_every_table_of_the_readme_has_a_maker_and_every_maker_a_docstring():
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
-        filled(path.read_text(), ROOT / "results", {"softmax": "`x`", "starred": "none", "withdrawn": "none"})
+        filled(path.read_text(), ROOT / "results", {"softmax": "`x`", "starred": "none"})
     assert all(make.__doc__ for make in MAKERS.values())
 
 

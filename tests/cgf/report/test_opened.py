@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from cgf.errors import UserError
-from cgf.report.opened import CORRECTED, FILE, WITHDRAWN, check, history, missing, withdrawn_told
+from cgf.report.opened import CORRECTED, FILE, WITHDRAWN, check, history, missing, withdrawn_table
 from cgf.results import append_lines, read_lines, write_json
 
 ROW = "train/toy-t-cgf-42"
@@ -115,7 +115,7 @@ def test_a_row_that_was_opened_is_not_left_out_in_silence(results):
     reason = {"row": ROW, "date": "2026-12-01", "reason": "made with a wrong setting"}
     append_lines(folder / WITHDRAWN, [reason])
     check(folder)
-    assert withdrawn_told(folder) == f"`{ROW}` on 2026-12-01: made with a wrong setting"
+    assert withdrawn_table(folder).splitlines()[2:] == [f"| `{ROW}` | 2026-12-01 | made with a wrong setting |"]
     (folder / f"{ROW}.json").write_bytes(kept)
     with pytest.raises(UserError, match=f"says that {ROW} is shown no more, and its file is there"):
         check(folder)

@@ -148,6 +148,16 @@ def test_constants_that_are_changed_between_two_evaluations_are_seen(trainable):
     np.testing.assert_allclose(averaged.numpy(), by_hand(softmax, exponent(x.numpy())), rtol=1e-10)
 
 
+def test_a_compiled_evaluation_sees_constants_that_change():
+    """Of copies too, of which nothing was asked before: else exp itself would stand in for the chain."""
+    softmax, x = copy.deepcopy(made()), draw(2, H, 6, 6)
+    compiled = torch.compile(softmax.weights, backend="eager")
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x).numpy(), by_hand(softmax, exponent(x.numpy())), rtol=1e-10)
+        with torch.no_grad():
+            softmax.parameters()[1].mul_(0.9)
+
+
 def test_training_steps_do_not_measure_the_fit(monkeypatch):
     softmax = train_mode(made("head"))
     monkeypatch.setattr(ChainCGF, "fitted", lambda self: pytest.fail("measured in a training step"))
