@@ -151,7 +151,7 @@ class ChainCGF(LoopCGF):
         import torch
 
         # numpy measures it: nothing that torch.compile could trace
-        measured: Exponential = torch.compiler.disable(self._measured)()
+        measured: Exponential = torch.compiler.disable(self._measured)()  # type: ignore[no-untyped-call]
         return measured
 
     def _measured(self) -> Exponential:
