@@ -110,7 +110,8 @@ def fit(trainer: Trainer, run: RunFolder, state: TrainingState | None) -> None:
         if trainer.processes.main:
             run.abandon()
         raise
-    trainer.say(f"best validation accuracy {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
+    kept = "best validation accuracy" if trainer.settings.keep == "accuracy" else "least validation loss, accuracy"
+    trainer.say(f"{kept} {progress.best:.4f}: {run.path / f'ckpt-{progress.best_step}'}")
 
 
 if __name__ == "__main__":

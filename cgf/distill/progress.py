@@ -18,7 +18,8 @@ class Progress:
     step: int = 0
     epoch: int = 0
     position: int = 0  # batches of the epoch that are done
-    best: float = -1.0
+    best: float = -1.0  # validation accuracy of the epoch that is kept
+    best_loss: float | None = None  # and its validation loss
     best_step: int = 0
     since_best: int = 0
     seconds: float = 0.0  # wall clock of all training steps, over every part of a resumed run; without validation
@@ -29,12 +30,18 @@ class Progress:
         """Epochs that are done, of ``batches`` each; the one under way counts in part."""
         return self.epoch + self.position / batches
 
-    def judge(self, accuracy: float, loss: float) -> bool:
-        """Counts a validation; returns whether its accuracy is the best so far. One whose loss is no finite number is
-        never the best: some sample's logits are no numbers."""
-        better = math.isfinite(loss) and accuracy > self.best
+    def judge(self, accuracy: float, loss: float, keep: str = "accuracy") -> bool:
+        """Counts a validation; returns whether it is the best so far, by its accuracy or by its loss (``keep``).
+
+        A later one of equal accuracy, or loss, is no better. One whose loss is no finite number is never the best: some
+        sample's logits are no numbers.
+        """
+        if keep == "loss":
+            better = math.isfinite(loss) and (self.best_loss is None or loss < self.best_loss)
+        else:
+            better = math.isfinite(loss) and accuracy > self.best
         if better:
-            self.best, self.best_step, self.since_best = accuracy, self.step, 0
+            self.best, self.best_loss, self.best_step, self.since_best = accuracy, loss, self.step, 0
         else:
             self.since_best += 1
         return better

@@ -31,6 +31,7 @@ ABSENT = object()  # of a setting that a run does not know; null is one that it 
 AS_BEFORE: Json = {
     "train.accumulate": 1,
     "train.length_pool": 50,
+    "train.keep": "accuracy",
     "tune.head": True,
     "norm": {"_target_": "cgf.norm.base.ExactNorms"},
     "activation": {"_target_": "cgf.activation.base.ExactActivations"},

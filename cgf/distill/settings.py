@@ -13,6 +13,7 @@ from cgf.data.task import Items
 from cgf.errors import UserError
 
 SCHEDULES = ("linear", "cosine", "constant")
+KEPT = ("accuracy", "loss")  # what decides on validation which epoch is kept
 BF16 = ("avx512_bf16", "amx_bf16", "bf16")  # flags of processors that compute in it
 MOST_WORKERS = 1024  # processes that load data
 OPTIONAL = ("max_steps", "patience", "save_every", "length_pool")  # whole numbers, or None
@@ -37,6 +38,7 @@ class Settings:
     label_smoothing: float = 0.0
     staged: float = 0.0
     order: Sequence[str] = ("softmax", "norm", "activation")
+    keep: str = "accuracy"
     patience: int | None = None
     save_every: int | None = None
     log_every: int = 20
@@ -48,6 +50,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise UserError(f"train.schedule must be one of {', '.join(SCHEDULES)}, and {self.schedule!r} was given")
+        if self.keep not in KEPT:
+            raise UserError(f"train.keep must be one of {', '.join(KEPT)}, and {self.keep!r} was given")
         if self.precision not in ("auto", "no", "bf16", "fp16"):
             raise UserError(f"train.precision must be auto, no, bf16 or fp16, and {self.precision!r} was given")
         if self.precision == "fp16" and not torch.accelerator.is_available():  # accelerate would compute in float32

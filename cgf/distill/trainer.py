@@ -108,7 +108,7 @@ class Trainer:
     # -- the loop ----------------------------------------------------------------------------------
 
     def fit(self) -> Progress:
-        """Trains until the last epoch, step, or early stop; returns the progress with the best accuracy."""
+        """Trains until the last epoch, step, or early stop; returns the progress, with the epoch that is kept."""
         self.journal.start(self.config)
         self._clock, self._since = time.perf_counter(), self.progress.step
         with self._bar, cycle_collector() as collect_cycles:
@@ -208,7 +208,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         p = self.progress
         outcome = self.validate()
-        better, p.val_samples = p.judge(outcome.accuracy, outcome.loss), len(self.val_set)
+        better, p.val_samples = p.judge(outcome.accuracy, outcome.loss, self.settings.keep), len(self.val_set)
         done = p.position >= self.batches_per_epoch
         if done:
             p.epoch, p.position = p.epoch + 1, 0
@@ -226,7 +226,8 @@ class Trainer:
             write_best(self.folder, p)
         self.processes.alone(lambda: prune(self.folder, p.best_step))
         told = "" if finite else f", not counted: the validation loss is {outcome.loss:g}"
-        best = f"best {p.best:.4f} at step {p.best_step}" if p.best_step else "no best yet"
+        by = ", of the least loss" if self.settings.keep == "loss" else ""
+        best = f"best {p.best:.4f} at step {p.best_step}{by}" if p.best_step else "no best yet"
         self.say(
             f"epoch {epochs:.2f}: validation accuracy {outcome.accuracy:.4f}{told} ({best})"
             + (", early stop" if stop else "")

@@ -14,6 +14,8 @@ FILE = "figures/epochs"  # below results, .png and .json
 RUNS = (
     *("exact", "cgf", "cgf_5_epochs", "bpmax", "bpmax_calibrated", "bpmax_20_epochs"),
     *("exact_40_epochs", "cgf_40_epochs", "bpmax_40_epochs", "bpmax_calibrated_40_epochs"),
+    *("exact_40_epochs_by_loss", "cgf_40_epochs_by_loss", "bpmax_40_epochs_by_loss"),
+    "bpmax_calibrated_40_epochs_by_loss",
 )
 FIELD = "validation_by_epoch"  # of a row of training; rows of before lack it
 NOTE = (

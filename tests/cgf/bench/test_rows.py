@@ -639,8 +639,13 @@ def test_levels_of_a_plan(tmp_path):
         row_content.total_levels(tmp_path, "full", True, "0" * 64)
 
 
-# epochs and patience: the paper's lengths, and four times ours, all else alike
-LENGTHS = {"cgf_5_epochs": (5, None), "bpmax_20_epochs": (20, 5), "exact_40_epochs": (40, None)}
+# epochs, patience and what decides which epoch is kept: the paper's lengths, and four times ours, all else alike
+LENGTHS = {
+    "cgf_5_epochs": (5, None, "accuracy"),
+    "bpmax_20_epochs": (20, 5, "accuracy"),
+    "exact_40_epochs": (40, None, "accuracy"),
+    "exact_40_epochs_by_loss": (40, None, "loss"),
+}
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "configs" / "host").glob("*.yaml")))
@@ -667,7 +672,7 @@ def test_students_of_a_host_are_trained_alike(name):
         if "untrained" in run.name:
             assert told[run.name] == {**told["exact"], "train": told["exact"]["train"] | {"epochs": 0}}
         elif run.name in LENGTHS:
-            length = {key: told[run.name]["train"][key] for key in ("epochs", "patience")}
+            length = {key: told[run.name]["train"][key] for key in ("epochs", "patience", "keep")}
             assert told[run.name] == {**told[other], "train": told[other]["train"] | length}
             assert tuple(length.values()) == LENGTHS[run.name]
         elif study.run(other).schedule != run.schedule:

@@ -242,6 +242,26 @@ def test_best_and_patience(tmp_path):
     assert "early stop" in say[-1] and "early stop" not in say[-2]
 
 
+def test_the_epoch_of_least_loss_is_kept_where_that_is_asked_for(tmp_path):
+    """Its accuracy is what best.json says, and early stopping waits for a lesser loss."""
+    made, _, say = trainer(tmp_path, epochs=9, patience=2, keep="loss")
+    seen = iter([(0.75, 0.6), (0.5, 0.4), (1.0, 0.5), (0.75, 0.4), (1.0, 0.1)])
+
+    class Outcome:
+        def __init__(self):
+            self.accuracy, self.loss = next(seen)
+
+    made.validate = Outcome
+    progress = made.fit()
+    assert (progress.best, progress.best_loss, progress.best_step, progress.step) == (0.5, 0.4, 6, 12)
+    best = read_json(tmp_path / "run" / "best.json")
+    assert (best["checkpoint"], best["val_accuracy"]) == ("ckpt-6", 0.5)
+    assert say[-1].endswith("(best 0.5000 at step 6, of the least loss), early stop")
+    with pytest.raises(UserError, match=r"train\.keep must be one of accuracy, loss, and 'last' was given"):
+        trainer(tmp_path / "other", keep="last")
+    assert not Progress(best=0.5, best_loss=0.2).judge(1.0, math.nan, "loss")
+
+
 def test_a_run_that_ended_before_its_best_was_named_names_it_when_it_goes_on(tmp_path):
     """The newest checkpoint knows which is the best, and best.json may be of before, or missing."""
     run, newest = tmp_path / "run", tmp_path / "run" / "ckpt-6"
