@@ -38,6 +38,8 @@ def main(cfg: DictConfig) -> None:
 
 def from_range(cfg: DictConfig) -> None:
     """Table, pareto.json and pareto.png for a range given by hand."""
+    from cgf.checks import interval
+    from cgf.plan.calibration import with_zero
     from cgf.plan.planner import Planner
     from cgf.plan.request import Request
     from cgf.report.front import show
@@ -46,7 +48,8 @@ def from_range(cfg: DictConfig) -> None:
     folder = Path(cfg.out or "outputs/plan").expanduser()
     check_writable(folder / "pareto.json")
     sizes = {key: cfg[key] for key in ("rows", "columns") if cfg[key] is not None}
-    request = Request(config["range"], config["range"], cfg.tolerance, mask=cfg.mask, **sizes)
+    asked = interval("range", config["range"])
+    request = Request(with_zero(asked), asked, cfg.tolerance, mask=cfg.mask, **sizes)
     data = {**planner.pareto_set(request).to_json(), "run": run_info(config)}
     show(data, folder)
 

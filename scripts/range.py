@@ -33,8 +33,8 @@ def main(cfg: DictConfig) -> None:
     config = resolved(cfg)
     study, seeds, only = Study.of(config), checked_seeds(config["seeds"]), config["only"]
     names = [run.name for run in study.runs]
-    if only is not None and not set(only) <= set(names):
-        raise UserError(f"only names runs ({', '.join(names)}), and {only} was given")
+    if only is not None and not (isinstance(only, list) and all(name in names for name in only)):
+        raise UserError(f"only must be a list of runs ({', '.join(names)}), and {only} was given")
     folder = Path(cfg.outputs).expanduser() / study.name
     decides = folder / f"seed-{config['decides']}"
     made = choices(study, before(config)[1].get(study.name), config["decides"])

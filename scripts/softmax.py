@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cgf.config import resolved
 from cgf.errors import UserError, sentence
+from cgf.named import short
 from cgf.target import check_writable, writing
 from cgf.types import Json
 
@@ -55,7 +56,10 @@ def main() -> int:
         "--engine", default="desilo", help="desilo encrypts; sim computes in the clear (default: desilo)"
     )
     parser.add_argument(
-        "--tolerance", type=float, default=1e-4, help="largest error of the exponential (default: 1e-4)"
+        "--tolerance",
+        type=float,
+        help="largest error of the exponential, of softmaxes that have one and no polynomial of their own, such as cgf "
+        "(default: 1e-4)",
     )
     parser.add_argument("--out", type=Path, help="the weights go there, as .npy")
     args = parser.parse_args()
@@ -125,12 +129,23 @@ def given(options: list[str]) -> Json:
 def numbers(path: Path, separator: str | None) -> np.ndarray:
     """The rows of a text file, every line that is not empty one. ValueError for what is no number, and for rows of
     several lengths."""
-    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    lengths = [len(line.split(separator)) for line in lines]
-    for number, length in enumerate(lengths, 1):
-        if length != lengths[0]:
-            raise ValueError(f"row {number} has {length} numbers, and the first has {lengths[0]}")
-    return np.loadtxt(lines, delimiter=separator, comments=None, ndmin=2) if lines else np.empty((0, 0))
+    rows = [line.split(separator) for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    for row, fields in enumerate(rows, 1):
+        if len(fields) != len(rows[0]):
+            raise ValueError(f"row {row} has {len(fields)} numbers, and the first has {len(rows[0])}")
+        for column, field in enumerate(fields, 1):
+            if not is_number(field):
+                raise ValueError(f"row {row} has {short(field)} in column {column}, which is no number")
+    return np.array([[float(field) for field in fields] for fields in rows]) if rows else np.empty((0, 0))
+
+
+def is_number(field: str) -> bool:
+    """Whether a field of a text file is a number, by the rules of other programs: Python's own takes 1_000, too."""
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field
 
 
 def read(path: Path) -> np.ndarray:

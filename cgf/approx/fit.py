@@ -22,6 +22,10 @@ from cgf.checks import interval, positive, whole
 from cgf.errors import UserError
 
 GRID = 200_000  # points on which max_error is measured
+FINE, NEAR = (
+    4096.0,
+    64.0,
+)  # on a wider domain the grid is too coarse near 0, and so many below its upper end have their own
 GUARD_BOUND = 2.0**18
 MOST_X0 = 700.0  # exp of more, or of less than its negative, is no float
 E = TypeVar("E", bound=Exponential)
@@ -155,8 +159,15 @@ def _chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> Squa
 
 
 def max_error(exponential: Exponential, domain: Interval, points: int = GRID) -> float:
-    """Largest error (as of ``Fit``) on an even grid of the domain; inf where the core overflows."""
-    y = np.linspace(domain[0], domain[1], points)
+    """Largest error (as of ``Fit``) on an even grid of the domain; inf where the core overflows.
+
+    On a domain wider than 4096 the last 64 have a grid of their own, since the steps of the other pass over what lies
+    near 0.
+    """
+    lo, hi = domain
+    y = np.linspace(lo, hi, points)
+    if hi - lo > FINE:
+        y = np.concatenate([y, np.linspace(hi - NEAR, hi, points)])
     with np.errstate(all="ignore"):
         errors = np.abs(exponential(y) - np.exp(y)) * search.error_weights(y)
     return float(errors.max()) if np.isfinite(errors).all() else math.inf
@@ -225,4 +236,6 @@ def _interval(lo: float, hi: float) -> tuple[float, float]:
     lo, hi = interval("an interval", (lo, hi))
     if hi > 300 or hi - lo > 1e6:
         raise UserError(f"an interval must end below 300 and be no wider than 1e6, and is [{lo}, {hi}]")
+    if hi < -MOST_X0:
+        raise UserError(f"an interval must reach above -{MOST_X0:g}, where exp is a float, and is [{lo:g}, {hi:g}]")
     return lo, hi

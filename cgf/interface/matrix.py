@@ -11,12 +11,15 @@ import torch
 from numpy.typing import ArrayLike
 
 from cgf.errors import UserError
+from cgf.he.dryrun import depth
 from cgf.he.encrypted import HOPELESS, Encrypted
 from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.interface.engines import owner
 from cgf.interface.installing import softmax_of
+from cgf.plan.calibration import with_zero
 from cgf.plan.choose import choose
+from cgf.plan.cost import mask_rows
 from cgf.plan.plan import stretched
 from cgf.plan.request import Request
 from cgf.softmax.base import ExponentialSoftmax, Softmax
@@ -24,6 +27,7 @@ from cgf.softmax.bpmax import BPMax
 from cgf.softmax.exact import Exact
 from cgf.softmax.tensor import TensorRows
 
+TOLERANCE = 1e-4  # largest error of the exponential, unless told
 MARGIN = 1.1  # the guard holds the matrix's own range, stretched by this
 VANISHING = -700.0  # exp of less is no number of float64
 
@@ -40,14 +44,19 @@ class AppliedSoftmax:
 
 
 def apply_softmax(
-    matrix: ArrayLike | torch.Tensor, method: str | Softmax = "cgf", engine: str = "desilo", *, tolerance: float = 1e-4
+    matrix: ArrayLike | torch.Tensor,
+    method: str | Softmax = "cgf",
+    engine: str = "desilo",
+    *,
+    tolerance: float | None = None,
 ) -> AppliedSoftmax:
     """The softmax of each row of a matrix (R, N) of scores, through ciphertexts.
 
     matrix  numbers, an array or a tensor, finite;  engine: 'desilo' encrypts, 'sim' computes the circuit in the clear
     method  a name or a Softmax. One with an exponential is given the polynomial of fewest levels that holds
             ``tolerance`` on the range of this very matrix, which is read in the clear for it.
-    tolerance  largest error of the exponential: absolute where its argument is at most 0, relative above
+    tolerance  largest error of the exponential: absolute where its argument is at most 0, relative above; None: 1e-4.
+            UserError beside a softmax that is given no polynomial
 
     Every entry counts: there is no mask. A weight below the exponential's error is not told from 0.
     Raises UserError for another matrix, a method without a circuit, a range that no polynomial holds, and weights that
@@ -83,7 +92,13 @@ def apply_softmax(
         truth = _definition(softmax, rows)[0, 0].numpy()
         softmax = copy.deepcopy(softmax)  # the user's own is left as it is
         if isinstance(softmax, ExponentialSoftmax) and softmax.exponential is None:
-            _plan(softmax, rows, tolerance)
+            _plan(softmax, rows, TOLERANCE if tolerance is None else tolerance)
+        elif tolerance is not None:
+            raise UserError(
+                f"softmax '{softmax.name}' is given no polynomial, and tolerance={tolerance:g} is about one: leave it "
+                "out"
+            )
+        depth(softmax, mask_rows("full", 1, scores.shape[1]), scores.shape[1])  # makes its fits, which are no circuit
     session = Session(make_owner)
     encrypted, start = Encrypted(softmax, session), time.perf_counter()
     try:
@@ -132,6 +147,11 @@ def _plan(softmax: ExponentialSoftmax, scores: torch.Tensor, tolerance: float) -
         )
     domain = range_ if range_[0] < range_[1] else (range_[0] - 1.0, range_[1])
     request = Request(
-        stretched(domain, MARGIN), domain, tolerance, rows=scores.shape[-2], columns=scores.shape[-1], softmax=softmax
+        with_zero(stretched(domain, MARGIN)),
+        domain,
+        tolerance,
+        rows=scores.shape[-2],
+        columns=scores.shape[-1],
+        softmax=softmax,
     )
     softmax.exponential = choose(request).exponential

@@ -128,6 +128,11 @@ class Calibration:
         }
 
 
+def with_zero(range_: Interval) -> Interval:
+    """What a guard must hold for entries of a range: 0 too, which is computed on for each key that is not there."""
+    return min(range_[0], 0.0), max(range_[1], 0.0)
+
+
 def row_shape(y: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(skewness, excess kurtosis, kappa_3 / 6 + kappa_4 / 24), each (R,), of the valid entries of rows (R, K).
 

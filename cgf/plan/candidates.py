@@ -81,7 +81,7 @@ def specs(
     """
     # 1. what cannot be asked for of any method
     if unknown := [m for m in methods if m not in METHODS]:
-        raise UserError(f"method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
+        raise UserError(f"approx.method must be auto or one of {', '.join(METHODS)}, and is {unknown[0]!r}")
     if degree is not None:
         whole("degree", degree, 1, tree.MAX_DEGREE)
     if k is not None and not is_whole(k):

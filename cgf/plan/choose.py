@@ -17,10 +17,18 @@ BY_HAND = 15  # degree of a polynomial whose k alone is given
 WIDER = (0.8, 0.9, 1.0)  # shares of the range below 0 on which a fit is tried whose guard does not hold the range
 
 
-def choose(request: Request, *, method: str = "auto", degree: int | None = None, k: int | None = None) -> Plan:
+def choose(
+    request: Request,
+    *,
+    method: str = "auto",
+    degree: int | None = None,
+    k: int | None = None,
+    fitted: Callable[[Spec], Exponential] | None = None,
+) -> Plan:
     """The plan of least total levels, then fewest multiplications, then least error.
 
     degree   of polynomials; None: every degree that ``specs`` lists
+    fitted   makes the fit of a candidate, by a cache say
     A method with its own k is taken as it is (degree 15 unless told), whatever its error, which the plan records.
     Otherwise UserError where nothing is feasible, and for one by hand that overflows on the domain.
     """
@@ -28,8 +36,8 @@ def choose(request: Request, *, method: str = "auto", degree: int | None = None,
     degree = BY_HAND if by_hand and degree is None else degree
     candidates = candidates_for(request, method, degree, k)
     if not by_hand:
-        return cheapest(request, candidates)
-    plan = plan_with(request, candidates[0].make())
+        return cheapest(request, candidates, fitted)
+    plan = plan_with(request, (fitted or Spec.make)(candidates[0]))
     if not math.isfinite(error_of(plan)):
         lo, hi = request.domain
         raise UserError(f"approx={method} with k={k} overflows on [{lo:g}, {hi:g}]: more squarings, or less range")

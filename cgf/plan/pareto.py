@@ -101,7 +101,8 @@ class CostedPlan:
         }
 
 
-def _by(cache: FitCache) -> Callable[[Spec], Exponential]:
+def by(cache: FitCache) -> Callable[[Spec], Exponential]:
+    """Fits of candidates, from a cache where it has them."""
     return lambda spec: cache.get((spec.method, *spec.domain, spec.degree, spec.k), spec.make)
 
 
@@ -120,7 +121,7 @@ def feasible_plans(request: Request, candidates: list[Spec], cache: FitCache, tr
         if spec.family in finished or chained:
             continue
         # 2. fitted, on wider domains too where its guard falls short; the last of the fits is the one that counts
-        tried += plans_of(request, spec, _by(cache))
+        tried += plans_of(request, spec, by(cache))
         if not feasible(tried[-1]):
             continue
         yield tried[-1]
@@ -133,7 +134,7 @@ def feasible_plans(request: Request, candidates: list[Spec], cache: FitCache, tr
 
 def least_levels(request: Request, candidates: list[Spec], cache: FitCache) -> Plan:
     """The plan of fewest levels, then multiplications, then error, as ``cgf.plan.choose.cheapest`` finds it."""
-    return cheapest(request, candidates, _by(cache))
+    return cheapest(request, candidates, by(cache))
 
 
 def needs(request: Request, exponential: Exponential) -> list[CircuitCost]:
@@ -160,7 +161,7 @@ def costed_of_least_levels(
     ``pick`` by levels takes the same of them as of ``costed_plans``: what dominates a row of least levels has no
     more levels than it. Most candidates are never fitted.
     """
-    plans = first_that_serve(request, candidates, lambda spec: (spec.levels,), _by(cache or NONE))
+    plans = first_that_serve(request, candidates, lambda spec: (spec.levels,), by(cache or NONE))
     return sorted((_costed(request, plan, times) for plan in plans), key=_by_levels)
 
 

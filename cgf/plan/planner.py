@@ -16,6 +16,7 @@ from cgf.plan.fit_cache import FitCache
 from cgf.plan.op_times import OpTimes, table_of
 from cgf.plan.pareto import (
     CostedPlan,
+    by,
     check_objective,
     costed_of_least_levels,
     costed_plans,
@@ -143,7 +144,7 @@ class Planner:
         return replace(plan, share_outside=share_outside(plan, layers)), made
 
     def _chosen(self, request: Request) -> Plan:
-        return choose(request, method=self.method, degree=self.degree, k=self.k)
+        return choose(request, method=self.method, degree=self.degree, k=self.k, fitted=by(self.cache))
 
     def _alone(self, request: Request) -> Plan:
         if self.by_hand:

@@ -12,6 +12,8 @@ from cgf.errors import UserError
 from cgf.plan.cost import MASKS, SECOND_ORDER
 from cgf.softmax.base import ExponentialSoftmax
 
+EPSILON = 2.0**-52  # of floats
+
 
 @dataclass(frozen=True)
 class Request:
@@ -52,6 +54,11 @@ class Request:
     def need_room(self) -> None:
         """UserError where exp itself, less the tolerance, passes the guard bound: no candidate need be fitted then."""
         highest, most = self.domain[1], math.log(self.bound)
+        if self.tolerance < (least := EPSILON * math.exp(min(highest, 0.0))):
+            raise UserError(
+                f"a tolerance of at least {least:.1e} is needed, the rounding of exp at y = {min(highest, 0.0):.4g}, "
+                f"and {self.tolerance:g} was given"
+            )
         if not self.has_room:
             raise UserError(
                 f"exp is to be approximated up to y = {highest:.4g}, and a guard of 2^"

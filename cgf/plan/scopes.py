@@ -53,6 +53,10 @@ def check_scope(config: Json, given: Iterable[str]) -> str:
     if config["shape"] is not None and scope != "network":
         raise UserError(f"shape is of a whole network, and scope={scope} was given: scope=network")
     method = checked_approx(config["approx"])["method"]
+    if scope == "softmax" and method in ("exact", "plan"):
+        raise UserError(
+            f"a plan is a polynomial that is chosen here, and approx={method} is for evaluations: leave it out"
+        )
     if scope == "network" and method != "auto":
         raise UserError(
             "scope=network takes the polynomials that are planned or trained, and "
@@ -86,6 +90,9 @@ def _by_hand(config: Json, name: str) -> str | None:
         return None
     if method != "auto" and k is not None and (name == "objective" or (name == "pareto" and config["pareto"])):
         return f"approx={method} with k={k} is one polynomial, which is taken as it is"
+    by_hand = method != "auto" and k is not None
+    if name in ("times", "engine") and (by_hand or not config["pareto"]):
+        return "one polynomial is taken, and no seconds are predicted"
     if approx.get("range") is not None and name == "outside":
         return f"approx.range={approx['range']} is the accuracy domain"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -150,6 +151,8 @@ class ChainCGF(LoopCGF):
             return self._from_fit()
         import torch
 
+        if "torch._dynamo" not in sys.modules:  # nothing is compiled, and to load the compiler takes seconds
+            return self._measured()
         # numpy measures it: nothing that torch.compile could trace
         measured: Exponential = torch.compiler.disable(self._measured)()  # type: ignore[no-untyped-call]
         return measured

@@ -63,6 +63,17 @@ def test_fits_are_kept_below_the_working_directory_and_times_come_with_the_packa
         (["range=[-8,0]", "per_layer=true"], "layers of a checkpoint"),
         (["range=[-8,0]", "objective=seconds", "engine=sim"], "op_times.py"),
         (["ckpt=x", "objective=seconds", "pareto=false"], "needs pareto=true"),
+        (
+            ["ckpt=x", "pareto=false", f"times={TABLE}"],
+            "one polynomial is taken, and no seconds are predicted, and times=",
+        ),
+        (["ckpt=x", "approx.k=3", "engine=sim"], "no seconds are predicted, and engine=sim was given"),
+        (["range=[-8,0]", "approx.method=sigmoid"], "approx.method must be auto or one of chain"),
+        (
+            ["range=[-8,0]", "tolerance=1e-30"],
+            "a tolerance of at least 2.2e-16 is needed, the rounding of exp at y = 0",
+        ),
+        (["range=[-1000,-900]"], "an interval must reach above -700, where exp is a float"),
         (["range=[-8,0]", "ckpt=x"], "without a checkpoint"),
         (["ckpt=x", "split=test"], "choices never see test data"),
         (["ckpt=x", "outside=1.5"], "outside is a share of the entries"),
@@ -79,6 +90,18 @@ def test_bad_input(tmp_path, monkeypatch, arguments, says):
     done = call("plan", *limit, *arguments, "cache=null")
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_guard_of_a_range_holds_the_zeros_of_absent_keys(tmp_path):
+    """On [-20, -19] a polynomial of 15 alone is 5e12 at 0, where each key that is masked stands."""
+    asked = ["range=[-20,-19]", "mask=causal", f"out={tmp_path}", "cache=null"]
+    stray = call("plan", *asked, "approx=exact")
+    assert stray.returncode == 2 and "approx=exact is for evaluations" in stray.stderr
+    refused = call("plan", *asked, "approx=fitted", "approx.degree=15", "approx.k=0")
+    assert refused.returncode == 2 and "has a guard that holds (-20.0, 0.0)" in refused.stderr
+    assert call("plan", *asked, "approx=limit", "approx.k=null").returncode == 0
+    data = json.loads((tmp_path / "pareto.json").read_text())
+    assert data["range"] == [-20, 0] and data["picked"]["guard"][1] >= 0
 
 
 def test_an_engine_of_ones_own_brings_its_times(tmp_path):
@@ -252,7 +275,7 @@ def test_samples_that_training_left_out(checkpoint):
 )
 def test_settings_without_effect_are_refused_by_name(tmp_path, monkeypatch, scope, given, says):
     monkeypatch.chdir(tmp_path)
-    done = call("plan", "ckpt=none", "times=none.json", f"scope={scope[0]}", *scope[1:], given)
+    done = call("plan", "ckpt=none", f"scope={scope[0]}", *scope[1:], given, "times=none.json")
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 

@@ -53,7 +53,10 @@ def test_a_small_study_from_training_to_the_result_file(tmp_path, monkeypatch):
 
 def test_names_and_seeds_that_are_none_are_refused(tmp_path):
     for arguments, says in (
-        (["only=[cfg]"], "only names runs (teacher, cgf, exact"),
+        (["only=[cfg]"], "only must be a list of runs (teacher, cgf, exact"),
+        (["only=teacher"], "matched), and teacher was given"),
+        (["only=5"], "matched), and 5 was given"),
+        (["only=[[1]]"], "matched), and [[1]] was given"),
         (["seeds=[]"], "seeds must be"),
         (["seeds=[1,1]"], "whole numbers that differ"),
         (["study=mini"], "unknown study 'mini'"),

@@ -36,7 +36,7 @@ def test_what_is_given_to_the_function_and_what_is_written(softmax, monkeypatch)
     with open("scores.csv", "w") as stream:
         stream.write("1,2\n3,4\n")
     done = softmax("scores.csv", "--engine", "sim", "--out", "w.npy")
-    assert done.code == 0 and asked == [([[1.0, 2.0], [3.0, 4.0]], "cgf", "sim", 1e-4)]
+    assert done.code == 0 and asked == [([[1.0, 2.0], [3.0, 4.0]], "cgf", "sim", None)]
     assert "2 x 2, softmax cgf, engine sim: 7 levels, 1.50 s, largest error 3.00e-05" in done.out
     assert np.load("w.npy").tolist() == [[2.0, 4.0], [6.0, 8.0]]
 
@@ -128,8 +128,9 @@ def test_a_pickle_is_not_loaded(softmax):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"1,2 # x\n#3,4\n5,6\n", "could not convert string '2 # x' to float64 at row 0, column 2"),
-        (b"1_0,2\n", "could not convert string '1_0'"),
+        (b"1,2 # x\n#3,4\n5,6\n", "row 1 has '2 # x' in column 2, which is no number"),
+        (b"1,2\n\n3,x\n", "row 2 has 'x' in column 2, which is no number"),
+        (b"1_0,2\n", "row 1 has '1_0' in column 1, which is no number"),
         (b"1,2\n3\n", "row 2 has 1 numbers, and the first has 2"),
         (b"1,nan\n3,4\n", "row 1 has nan in column 2"),
         (b"", "holds the shape (0, 0)"),

@@ -113,3 +113,10 @@ def test_a_range_far_beyond_every_start_gives_a_fit_and_no_error():
     """Scores of a host that CGF-softmax was put into untrained: all starts overflow or vanish."""
     wide = fit.fitted(-3304.44140625, 8.396411895751953, 3, 8)
     assert np.isfinite(wide.fit.max_error) and wide.k == 8
+
+
+@pytest.mark.parametrize(("low", "k"), [(-1e6, 20), (-3e5, 18)])
+def test_the_error_on_a_wide_interval_is_seen_near_its_upper_end(low, k):
+    """The largest error of the limit lies at y = -2, which an even grid of 200,000 steps passes over."""
+    stated = fit.limit(low, 0, k).fit.max_error
+    assert abs(fit.limit(low, 0, k)(np.array([-2.0])) - np.exp(-2.0))[0] <= stated * (1 + 1e-6)

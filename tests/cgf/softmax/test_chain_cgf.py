@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -281,3 +283,17 @@ def test_bad_fields_are_one_sentence(make, says):
     with pytest.raises(UserError, match=says) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_an_evaluation_does_not_load_the_compiler():
+    """Which takes seconds, in every process with a chain."""
+    lines = [
+        "import sys, torch",
+        "from cgf.softmax.chain_cgf import ChainCGF",
+        "softmax = ChainCGF(k=2, domain=(-8.0, 1.0))",
+        "softmax.parameters()",
+        "softmax.weights(torch.randn(2, 3, 4, 4))",
+        "print('torch._dynamo' in sys.modules)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
