@@ -8,6 +8,7 @@ import sys
 from cgf.types import Json
 
 CURE = "plan on more samples (scripts/plan.py samples=null), or train with a range penalty (penalty.weight=0.1)"
+UNFOLDED = 1e-6  # of the largest logit, or of 1: programs measured differ from their models by 1e-14
 KINDS = ("eval_plain", "eval_he", "eval_network")
 
 
@@ -84,7 +85,25 @@ def complaints(result: Json, whose: str) -> list[str]:
             f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
             "model has"
         )
-    return red + _disagreement(result)
+    return red + _otherwise_read(result) + _disagreement(result)
+
+
+def _otherwise_read(result: Json) -> list[str]:
+    """Of a whole network: its program is another function than the model's forward, or its run is not its dry run."""
+    if result.get("kind") != "eval_network":
+        return []
+    unfolded, red = result.get("unfolded_error"), []
+    allowed = UNFOLDED * max(1.0, result.get("largest_logit") or 0.0)
+    if unfolded is not None and not unfolded <= allowed:  # so that NaN is red
+        red.append(
+            "the program that ran in place of the network computes other logits than the model's own forward in "
+            f"float64 with the same polynomials in place: the largest difference is {unfolded:.2e}, and {allowed:.0e} "
+            "may be"
+        )
+    levels, counted = result.get("levels"), result.get("levels_counted")
+    if levels is not None and counted is not None and levels != counted:
+        red.append(f"the ciphertexts lost {levels} levels, and the dry run of the same circuit counted {counted}")
+    return red
 
 
 def _disagreement(result: Json) -> list[str]:

@@ -470,20 +470,27 @@ def test_logits_that_are_off_by_more_than_noise_are_counted():
     assert errors["beyond"] == [[0, 1, 2]]
 
 
-def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypted(tmp_path):
+@pytest.mark.parametrize(
+    "lost, unfolded, says",
+    [
+        ((3, 4), 0.0, "by the polynomials 3, 4"),
+        ((), float("nan"), "by the model with the polynomials in place 0, 1, 2, 3, 4, 5"),
+    ],
+)
+def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypted(tmp_path, lost, unfolded, says):
     """All of them at once; the last batch would come up after hours."""
     batches, encrypted = [[0, 1], [2, 3], [4, 5]], []
 
     def clear(batch):
-        plain = np.array([[np.nan if index in (3, 4) else 1.0, 0.0] for index in batch])
-        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), 0.0, {})
+        plain = np.array([[np.nan if index in lost else 1.0, 0.0] for index in batch])
+        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), unfolded, {})
 
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.lines, evaluation.indices, evaluation.shard = SampleLog(tmp_path / "lines.jsonl"), [], (1, 1)
     evaluation.plan, evaluation.say = SimpleNamespace(of=lambda indices: batches, work=len), lambda text: None
     evaluation.clear, evaluation._evaluate = clear, encrypted.append
     evaluation.session = SimpleNamespace(workers=1)
-    with pytest.raises(UserError, match="finite logits in the clear, and by the polynomials 3, 4 have none"):
+    with pytest.raises(UserError, match=f"finite logits in the clear, and {says} have none"):
         evaluation.run()
     assert not encrypted and not evaluation.lines.path.exists()
 
