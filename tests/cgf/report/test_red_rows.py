@@ -127,6 +127,29 @@ def test_a_network_that_is_read_otherwise_than_the_model_computes_is_red(change,
     assert not says or (len(result["red"]) == 1 and says in result["red"][0])
 
 
+@pytest.mark.parametrize(
+    "key, says",
+    [
+        ("ruined", "counted as wrong: their logits came back as no finite numbers; plan on more samples"),
+        ("wrong", "stated for desilo, 0.0001 of the largest logit; the largest error is 2.00e-06"),
+    ],
+)
+def test_a_red_network_is_told_of_logits_and_of_no_place(key, says):
+    """Nothing is opened on the way: the sentence named weights, and then a place that was empty."""
+    (told,) = judged({**NETWORK, key: 4}, "plan")["red"]
+    assert says in told and "weight" not in told.replace("penalty.weight", "")
+
+
+def test_the_cap_of_one_sample_in_ten_is_told_where_it_decides():
+    """'and 0 may be (he.agreement=0)' contradicts itself."""
+    told = {
+        share: complaints({**FINE, "samples": 9, "agreement": 0.0, "agreement_asked": share}, "plan")[0]
+        for share in (0.0, 1.0)
+    }
+    assert "9 of 9 samples" in told[0.0] and "0 may be (he.agreement=0, and one sample in ten at most):" in told[0.0]
+    assert "0 may be (he.agreement=1):" in told[1.0]
+
+
 def test_a_ruined_sample_is_not_counted_again_as_one_that_disagrees():
     assert len(complaints({**counted("ruined", 5), "agreement": 0.95}, "plan")) == 1
 
