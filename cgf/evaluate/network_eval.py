@@ -32,6 +32,8 @@ from cgf.network.twin import Ranges, twin
 from cgf.progress import Bar
 from cgf.types import Json
 
+LEAST_LOGIT = 1e-6  # noise is measured against a batch's largest logit, and against this where all of them are zero
+
 
 @dataclass(frozen=True)
 class BatchInTheClear:
@@ -177,7 +179,7 @@ class NetworkEvaluation:
             "logits": int(error.size),
             "largest": largest,
             "unfolded": clear.unfolded,
-            "wrong": int((error > TENFOLD * self.session.noise * max(1.0, largest)).sum()),
+            "wrong": int((error > TENFOLD * self.session.noise * max(LEAST_LOGIT, largest)).sum()),
             "beyond": [[*place, count] for place, count in clear.beyond.items() if count],
         }
 

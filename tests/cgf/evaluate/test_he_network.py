@@ -458,6 +458,16 @@ def test_samples_of_one_count_of_tokens():
     assert chosen(opened, he, 42) == (None, {})
 
 
+@pytest.mark.parametrize("largest, allowed", [(1e-3, 1e-8), (0.0, 1e-11)])
+def test_logits_that_are_small_are_held_against_the_largest_of_them(largest, allowed):
+    """They were held against 1: logits of 1e-3 that were off by all of themselves counted as noise."""
+    evaluation = object.__new__(NetworkEvaluation)
+    evaluation.session = SimpleNamespace(noise=1e-6)
+    clear = BatchInTheClear(np.zeros(1), np.array([[largest, 0.0]]), np.zeros((1, 2)), 0.0, {})
+    for factor, wrong in ((0.9, 0), (1.1, 1)):
+        assert evaluation._errors(clear, np.array([[largest, factor * allowed]]))["wrong"] == wrong
+
+
 def test_logits_that_are_off_by_more_than_noise_are_counted():
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.session = SimpleNamespace(noise=1e-6)
