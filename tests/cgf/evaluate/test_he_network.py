@@ -19,6 +19,7 @@ from cgf.errors import UserError
 from cgf.evaluate.he_lines import SampleLog
 from cgf.evaluate.he_scope import MEMORY_MIB
 from cgf.evaluate.network_eval import BatchInTheClear, NetworkEvaluation, features_of
+from cgf.evaluate.network_predicted import row as row_of_prediction
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.token_counts import ByTokens, chosen
 from cgf.he.engines.sim import SimOwner
@@ -147,6 +148,15 @@ def test_a_block_of_a_real_llama_trained_and_evaluated_whole(data_root, tmp_path
     assert result["max_error"] < 1e-9 * result["largest_logit"] and 1 <= result["sets"] <= 4
     alone = call("eval_he", *evaluated, "he.alone=true", f"data.root={data_root}", f"out={tmp_path}/a.json")
     assert alone.returncode == 2 and "over all tokens and without rotary positions" in alone.stderr
+
+
+def test_a_result_of_other_stages_than_are_predicted_is_refused():
+    """It ended in a KeyError."""
+    stages = tuple(SimpleNamespace(name=name, seconds=1.0) for name in ("block 1 head 1", "block 1 s1", "logits"))
+    predicted = SimpleNamespace(tokens=4, stages=stages)
+    result = {"sets": 1, "stages": [{"stage": name, "core_s": 1.0} for name in ("encrypt", "block 1 head 1", "s1")]}
+    with pytest.raises(UserError, match="the stages that are predicted, and 'block 1 s1' is missing: evaluate it anew"):
+        row_of_prediction(result, {4: 1}, [predicted], 1)
 
 
 def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
