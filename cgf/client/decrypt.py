@@ -85,12 +85,12 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
     return Decrypted(report, lights, len(answers), encrypted)
 
 
-def _upload_of(path: Path, bundle: ClientBundle, key: str) -> str:
-    """The digest of the upload that a result was computed of."""
+def _upload_of(path: Path, bundle: ClientBundle, key: str) -> tuple[str, SampleSet]:
+    """The digest of the upload that a result was computed of, and the samples that the result says it is of."""
     with Parcel(path, RESULT) as parcel:
-        read_result(parcel, bundle.agreement, key)
+        told = read_result(parcel, bundle.agreement, key)
         digest: str = parcel.header.facts["upload"]
-        return digest
+        return digest, told
 
 
 def _logits(bundle: ClientBundle, key: str, decryptor: Decryptor, parcel: Parcel) -> tuple[SampleSet, np.ndarray]:

@@ -48,7 +48,8 @@ def against_run(ckpt: str, result: Json, times: OpTimes, make_task: Callable[[Js
 def row(result: Json, sets: dict[int, int], predicted: list[PredictedNetwork], processes: int) -> Json:
     """Predicted and measured levels, core-seconds in all and by stage, seconds of the slowest set, and MiB.
 
-    sets  how many there are of each count of tokens. UserError where the result has another number of them
+    sets  how many there are of each count of tokens. UserError where the result has another number of them, and where
+    it lacks a stage that was predicted
     """
     if sum(sets.values()) != result["sets"]:
         raise UserError(
@@ -59,6 +60,10 @@ def row(result: Json, sets: dict[int, int], predicted: list[PredictedNetwork], p
     for one in predicted:
         stages.update({stage.name: sets[one.tokens] * stage.seconds for stage in one.stages})
     measured = {stage["stage"]: stage["core_s"] for stage in result["stages"]}
+    if missing := [name for name in stages if name not in measured]:
+        raise UserError(
+            f"the result must have the stages that are predicted, and '{missing[0]}' is missing: evaluate it anew"
+        )
     return {
         "sets": result["sets"],
         "processes": processes,

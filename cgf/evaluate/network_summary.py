@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+
 from cgf.evaluate.he_lines import FinishedSamples
 from cgf.evaluate.he_scope import SAYS
 from cgf.types import Json
@@ -72,12 +74,13 @@ def stages_of(records: list[Json]) -> list[Json]:
 
 
 def _errors(errors: list[Json]) -> Json:
-    """Errors of all logits, how many are wrong, and entries beyond the guards."""
+    """Errors of all logits, how many are wrong, and entries beyond the guards; NaN where an error is NaN."""
+    worst = {key: np.max([error[key] for error in errors]).item() for key in ("max_error", "largest", "unfolded")}
     return {
-        "max_error": max(error["max_error"] for error in errors),
+        "max_error": worst["max_error"],
         "mean_error": sum(error["sum_error"] for error in errors) / max(1, sum(error["logits"] for error in errors)),
-        "largest_logit": max(error["largest"] for error in errors),
-        "unfolded_error": max(error["unfolded"] for error in errors),
+        "largest_logit": worst["largest"],
+        "unfolded_error": worst["unfolded"],
         "wrong": sum(error["wrong"] for error in errors),
         "inexact": 0,
         **_beyond(errors),

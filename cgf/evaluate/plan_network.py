@@ -104,8 +104,9 @@ def content(
     """What network_plan.json says, run info apart.
 
     wall_s  key holder's and server's seconds by the clock: as many sets at once as there are workers, the server's part
-            of each shared out evenly over its processes
+            of each shared out evenly over its processes. A set stays with one worker, so that the slowest is the least
     """
+    clock = {one.tokens: one.client_s + one.server_s / processes for one in predicted}
     core = sum(sets[one.tokens][0] * one.total_s for one in predicted)
     return {
         "kind": "network_plan",
@@ -113,7 +114,7 @@ def content(
         "levels": max(one.levels for one in predicted),
         "bootstraps": sum(sets[one.tokens][0] * one.bootstraps for one in predicted),
         "core_s": core,
-        "wall_s": sum(sets[p.tokens][0] * (p.client_s + p.server_s / processes) for p in predicted) / workers,
+        "wall_s": max(*clock.values(), sum(sets[tokens][0] * s for tokens, s in clock.items()) / workers),
         "workers": workers,
         "processes": processes,
         "mib": max(one.mib for one in predicted),

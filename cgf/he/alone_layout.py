@@ -49,18 +49,23 @@ class AloneLayout:
     def of(cls, program: Program, slots: int) -> AloneLayout:
         """The layout of a program's sample. UserError for a program of another shape, or that does not fit the slots.
 
-        Needed are one attention over all tokens, without rotary positions, and one square, tokens, heads and the
-        features of a head that are powers of two, and as many lanes as a head has features, as there are logits, and as
-        hidden features divided by the tokens.
+        Needed are one attention over all tokens, without rotary positions, one square, the pooling behind both, tokens,
+        heads and the features of a head that are powers of two, and as many lanes as a head has features, as there are
+        logits, and as hidden features divided by the tokens.
         """
         if any(isinstance(step, Attend) and step.layer.more_levels for step in program.steps):
             raise UserError(
                 f"{SHAPE}, over all tokens and without rotary positions, and network '{program.name}' is another: take "
                 "sets of samples (he.alone=false, no --alone)"
             )
-        if [type(step) for step in program.steps] != [Attend, Squares] or program.logits.pool is None:
+        if [type(step) for step in program.steps] != [Attend, Squares]:
             raise UserError(
                 f"{SHAPE}, and network '{program.name}' is another: take sets of samples (he.alone=false, no --alone)"
+            )
+        if program.logits.pool is None:
+            raise UserError(
+                f"{SHAPE}, and one pooling behind the square, and network '{program.name}' has it before the square: "
+                "take sets of samples (he.alone=false, no --alone)"
             )
         attend, squares = program.steps
         assert isinstance(attend, Attend) and isinstance(squares, Squares)

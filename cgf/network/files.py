@@ -226,6 +226,8 @@ def _read(folder: str | Path, name: str) -> tuple[Json, dict[str, np.ndarray]]:
         return facts, load_file(arrays)
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{arrays} cannot be read: {error}") from None
+    except (TypeError, AttributeError, KeyError):  # BF16 and F8, by the version of safetensors
+        raise UserError(f"{arrays} must hold numbers of a type that NumPy has, such as F64, and holds others") from None
 
 
 def _keys(data: Json, keys: tuple[str, ...], where: str) -> None:

@@ -133,7 +133,8 @@ def _refreshed(program: Program, times: OpTimes) -> PredictedNetwork:
         )
         for s in needs.stages
     )
-    width = max(step.query.width for step in program.steps if isinstance(step, Attend))
+    # what an attention maps is the state; its queries may have fewer features or more
+    width = max(step.layer.query.weight.shape[1] for step in program.steps if isinstance(step, Attend))
     bootstraps = refreshes(needs.levels) * -(-width // 2)
     held = max(stage.mib for stage in stages)
     return PredictedNetwork(

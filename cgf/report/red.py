@@ -8,6 +8,7 @@ import sys
 from cgf.types import Json
 
 CURE = "plan on more samples (scripts/plan.py samples=null), or train with a range penalty (penalty.weight=0.1)"
+UNFOLDED = 1e-6  # of the largest logit, or of 1: programs measured differ from their models by 1e-14
 KINDS = ("eval_plain", "eval_he", "eval_network")
 
 
@@ -52,6 +53,7 @@ def tell_red(result: Json) -> None:
 def complaints(result: Json, whose: str) -> list[str]:
     """A sentence for each reason not to believe the result; of what a file does not count there is none."""
     layers, red = result.get("layers") or [], []
+    network = result.get("kind") == "eval_network"
     if result.get("beyond_guard"):
         where = places(layers, "beyond") if layers else _beyond(result)
         red.append(
@@ -66,16 +68,15 @@ def complaints(result: Json, whose: str) -> list[str]:
     if result.get("ruined"):
         red.append(
             f"{result['ruined']} of {result['samples']} samples are ruined, counted as wrong: their "
-            f"weights came back as no finite numbers: {places(layers, 'ruined')}; {CURE}"
+            f"{'logits' if network else 'weights'} came back as no finite numbers{_at(layers, 'ruined')}; {CURE}"
         )
     if result.get("wrong"):
         what = "outputs" if "layout" in result else "weights"  # of whole attentions, or of softmaxes
-        what = "logits" if result.get("kind") == "eval_network" else what
+        what, largest = ("logits", "logit") if network else (what, "weight times what the circuit amplifies")
         red.append(
             f"{result['wrong']} {what} came back further from the same polynomials in the clear than ten "
             f"times the error stated for {result['engine']}, {result['noise_stated']:g} of the largest "
-            f"weight times what the circuit amplifies: {places(layers, 'wrong')}; the largest error is "
-            f"{result['max_error']:.2e}"
+            f"{largest}{_at(layers, 'wrong')}; the largest error is {result['max_error']:.2e}"
         )
     if result.get("inexact"):
         red.append(
@@ -84,7 +85,25 @@ def complaints(result: Json, whose: str) -> list[str]:
             f"domain: {places(layers, 'inexact')}; it needs the interval of its denominators set to what the "
             "model has"
         )
-    return red + _disagreement(result)
+    return red + _otherwise_read(result) + _disagreement(result)
+
+
+def _otherwise_read(result: Json) -> list[str]:
+    """Of a whole network: its program is another function than the model's forward, or its run is not its dry run."""
+    if result.get("kind") != "eval_network":
+        return []
+    unfolded, red = result.get("unfolded_error"), []
+    allowed = UNFOLDED * max(1.0, result.get("largest_logit") or 0.0)
+    if unfolded is not None and not unfolded <= allowed:  # so that NaN is red
+        red.append(
+            "the program that ran in place of the network computes other logits than the model's own forward in "
+            f"float64 with the same polynomials in place: the largest difference is {unfolded:.2e}, and {allowed:.0e} "
+            "may be"
+        )
+    levels, counted = result.get("levels"), result.get("levels_counted")
+    if levels is not None and counted is not None and levels != counted:
+        red.append(f"the ciphertexts lost {levels} levels, and the dry run of the same circuit counted {counted}")
+    return red
 
 
 def _disagreement(result: Json) -> list[str]:
@@ -93,13 +112,14 @@ def _disagreement(result: Json) -> list[str]:
     if share is None or samples is None:
         return []
     other = round((1 - result["agreement"]) * samples) - result["ruined"]
-    most = min(math.ceil((1 - share) * samples - 1e-9), samples // 10)  # 0.01 of 100 is 1.0000000000000009
+    asked, most = math.ceil((1 - share) * samples - 1e-9), samples // 10  # 0.01 of 100 is 1.0000000000000009
+    capped, most = most < asked, min(asked, most)
     if other <= most:
         return []
     worst = places(result["layers"], "wrong") or _worst(result["layers"])
     return [
         f"{other} of {samples} samples are predicted otherwise than by the same polynomials in the clear, and "
-        f"{most} may be (he.agreement={share:g}): {worst}"
+        f"{most} may be (he.agreement={share:g}{', and one sample in ten at most' if capped else ''}): {worst}"
     ]
 
 
@@ -123,6 +143,12 @@ def _beyond(result: Json) -> str:
     if not at:
         return f"the range is {result.get('range')}"
     return named([(place["entries"], place["layer"], place["head"]) for place in at])
+
+
+def _at(layers: list[Json], key: str) -> str:
+    """': layer 2 head 5 (17), ...'; nothing where no layer tells, as of a whole network, which is opened at its end."""
+    where = places(layers, key)
+    return f": {where}" if where else ""
 
 
 def places(layers: list[Json], key: str) -> str:

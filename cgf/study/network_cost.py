@@ -13,6 +13,7 @@ from cgf.checkpoint import read
 from cgf.checks import path_part, whole
 from cgf.errors import UserError
 from cgf.results import read_json
+from cgf.seal import MODEL
 from cgf.stats.labels import compare, in_words
 from cgf.study.folded_row import joined
 from cgf.types import Json
@@ -81,7 +82,7 @@ def carry_out(
     """Trains and evaluates every variant and seed, on every fold, that is not done; execute: runs a script.
 
     train.py is asked in any case: it does nothing where a run is finished, and refuses one of other settings or of
-    another teacher. An evaluation is left as it is where it is of the run's weights.
+    another teacher. An evaluation is left as it is where it is of the run's weights, on test.
     """
     for folder, part in case.parts(outputs):
         teacher = Path(case.teacher_path) if case.teacher_path else folder / "teacher"
@@ -93,7 +94,7 @@ def carry_out(
                 where = [f"distill.teacher={teacher}", f"seed={seed}", f"outputs={folder}", f"run={run.name}"]
                 execute("train.py", [*case.arguments(variant), *part, *where])
                 out = run / EVALUATION
-                if out.is_file() and read_json(out)["checkpoint_sha256"] == read(run).digest:
+                if out.is_file() and _fault(out) is None:
                     continue
                 out.unlink(missing_ok=True)
                 execute("eval_plain.py", [f"ckpt={run}", "predictions=true", "not_finite=wrong", f"out={out}"])
@@ -103,7 +104,7 @@ def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Pa
     """The rows of what is done on every fold: accuracies by seed, and the difference to the own parts, with labels.
 
     The samples of all folds count together. A row's ``missing`` are seeds that were asked for and have no result.
-    UserError where nothing is done.
+    UserError where nothing is done, and for an evaluation of other weights than its run's or on another split.
     """
     folders = [folder for folder, _ in case.parts(outputs)]
     done: dict[str, dict[int, Json]] = {variant: {} for variant in variants}
@@ -111,7 +112,7 @@ def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Pa
         for seed in seeds:
             paths = [folder / f"{variant}-{seed}" / EVALUATION for folder in folders]
             if all(path.is_file() for path in paths):
-                results = [read_json(path) for path in paths]
+                results = [_own(path) for path in paths]
                 red = [reason for result in results for reason in result.get("red", [])]
                 done[variant][seed] = {**joined(results), "red": red}
     if not any(done.values()):
@@ -127,6 +128,24 @@ def table(case: Case, variants: Sequence[str], seeds: Sequence[int], outputs: Pa
             if done[variant]
         ],
     }
+
+
+def _own(path: Path) -> Json:
+    """The evaluation of the run that it lies in. UserError where it is another's."""
+    if fault := _fault(path):
+        raise UserError(f"{path} must be an evaluation of its run on test, and {fault}: evaluate the run anew")
+    return read_json(path)
+
+
+def _fault(path: Path) -> str | None:
+    """What makes a result none of its run on test, in words; weights that were removed are not asked."""
+    result, run = read_json(path), path.parent
+    if result.get("split") != "test":
+        return f"is on {result.get('split')}"
+    weights = run / read_json(run / "best.json")["checkpoint"] / MODEL
+    if weights.is_file() and result.get("checkpoint_sha256") != read(run).digest:
+        return "is of other weights"
+    return None
 
 
 def _result(case: Case, variant: str, results: dict[int, Json], own: dict[int, Json], folders: Sequence[Path]) -> Json:

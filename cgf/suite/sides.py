@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import zlib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -73,23 +75,24 @@ def make_keys(terms: Terms, keys: Keys, own: Path, shared: Path) -> None:
             granted.add(name, data)
 
 
-def _only(path: Path, kind: str, terms: Terms) -> tuple[bytes, str]:
-    """The one item of a parcel, and the id of the keys."""
+def _only(path: Path, kind: str, terms: Terms, name: str) -> tuple[bytes, str]:
+    """The one item of a parcel, and the id of the keys. UserError where it holds none, or others."""
     with Parcel(path, kind) as parcel:
         parcel.check(terms)
+        parcel.check_items([name], None, most_bytes(terms.max_level))
         return next(data for _, data in parcel.items()), parcel.header.key
 
 
 def encryptor(terms: Terms, own: Path) -> tuple[EncryptingSide, str]:
     """What encrypts with the client's public key, and the id of the keys."""
-    public, key = _only(own / "public.key", PUBLIC, terms)
+    public, key = _only(own / "public.key", PUBLIC, terms, "public")
     return (Encryptor(terms.max_level, public) if terms.engine == "desilo" else SimEncryptor(terms.max_level)), key
 
 
 def decryptor(terms: Terms, own: Path) -> tuple[DecryptingSide, str]:
     """What decrypts with the client's secret key, and the id of the keys."""
-    secret, key = _only(own / "secret.key", SECRET, terms)
-    return (Decryptor(terms.max_level, secret) if terms.engine == "desilo" else SimDecryptor()), key
+    secret, key = _only(own / "secret.key", SECRET, terms, "secret")
+    return (Decryptor(terms.max_level, secret) if terms.engine == "desilo" else SimDecryptor(terms.slots)), key
 
 
 def evaluator(terms: Terms, keys: Keys, shared: Path) -> tuple[EvaluatingSide, str]:
@@ -113,9 +116,16 @@ def _written(values: np.ndarray, polynomials: int) -> bytes:
     return file.getvalue()
 
 
-def _read(data: bytes) -> tuple[np.ndarray, int]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        return file["slots"], int(file["polynomials"])
+def _read(data: bytes, count: int) -> tuple[np.ndarray, int]:
+    """So many slots, and polynomials. UserError for other bytes, in our words: numpy's own advise to unpickle them."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            slots, polynomials = file["slots"], int(file["polynomials"])
+            if slots.shape == (count,) and slots.dtype in (np.float64, np.complex128) and polynomials in (2, 3):
+                return slots, polynomials
+    except (OSError, ValueError, TypeError, KeyError, EOFError, AttributeError, BadZipFile, zlib.error, RuntimeError):
+        pass
+    raise UserError(f"a ciphertext of the simulator cannot be read: its bytes hold no {count} slots and polynomials")
 
 
 class SimEncryptor:
@@ -132,9 +142,12 @@ class SimEncryptor:
 class SimDecryptor:
     """Reads slots as they are."""
 
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
     def decrypt(self, data: bytes, level: int) -> np.ndarray:
         """The slots (slots,) of such bytes, as complex numbers."""
-        return np.asarray(_read(data)[0], dtype=np.complex128)
+        return np.asarray(_read(data, self.slots)[0], dtype=np.complex128)
 
 
 class SimEvaluator(SimEngine):
@@ -142,7 +155,7 @@ class SimEvaluator(SimEngine):
 
     def read(self, data: bytes, level: int) -> SimCiphertext:
         """The ciphertext of such bytes, at a level."""
-        values, polynomials = _read(data)
+        values, polynomials = _read(data, self.slots)
         return SimCiphertext(values, level, polynomials)
 
     def export(self, ct: SimCiphertext) -> bytes:

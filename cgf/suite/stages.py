@@ -14,9 +14,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.header import RESULT, UPLOAD
 from cgf.memory import keep_freed_memory
+from cgf.named import short
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.results import read_json, write_json
 from cgf.suite.halves import Opener, Receiver, Sender, nothing, read_to_the_end
@@ -88,18 +90,20 @@ def client_encode_encrypt_input(place: Place) -> None:
 def server_encrypted_compute(place: Place) -> None:
     """Computes on the upload with the evaluation keys. UserError where it took other levels than planned."""
     keep_freed_memory()
-    terms, plan = terms_of(place.engine, place.workload.keys), read_json(place.own / "plan.json")
+    terms, planned = terms_of(place.engine, place.workload.keys), _planned_levels(place.own / "plan.json")
     engine, key = evaluator(terms, place.workload.keys, place.shared)
     with Parcel(place.upload, UPLOAD) as upload:
         upload.check(terms, key)
+        if not upload.header.items:
+            raise UserError(f"{place.upload} must hold a ciphertext for each step of the run, and holds none")
         first = max(item.level or 0 for item in upload.header.items)
         with ParcelWriter(place.download, RESULT, terms, key) as download:
             receiver = Receiver(terms, engine, upload, download)
             place.workload.run(receiver, engine, place.workload.blank())
             read_to_the_end(receiver)
             taken = first - receiver.lowest
-            if taken != plan["levels"]:
-                raise UserError(f"the run must take {plan['levels']} levels, as planned, and took {taken}")
+            if taken != planned:
+                raise UserError(f"the run must take {planned} levels, as planned, and took {taken}")
     facts = {"levels": taken, "ciphertexts_in": len(upload.header.items), "ciphertexts_out": receiver.count}
     write_json(place.own / "computed.json", {**facts, "slots": terms.slots, "terms": asdict(terms)})
 
@@ -120,6 +124,14 @@ def client_postprocess(place: Place) -> None:
     """The answer in its own shape: heads side by side, weights as they are."""
     decrypted = np.load(place.own / DECRYPTED, allow_pickle=False)
     np.save(place.own / RESULTS, place.workload.finished(decrypted), allow_pickle=False)
+
+
+def _planned_levels(path: Path) -> int:
+    plan = read_json(path)
+    levels = plan.get("levels") if isinstance(plan, dict) else None
+    if not is_whole(levels):
+        raise UserError(f"{path} must have the levels of the dry run, a whole number, and has {short(levels)}")
+    return levels
 
 
 def _arrays(path: Path) -> Data:

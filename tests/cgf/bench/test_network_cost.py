@@ -39,7 +39,7 @@ def written(script, arguments, accuracies):
     hardware = {"cpu_model": "family 1", "gpu": None, "cores": 2}
     result = {"run": {"git": {"commit": "abc", "dirty": False}, "hardware": hardware}}
     result["checkpoint_sha256"] = read(given["ckpt"]).digest
-    result |= {"predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
+    result |= {"split": "test", "predictions": [1] * right + [0] * (100 - right), "labels": [1] * 100}
     assert {"predictions=true", "not_finite=wrong"} <= set(arguments)
     out.write_text(json.dumps({"accuracy": right / 100, "samples": 100, **result}))
 
@@ -105,6 +105,28 @@ def test_what_was_trained_anew_is_evaluated_anew_and_other_samples_are_not_compa
     (tmp_path / "all-1" / "test.json").write_text(json.dumps({**changed, "labels": [0] + [1] * 99}))
     with pytest.raises(UserError, match="only be compared on the same samples"):
         table(case(), ["own", "all"], [1], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change, says", [({"checkpoint_sha256": "f" * 64}, "is of other weights"), ({"split": "val"}, "is on val")]
+)
+def test_an_evaluation_of_other_weights_or_another_split_is_in_no_table(tmp_path, change, says):
+    """The table took whatever lay beside the run; an evaluation on another split was not made anew either."""
+    accuracies = [0.9, 0.8, 0.7]
+    carry_out(case(), checked_variants(["all"]), [1], tmp_path, lambda *call: written(*call, accuracies))
+    path = tmp_path / "all-1" / "test.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(UserError, match=rf"all-1/test\.json must be an evaluation of its run on test, and {says}"):
+        table(case(), ["own", "all"], [1], tmp_path)
+    carry_out(case(), checked_variants(["all"]), [1], tmp_path, lambda *call: written(*call, accuracies))
+    assert table(case(), ["own", "all"], [1], tmp_path)["rows"][1]["mean"] == 0.7
+
+
+def test_an_evaluation_whose_weights_were_removed_is_taken_as_it_is(tmp_path):
+    accuracies = [0.9, 0.8]
+    carry_out(case(), checked_variants(["all"]), [1], tmp_path, lambda *call: written(*call, accuracies))
+    (tmp_path / "all-1" / "ckpt-1" / "model.safetensors").unlink()
+    assert table(case(), ["own", "all"], [1], tmp_path)["rows"][1]["mean"] == 0.8
 
 
 def test_nothing_done_is_said_so(tmp_path):

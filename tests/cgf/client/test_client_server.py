@@ -22,6 +22,8 @@ from small_networks import (
     write_text_bundles,
 )
 
+from cgf.bundle.traffic import SampleSet
+from cgf.client.sent import _check_same
 from cgf.errors import UserError
 from cgf.he.engines import desilo_library
 from cgf.header import RESULT
@@ -536,6 +538,45 @@ def test_results_are_held_against_what_was_encrypted(base, copy, capsys):
     sent.rmdir()
     assert call(*given) == 0 and "does not say what was encrypted" in capsys.readouterr().err
     assert json.loads((copy / "logits.json").read_text())["encrypted"] is None
+
+
+def renamed(copy, **facts):
+    """The result with other facts in its header, as whoever holds it can write them."""
+    path = copy / "results" / "0001.result"
+    with Parcel(path, RESULT) as parcel:
+        header, items = parcel.header, list(parcel.items())
+    path.unlink()
+    with ParcelWriter(path, RESULT, header.terms, header.key, {**header.facts, **facts}) as writer:
+        for item, data in items:
+            writer.add(item.name, data, item.level)
+
+
+@pytest.mark.parametrize("rows", [[4, 3, 2, 1, 0], [0, 1, 2], [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]])
+def test_a_result_that_names_other_samples_than_its_upload_is_refused(copy, capsys, rows):
+    """The header is the server's: labels went to the samples that it named."""
+    renamed(copy, rows=rows)
+    said = refused(capsys, copy, "decrypt")
+    assert "0001.result must name the samples of its upload in their order, and names others" in said
+
+
+def test_a_result_of_other_tokens_than_its_upload_is_refused():
+    told, run = SampleSet(4, (0, 1)), {"uploads": ["d"], "samples": 2, "tokens": [2], "rows": [[0, 1]]}
+    with pytest.raises(UserError, match="r must be of samples of 2 tokens, as its upload is, and says 4"):
+        _check_same("r", told, run, 0)
+
+
+def test_a_line_of_before_samples_were_kept_refuses_more_than_were_encrypted(copy, capsys):
+    sent = copy / "keys" / "encrypted.jsonl"
+    line = json.loads(sent.read_text().splitlines()[0])
+    assert line["rows"] == [[0, 1, 2, 3, 4]] and len(line["tokens"]) == 1
+    replace(sent, (json.dumps({key: line[key] for key in ("uploads", "samples")}) + "\n").encode())
+    renamed(copy, rows=[0, 1, 2, 3, 5])
+    assert "must be of 5 samples at most, which were encrypted, and names sample 6" in refused(capsys, copy, "decrypt")
+    renamed(copy, rows=[0, 1, 2, 3, 4])
+    replace(sent, (json.dumps({**line, "rows": []}) + "\n").encode())
+    assert "must have tokens and rows for each of its uploads" in refused(capsys, copy, "decrypt")
+    replace(sent, (json.dumps({key: line[key] for key in ("uploads", "samples")}) + "\n").encode())
+    assert call(*commands(copy)["decrypt"]) == 0
 
 
 def test_results_of_two_encryptions_are_not_mixed(tmp_path, capsys):

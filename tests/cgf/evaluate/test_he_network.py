@@ -19,6 +19,7 @@ from cgf.errors import UserError
 from cgf.evaluate.he_lines import SampleLog
 from cgf.evaluate.he_scope import MEMORY_MIB
 from cgf.evaluate.network_eval import BatchInTheClear, NetworkEvaluation, features_of
+from cgf.evaluate.network_predicted import row as row_of_prediction
 from cgf.evaluate.network_summary import network_summary
 from cgf.evaluate.token_counts import ByTokens, chosen
 from cgf.he.engines.sim import SimOwner
@@ -147,6 +148,15 @@ def test_a_block_of_a_real_llama_trained_and_evaluated_whole(data_root, tmp_path
     assert result["max_error"] < 1e-9 * result["largest_logit"] and 1 <= result["sets"] <= 4
     alone = call("eval_he", *evaluated, "he.alone=true", f"data.root={data_root}", f"out={tmp_path}/a.json")
     assert alone.returncode == 2 and "over all tokens and without rotary positions" in alone.stderr
+
+
+def test_a_result_of_other_stages_than_are_predicted_is_refused():
+    """It ended in a KeyError."""
+    stages = tuple(SimpleNamespace(name=name, seconds=1.0) for name in ("block 1 head 1", "block 1 s1", "logits"))
+    predicted = SimpleNamespace(tokens=4, stages=stages)
+    result = {"sets": 1, "stages": [{"stage": name, "core_s": 1.0} for name in ("encrypt", "block 1 head 1", "s1")]}
+    with pytest.raises(UserError, match="the stages that are predicted, and 'block 1 s1' is missing: evaluate it anew"):
+        row_of_prediction(result, {4: 1}, [predicted], 1)
 
 
 def test_what_was_predicted_is_held_against_the_run(whole, tmp_path):
@@ -458,6 +468,16 @@ def test_samples_of_one_count_of_tokens():
     assert chosen(opened, he, 42) == (None, {})
 
 
+@pytest.mark.parametrize("largest, allowed", [(1e-3, 1e-8), (0.0, 1e-11)])
+def test_logits_that_are_small_are_held_against_the_largest_of_them(largest, allowed):
+    """They were held against 1: logits of 1e-3 that were off by all of themselves counted as noise."""
+    evaluation = object.__new__(NetworkEvaluation)
+    evaluation.session = SimpleNamespace(noise=1e-6)
+    clear = BatchInTheClear(np.zeros(1), np.array([[largest, 0.0]]), np.zeros((1, 2)), 0.0, {})
+    for factor, wrong in ((0.9, 0), (1.1, 1)):
+        assert evaluation._errors(clear, np.array([[largest, factor * allowed]]))["wrong"] == wrong
+
+
 def test_logits_that_are_off_by_more_than_noise_are_counted():
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.session = SimpleNamespace(noise=1e-6)
@@ -470,20 +490,27 @@ def test_logits_that_are_off_by_more_than_noise_are_counted():
     assert errors["beyond"] == [[0, 1, 2]]
 
 
-def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypted(tmp_path):
+@pytest.mark.parametrize(
+    "lost, unfolded, says",
+    [
+        ((3, 4), 0.0, "by the polynomials 3, 4"),
+        ((), float("nan"), "by the model with the polynomials in place 0, 1, 2, 3, 4, 5"),
+    ],
+)
+def test_samples_without_a_class_in_the_clear_are_refused_before_one_is_encrypted(tmp_path, lost, unfolded, says):
     """All of them at once; the last batch would come up after hours."""
     batches, encrypted = [[0, 1], [2, 3], [4, 5]], []
 
     def clear(batch):
-        plain = np.array([[np.nan if index in (3, 4) else 1.0, 0.0] for index in batch])
-        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), 0.0, {})
+        plain = np.array([[np.nan if index in lost else 1.0, 0.0] for index in batch])
+        return BatchInTheClear(np.zeros(len(batch)), plain, np.zeros((len(batch), 2)), unfolded, {})
 
     evaluation = object.__new__(NetworkEvaluation)
     evaluation.lines, evaluation.indices, evaluation.shard = SampleLog(tmp_path / "lines.jsonl"), [], (1, 1)
     evaluation.plan, evaluation.say = SimpleNamespace(of=lambda indices: batches, work=len), lambda text: None
     evaluation.clear, evaluation._evaluate = clear, encrypted.append
     evaluation.session = SimpleNamespace(workers=1)
-    with pytest.raises(UserError, match="finite logits in the clear, and by the polynomials 3, 4 have none"):
+    with pytest.raises(UserError, match=f"finite logits in the clear, and {says} have none"):
         evaluation.run()
     assert not encrypted and not evaluation.lines.path.exists()
 

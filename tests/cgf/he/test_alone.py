@@ -1,5 +1,7 @@
 """One sample alone in its ciphertexts, on the simulator, against the same program in the clear; and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_network import affine, features_for, linear, network, square
@@ -108,6 +110,16 @@ def test_a_session_evaluates_one_sample_a_set():
     np.testing.assert_allclose(session.network(net, x[1:])[0], twin(program_of(net, 4), x[1:]), atol=1e-9)
     with pytest.raises(UserError, match="a sample alone has its own ciphertexts, and 2 samples were given"):
         session.network(net, x)
+
+
+def test_a_pooling_before_the_square_is_named():
+    """Of exactly one attention and one square it was said that one attention and one square are needed."""
+    made = one_block(**CASES["square sizes"])
+    first, positions, attention, inner, norm, pool, last = made.layers
+    before = replace(made, layers=(first, positions, attention, pool, *inner.layers, norm, last))
+    says = "one square behind it, and one pooling behind the square, and network 'small' has it before the square: take"
+    with pytest.raises(UserError, match=says):
+        alone_needs(program_of(before, 4, streams=False))
 
 
 def test_places_and_entries():

@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the models in the clear are tensors")
 from friendly_hosts import bert, llama, vit, with_chain  # noqa: E402
+from safetensors.torch import load_file as load_tensors  # noqa: E402
+from safetensors.torch import save_file as save_tensors  # noqa: E402
 
 from cgf.activation.polynomial import Square as SquareModule  # noqa: E402
 from cgf.approx.chain import SquareChain  # noqa: E402
@@ -443,6 +445,18 @@ def test_damaged_arrays_are_refused(tmp_path):
     (tmp_path / "network.safetensors").write_bytes(b"\x00" * 40)
     with pytest.raises(UserError, match="cannot be read"):
         load_network(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_arrays_of_types_that_numpy_has_not_are_refused(tmp_path, kind):
+    """They ended in an AttributeError, or in a TypeError, by the type."""
+    network, inputs = network_of(bert(1))
+    for name, save, load in (("network", save_network, load_network), ("inputs", save_inputs, load_inputs)):
+        save(tmp_path, network if name == "network" else inputs)
+        path = tmp_path / f"{name}.safetensors"
+        save_tensors({key: tensor.to(kind) for key, tensor in load_tensors(path).items()}, path)
+        with pytest.raises(UserError, match=rf"{name}\.safetensors must hold numbers of a type that NumPy has"):
+            load(tmp_path)
 
 
 def test_the_random_hosts_leave_no_number_at_its_first_value():

@@ -8,7 +8,8 @@ import pytest
 from cgf.errors import UserError
 from cgf.evaluate.plan_network import content
 from cgf.he.network_needs import alone_needs, dry_run, needs_of, together_mib
-from cgf.network.program import program_of
+from cgf.network.layers import Linear, Residual, SelfAttention
+from cgf.network.program import Attend, program_of
 from cgf.network.shapes import NetworkShape
 from cgf.plan.network_cost import BASE_MIB, BOOTSTRAP_S, predict_network, what_fits
 from cgf.plan.op_times import KINDS, OpTimes, Size
@@ -136,6 +137,36 @@ def test_processes_share_the_servers_part_alone():
     plan = content({4: (3, 3000)}, [told], 1, 2)
     assert plan["wall_s"] == pytest.approx(3 * (told.client_s + told.server_s / 2)) and plan["processes"] == 2
     assert plan["core_s"] == content({4: (3, 3000)}, [told], 1)["core_s"] == pytest.approx(3 * told.total_s)
+
+
+def test_a_set_is_never_divided_among_workers():
+    """One set with four workers was told to take a quarter of its time."""
+    told = predict_network(program_of(SMALL.network(), 4), table())
+    slower = replace(told, tokens=5, server_s=10 * told.server_s)
+    assert content({4: (1, 1)}, [told], 4)["wall_s"] == pytest.approx(told.total_s)
+    assert content({4: (8, 1)}, [told], 4)["wall_s"] == pytest.approx(2 * told.total_s)
+    assert content({4: (2, 1), 5: (1, 1)}, [told, slower], 4)["wall_s"] == pytest.approx(slower.total_s)
+    alone = content({4: (1, 1)}, [told], 4, 2)["wall_s"]
+    assert alone == pytest.approx(told.client_s + told.server_s / 2)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_what_is_refreshed_is_the_state_and_not_the_queries(heads):
+    """Queries of fewer or more features than the state, each head of 4: the state has 8."""
+    network = NetworkShape(6, 8, 2, 16, 4, 2, 3, k=3).network()
+
+    def other(layer):
+        if isinstance(layer, Residual):
+            return replace(layer, layers=tuple(map(other, layer.layers)))
+        if isinstance(layer, SelfAttention):
+            query, key, value = (Linear(np.full((4 * heads, 8), 0.1), np.zeros(4 * heads)) for _ in range(3))
+            return replace(layer, query=query, key=key, value=value, heads=heads)
+        mixes = isinstance(layer, Linear) and layer.weight.shape == (8, 8)  # behind an attention
+        return Linear(np.full((8, 4 * heads), 0.1), layer.bias) if mixes else layer
+
+    program = program_of(replace(network, layers=tuple(map(other, network.layers))), 4)
+    assert {step.query.width for step in program.steps if isinstance(step, Attend)} == {4 * heads}
+    assert predict_network(program, table(0.0)).bootstraps == 3 * 4  # 8 features, two a bootstrap
 
 
 def test_memory_of_processes_is_what_is_there_and_what_each_makes():

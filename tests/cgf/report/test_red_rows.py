@@ -90,6 +90,66 @@ def test_agreement_is_fair_to_few_samples_and_strict_to_one_in_ten(share, sample
         assert "the largest error, 3.00e-06, is in layer 0 head 1" in found[0]
 
 
+NETWORK = {
+    "kind": "eval_network",
+    "engine": "desilo",
+    "samples": 100,
+    "noise_stated": 1e-4,
+    "agreement_asked": 0.99,
+    "agreement": 1.0,
+    "ruined": 0,
+    "wrong": 0,
+    "max_error": 2e-6,
+    "largest_logit": 4.0,
+    "layers": [],
+    "unfolded_error": 1e-14,
+    "levels": 9,
+    "levels_counted": 9,
+}
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({}, None),
+        ({"unfolded_error": 3.9e-6}, None),  # of logits of 4
+        ({"unfolded_error": 4.1e-6}, "the largest difference is 4.10e-06, and 4e-06 may be"),
+        ({"unfolded_error": 2e-6, "largest_logit": 0.1}, "the largest difference is 2.00e-06, and 1e-06 may be"),
+        ({"unfolded_error": float("nan")}, "the largest difference is nan"),
+        ({"unfolded_error": float("inf")}, "the largest difference is inf"),
+        ({"levels": 8}, "the ciphertexts lost 8 levels, and the dry run of the same circuit counted 9"),
+    ],
+)
+def test_a_network_that_is_read_otherwise_than_the_model_computes_is_red(change, says):
+    """Logits under CKKS agreed with a program that was not the model's, and the result was green."""
+    result = judged({**NETWORK, **change}, "plan")
+    assert result["green"] is (says is None)
+    assert not says or (len(result["red"]) == 1 and says in result["red"][0])
+
+
+@pytest.mark.parametrize(
+    "key, says",
+    [
+        ("ruined", "counted as wrong: their logits came back as no finite numbers; plan on more samples"),
+        ("wrong", "stated for desilo, 0.0001 of the largest logit; the largest error is 2.00e-06"),
+    ],
+)
+def test_a_red_network_is_told_of_logits_and_of_no_place(key, says):
+    """Nothing is opened on the way: the sentence named weights, and then a place that was empty."""
+    (told,) = judged({**NETWORK, key: 4}, "plan")["red"]
+    assert says in told and "weight" not in told.replace("penalty.weight", "")
+
+
+def test_the_cap_of_one_sample_in_ten_is_told_where_it_decides():
+    """'and 0 may be (he.agreement=0)' contradicts itself."""
+    told = {
+        share: complaints({**FINE, "samples": 9, "agreement": 0.0, "agreement_asked": share}, "plan")[0]
+        for share in (0.0, 1.0)
+    }
+    assert "9 of 9 samples" in told[0.0] and "0 may be (he.agreement=0, and one sample in ten at most):" in told[0.0]
+    assert "0 may be (he.agreement=1):" in told[1.0]
+
+
 def test_a_ruined_sample_is_not_counted_again_as_one_that_disagrees():
     assert len(complaints({**counted("ruined", 5), "agreement": 0.95}, "plan")) == 1
 

@@ -1,6 +1,8 @@
 """The workloads stage by stage: real processes on the simulator, ciphertexts in one process, and what is refused."""
 
+import io
 import json
+import pickle
 import runpy
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from cgf.errors import UserError
-from cgf.header import RESULT, UPLOAD
+from cgf.header import PUBLIC, RESULT, SECRET, UPLOAD
 from cgf.parcel import Parcel, ParcelWriter
 from cgf.suite.__main__ import main
 from cgf.suite.harness import carried_out
@@ -92,6 +94,80 @@ def test_an_upload_that_ends_early_or_goes_on_is_refused(tmp_path):
         assert not (tmp_path / "shared" / "ciphertexts.result").exists()
 
 
+def with_items(path, kind, items):
+    """The parcel with other items in place of its own."""
+    with Parcel(path, kind) as parcel:
+        header = parcel.header
+    path.unlink()
+    with ParcelWriter(path, kind, header.terms, header.key) as writer:
+        for name, data, level in items:
+            writer.add(name, data, level)
+
+
+def zipped(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def one_array():
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    return file.getvalue()
+
+
+SLOTS = 16384  # of a ciphertext of the toy softmax
+OTHER_BYTES = {
+    "none": b"",
+    "no archive": b"no archive",
+    "pickled": pickle.dumps([1.0]),
+    "a broken archive": b"PK\x03\x04" + bytes(40),
+    "one array": one_array(),
+    "no polynomials": zipped(slots=np.zeros(SLOTS)),
+    "few slots": zipped(slots=np.zeros(4), polynomials=2),
+    "letters": zipped(slots=np.full(SLOTS, "a"), polynomials=2),
+    "a matrix": zipped(slots=np.zeros((SLOTS, 1)), polynomials=2),
+    "many polynomials": zipped(slots=np.zeros(SLOTS), polynomials=7),
+    "an array of polynomials": zipped(slots=np.zeros(SLOTS), polynomials=np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_BYTES)
+def test_ciphertexts_of_other_bytes_are_refused_in_words_of_ours(tmp_path, case):
+    """numpy advised to load what was pickled."""
+    workload = staged(tmp_path, "softmax", "sim", stages=list(STAGES)[:4])
+    with Parcel(tmp_path / "shared" / "ciphertexts.upload", UPLOAD) as upload:
+        items = [(item.name, OTHER_BYTES[case], item.level) for item, _ in upload.items()]
+    with_items(tmp_path / "shared" / "ciphertexts.upload", UPLOAD, items)
+    with pytest.raises(UserError, match="a ciphertext of the simulator cannot be read: its bytes hold no 16384 slots"):
+        STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
+
+
+@pytest.mark.parametrize("kind, stage", [(PUBLIC, "client_encode_encrypt_input"), (SECRET, "client_decrypt_decode")])
+def test_a_key_file_without_a_key_is_refused(tmp_path, kind, stage):
+    workload = staged(tmp_path, "softmax", "sim")
+    with_items(tmp_path / "client" / kind.replace(" ", "."), kind, [])
+    (tmp_path / "shared" / "ciphertexts.upload").unlink()
+    name = kind.split()[0]
+    with pytest.raises(UserError, match=rf"{name}\.key must hold '{name}' as item 1"):
+        STAGES[stage](Place(workload, "sim", tmp_path / "client", tmp_path / "shared"))
+
+
+def test_an_upload_without_ciphertexts_is_refused(tmp_path):
+    workload = staged(tmp_path, "softmax", "sim", stages=list(STAGES)[:4])
+    with_items(tmp_path / "shared" / "ciphertexts.upload", UPLOAD, [])
+    with pytest.raises(UserError, match=r"\.upload must hold a ciphertext for each step of the run, and holds none"):
+        STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
+
+
+@pytest.mark.parametrize("plan", [{}, [], 3, {"levels": "8"}, {"levels": None}])
+def test_a_plan_without_levels_is_refused(tmp_path, plan):
+    workload = staged(tmp_path, "softmax", "sim", stages=list(STAGES)[:4])
+    (tmp_path / "server" / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(UserError, match=r"plan\.json must have the levels of the dry run, a whole number, and has"):
+        STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
+
+
 @pytest.mark.parametrize("content", ["half", "one array"])
 def test_arrays_that_were_damaged_are_refused(tmp_path, content):
     workload = staged(tmp_path, "softmax", "sim", stages=["server_preprocess_model", "client_key_generation"])
@@ -134,7 +210,7 @@ def test_a_result_that_was_changed_fails(tmp_path):
 
     with ParcelWriter(path, RESULT, header.terms, header.key) as writer:
         for item, data in items:
-            slots, polynomials = _read(data)
+            slots, polynomials = _read(data, header.terms.slots)
             writer.add(item.name, _written(slots + 1e-4, polynomials), item.level)
     for stage in list(STAGES)[5:]:
         STAGES[stage](Place(workload, "sim", tmp_path / "client", tmp_path / "shared"))
