@@ -21,6 +21,7 @@ from cgf.report.comparison import (
     kept,
     paired_by_beginnings,
 )
+from cgf.report.own_figures import check_row
 from cgf.results import read_json
 from cgf.types import Json
 
@@ -81,8 +82,8 @@ PAPER = (
 def read_results(folder: Path) -> list[Result]:
     """The results in a results folder, by file name, with their predictions and their openings.
 
-    UserError for one that lacks a field, has another row's name, came from a changed tree, or whose predictions are not
-    those it was made with.
+    UserError for one that lacks a field, has another row's name, came from a changed tree, has other figures than its
+    own evaluations, or whose predictions are not those it was made with.
     """
     results, opened = [], openings(folder)
     for path in sorted((folder / "train").glob("*.json")):
@@ -95,6 +96,7 @@ def read_results(folder: Path) -> list[Result]:
             )
         if result["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
+        check_row(path, result)
         results.append({**result, KEPT: kept(result, path), OPENED: opened.get(f"train/{path.stem}", [])})
     if not results:
         raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
