@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cgf.errors import UserError
 from cgf.operations import KINDS, TITLES
 from cgf.report.columns import Column, Entry, interval, median_and_range, or_dash, or_none, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
@@ -83,6 +84,8 @@ DEPTHS = (
 def read(folder: Path) -> Json:
     """results/bench/softmax.json; UserError where it is not there, or a median in it is not that of its runs."""
     path = folder / "bench" / "softmax.json"
+    if not path.is_file():
+        raise UserError(f"the table needs {path}, and it is not there")
     result = read_json(path)
     check_seconds(path, result)
     return result

@@ -20,6 +20,7 @@ from cgf.report.comparison import (
     judged,
     kept,
     paired_by_beginnings,
+    red_of,
 )
 from cgf.report.own_figures import check_row
 from cgf.results import read_json
@@ -116,6 +117,7 @@ def groups(results: list[Result]) -> list[Json]:
 
     points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. exact and
     yardstick are what was tested of both differences (cgf.stats); ends those of the accuracy's interval, in per cent.
+    evaluation and evaluation_planned, ' (red)', are there where those of a seed are not to be believed.
     """
     by: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
@@ -150,6 +152,7 @@ def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
         "trials": max(r["trials"] for r in seeds),
         "all_trials": all(r["all_trials"] for r in seeds),
         "opened": [line for r in seeds for line in r[OPENED]],
+        **{name: " (red)" for name in ("evaluation", "evaluation_planned") if red_of(seeds, name)},
     }
 
 
@@ -220,11 +223,12 @@ def lines(results: list[Result]) -> list[list[str]]:
                 g["run"],
                 levels_told(g["levels"]),
                 ", ".join(map(str, g["seeds"])),
-                f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]",
+                f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]"
+                + g.get("evaluation", ""),
                 in_words(against),
                 "–" if g["run"] == REFERENCE else f"{g['alone'][0]} / {g['alone'][1]}",
                 in_words(apart),
-                "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
+                "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %{g.get('evaluation_planned', '')}",
                 f"{ends_told(g['epochs'])} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
                 ("" if g["all_trials"] else "at least ") + str(g["trials"]),
                 _opened(g["opened"], reasons),
