@@ -90,7 +90,9 @@ def test_a_mutation_counts_as_found_only_where_its_tests_pass_without_it(monkeyp
     if expected == 1:
         assert module.main() == 0 and "1 of 1 were found" in capsys.readouterr().out
         return
-    with pytest.raises(SystemExit, match=r"test_m\.py must pass on the unedited copy to find an edit, and does not: FA"):
+    with pytest.raises(
+        SystemExit, match=r"test_m\.py must pass on the unedited copy to find an edit, and does not: FA"
+    ):
         module.main()
     assert "found" not in capsys.readouterr().out
 
