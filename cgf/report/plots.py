@@ -176,7 +176,7 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
         times = list(seconds.values())
         bars = ax.barh(places, times, height=height * 0.94, color=colour, label=name_of[id(result)])
         ax.bar_label(bars, [f"{time:.3g} s" for time in times], padding=3, fontsize=8)
-    ax.set_yticks(range(len(order)), [key if key in STAGES else f"· {key}" for key in order])
+    ax.set_yticks(range(len(order)), [key if key in STAGES else f"· {key}" for key in order], parse_math=False)
     ax.invert_yaxis()
     ax.margins(x=0.14)
     ax.set_xlabel("seconds, all samples together (operations marked · are part of the circuit)")
