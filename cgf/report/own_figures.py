@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ def check_seconds(path: Path, content: Json) -> None:
 
 def _timed(content: JsonValue, place: str = "") -> Iterator[tuple[str, Json]]:
     """Each dict of seconds that lists its runs, with the dotted name of its place."""
-    if not isinstance(content, Mapping):
+    if not isinstance(content, dict):
         return
     if isinstance(content.get("runs"), list) and "median" in content:
         yield place, content
