@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cgf.errors import UserError
-from cgf.report.tables import EVALUATIONS, is_number
+from cgf.report.red import KINDS
 from cgf.types import Json, JsonValue
+
+
+def _number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _object(value: JsonValue) -> bool:
@@ -23,12 +27,12 @@ def _texts(value: JsonValue) -> bool:
 
 
 def _numbers(value: JsonValue) -> bool:
-    return is_number(value) or (isinstance(value, list) and all(map(is_number, value)))
+    return _number(value) or (isinstance(value, list) and all(map(_number, value)))
 
 
 Shape = tuple[Callable[[JsonValue], bool], str]
 OBJECT, OBJECTS, TEXTS = (_object, "an object"), (_objects, "a list of objects"), (_texts, "a list of texts")
-NUMBER, NUMBERS = (is_number, "a number"), (_numbers, "a number or a list of numbers")
+NUMBER, NUMBERS = (_number, "a number"), (_numbers, "a number or a list of numbers")
 # of a result that is there and not null; a dot leads into the object before it
 RUN: dict[str, Shape] = {
     "run": OBJECT,
@@ -42,7 +46,7 @@ EVALUATION: dict[str, Shape] = {
     "circuits": OBJECT,
     "red": TEXTS,
     "ring_slots": NUMBERS,
-    "seconds": (lambda value: is_number(value) or _object(value), "a number or an object"),
+    "seconds": (lambda value: _number(value) or _object(value), "a number or an object"),
     "polynomial": (lambda value: _object(value) or isinstance(value, list), "an object or a list"),
     **dict.fromkeys(
         ("samples", "accuracy", "accuracy_plain", "accuracy_exact", "agreement", "agreement_asked"), NUMBER
@@ -63,13 +67,13 @@ FRIENDLY: dict[str, Shape] = {
 
 def check_result(path: Path, result: Json) -> None:
     """UserError where a field of a result file is of another shape than this project writes it in."""
-    for field, shape in {**RUN, **(EVALUATION if result.get("kind") in EVALUATIONS else {})}.items():
+    for field, shape in {**RUN, **(EVALUATION if result.get("kind") in KINDS else {})}.items():
         outer, _, inner = field.rpartition(".")
         within = result.get(outer) if outer else result
         value = (within or {}).get(inner)
         if value is not None:
             _check(path, field, value, shape)
-    for layer in result.get("layers") or [] if result.get("kind") in EVALUATIONS else []:
+    for layer in result.get("layers") or [] if result.get("kind") in KINDS else []:
         if layer.get("heads") is not None:
             _check(path, "layers.heads", layer["heads"], OBJECT)
 
