@@ -69,9 +69,35 @@ def test_a_commit_that_is_none_is_refused(house):
         house.measured("nothing")
 
 
-def test_every_mutation_has_one_place_in_the_source():
+def mutations():
     spec = importlib.util.spec_from_file_location("mutations", FOLDER / "mutations.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("expected", [1, 3])
+def test_a_mutation_counts_as_found_only_where_its_tests_pass_without_it(monkeypatch, capsys, expected):
+    def copy_to(folder):
+        (folder / "m.py").write_text("x = 1\n")
+        (folder / "test_m.py").write_text(f"from m import x\n\n\ndef test_m():\n    assert x == {expected}\n")
+        return folder
+
+    module = mutations()
+    monkeypatch.setattr(module, "MUTATIONS", {"another x": ("m.py", "x = 1", "x = 2", "test_m.py")})
+    monkeypatch.setattr(module, "copy_to", copy_to)
+    monkeypatch.setattr("sys.argv", ["mutations.py"])
+    if expected == 1:
+        assert module.main() == 0 and "1 of 1 were found" in capsys.readouterr().out
+        return
+    with pytest.raises(
+        SystemExit, match=r"test_m\.py must pass on the unedited copy to find an edit, and does not: FA"
+    ):
+        module.main()
+    assert "found" not in capsys.readouterr().out
+
+
+def test_every_mutation_has_one_place_in_the_source():
+    module = mutations()
     counts = {name: (FOLDER.parents[1] / row[0]).read_text().count(row[1]) for name, row in module.MUTATIONS.items()}
     assert counts and set(counts.values()) == {1}, {name: count for name, count in counts.items() if count != 1}

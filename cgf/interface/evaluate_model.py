@@ -77,8 +77,8 @@ def evaluate_model(
     engine  'desilo' encrypts; 'sim' computes the same circuits on numbers in the clear
 
     The model is as it was afterwards. Raises UserError where nothing is installed, a plan is missing or of another
-    number of layers, a softmax lacks what training measures, a label is no class of the model, or the model, the loader
-    or the engine is refused.
+    number of layers or another softmax, a softmax lacks what training measures, a label is no class of the model, or
+    the model, the loader or the engine is refused.
     """
     softmaxes, make_owner = own_softmaxes(model), owner(engine)
     for layer, softmax in enumerate(softmaxes):
@@ -88,6 +88,8 @@ def evaluate_model(
     chosen = plan.plan if isinstance(plan, ModelPlan) else plan
     host = measured(model)
     _check(softmaxes, chosen, host.row_kind)
+    if isinstance(plan, ModelPlan):
+        _check_softmax(softmaxes[0], plan)
     data = read(loader, samples, host, labelled=True)
     if odd := sorted({item["labels"] for item in data.items} - set(range(host.num_classes))):
         raise UserError(f"labels must be classes, 0 to {host.num_classes - 1}, and one of the loader's is {odd[0]}")
@@ -113,7 +115,8 @@ def evaluate_model(
             ).run()
     finally:
         session.close()
-    return _judged(finished, library, "polynomial" if chosen is None else "plan")
+    names = {"softmax": softmaxes[0].name, "approx": "exact" if planned[0] is None else planned[0].method}
+    return _judged(finished, library, "polynomial" if chosen is None else "plan", names)
 
 
 @contextmanager
@@ -130,10 +133,14 @@ def _with(
             softmax.exponential = exponential
 
 
-def _judged(finished: FinishedSamples, library: Library, method: str) -> ModelEvaluation:
-    """What was seen, with the reasons not to believe it; method: where the polynomials come from."""
+def _judged(finished: FinishedSamples, library: Library, method: str, names: Json) -> ModelEvaluation:
+    """What was seen, with the reasons not to believe it.
+
+    method: where the polynomials come from. names: softmax and approx, as result files have them.
+    """
     result = {
         "kind": "eval_he",
+        **names,
         "engine": library.name,
         "circuit_asked": "folded",
         "noise_stated": library.noise,
@@ -145,6 +152,21 @@ def _judged(finished: FinishedSamples, library: Library, method: str) -> ModelEv
     return ModelEvaluation(
         **figures, seconds=result["seconds"]["total"], red=list(result.get("red") or []), data=result
     )
+
+
+def _check_softmax(own: Softmax, plan: ModelPlan) -> None:
+    """UserError for a plan that was made for another softmax, or for the same one with other parameters."""
+    if own.to_json() != plan.softmax:
+        raise UserError(
+            f"the plan is for {_told(plan.softmax)}, and the model has {_told(own.to_json())}: plan it anew by "
+            "cgf.make_plan"
+        )
+
+
+def _told(described: Json) -> str:
+    """A softmax as ``to_json`` describes it, in words: cgf (order=2, ceiling=None)."""
+    more = ", ".join(f"{key}={value}" for key, value in described.items() if key != "variant")
+    return f"{described['variant']} ({more})" if more else str(described["variant"])
 
 
 def _check(softmaxes: list[Softmax], plan: Plan | None, row_kind: str) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from torch import nn
 
 from cgf.errors import UserError
-from cgf.interface.own_model import measured
+from cgf.interface.own_model import check_module, measured
 from cgf.interface.saved import save_with_softmax
 from cgf.interface.state import forget_state, keep_in_state
 from cgf.models.install import install_copies, installed_softmaxes
@@ -48,7 +48,11 @@ def install(model: nn.Module, softmax: str | Softmax = "cgf") -> list[Softmax]:
 
 
 def uninstall(model: nn.Module) -> int:
-    """Puts the model's own attention back, as it was; returns how many softmaxes stood in it, 0 where none did."""
+    """Puts the model's own attention back, as it was; returns how many softmaxes stood in it, 0 where none did.
+
+    UserError for what is no torch module.
+    """
+    check_module(model)
     count = restore(model)
     forget_state(model)
     if SAVER in vars(model):
@@ -67,6 +71,7 @@ def softmax_of(softmax: str | Softmax) -> Softmax:
 
 def own_softmaxes(model: nn.Module) -> list[Softmax]:
     """The softmaxes that ``install`` put in, by layer. UserError where there are none."""
+    check_module(model)
     slots = installed_softmaxes(model)
     if not slots or not all(isinstance(slot, Softmax) for slot in slots):
         raise UserError(f"{type(model).__name__} has no softmax put in: cgf.install(model, 'cgf') first")

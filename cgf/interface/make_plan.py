@@ -14,6 +14,7 @@ from cgf.interface.engines import ENGINES
 from cgf.interface.installing import own_softmaxes
 from cgf.interface.own_model import measured
 from cgf.interface.samples import read
+from cgf.named import short
 from cgf.plan.op_times import table_of
 from cgf.plan.plan import Plan
 from cgf.plan.planner import Planner, content
@@ -29,7 +30,7 @@ class ModelPlan:
     levels    of one softmax on such rows; full rows of another length or number may take one more (padding columns)
     seconds   predicted, of one evaluation of ``data['packing']`` rows; key_mib: of its keys; None: there is no table of
               times, or a plan a layer
-    data      what plan.json would say
+    data      what plan.json would say;  softmax: what it was made for, as ``Softmax.to_json`` describes it
     """
 
     plan: Plan
@@ -38,6 +39,7 @@ class ModelPlan:
     seconds: float | None
     key_mib: float | None
     data: Json
+    softmax: Json
 
     def __str__(self) -> str:
         low, high = self.data["domain"]
@@ -72,6 +74,8 @@ def make_plan(
     polynomial serves the range that the layers show.
     """
     one_of("engine", engine, ENGINES)
+    if not isinstance(per_layer, bool):
+        raise UserError(f"per_layer must be True or False, and is {short(per_layer)}")
     softmaxes = own_softmaxes(model)
     first = softmaxes[0]
     if not isinstance(first, ExponentialSoftmax):
@@ -93,5 +97,11 @@ def make_plan(
     stated = content(plan, planner.request(seen.layers, requests))
     told = {} if pareto is None or per_layer else pareto.picked.to_json()
     return ModelPlan(
-        plan, stated["packing"]["levels"], stated["ring_slots"], told.get("seconds"), told.get("key_mib"), stated
+        plan,
+        stated["packing"]["levels"],
+        stated["ring_slots"],
+        told.get("seconds"),
+        told.get("key_mib"),
+        stated,
+        first.to_json(),
     )

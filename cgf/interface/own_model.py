@@ -28,12 +28,28 @@ class Padding:
     pad_token_id: int
 
 
+def check_module(model: object) -> None:
+    """UserError for what is no torch module, and for a module that torch.compile wraps.
+
+    What stands in a wrapper is traced as it was: a softmax put in later may be passed by.
+    """
+    name = type(model).__name__
+    if not isinstance(model, nn.Module):
+        raise UserError(f"a model is needed, and {name} is no torch module")
+    if isinstance(getattr(model, "_orig_mod", None), nn.Module):
+        raise UserError(
+            f"{name} is what torch.compile made of a model: give the model itself (model._orig_mod), and compile that "
+            "once its softmax is put in"
+        )
+
+
 def measured(model: nn.Module) -> Host:
     """The model as a host, self-checked without what is installed in it, which stands there again afterwards.
 
-    Raises UserError where the model is no classifier that is read here, is not in float32, or fails the self-check
-    (cgf.models.self_check); the model is then as it was.
+    Raises UserError where the model is refused by ``check_module``, is no classifier that is read here, is not in
+    float32, or fails the self-check (cgf.models.self_check); the model is then as it was.
     """
+    check_module(model)
     before = installed_softmaxes(model)
     uninstall(model)
     try:
@@ -50,8 +66,6 @@ def put_back(model: nn.Module, slots: list[Slot]) -> None:
 
 def _host(model: nn.Module) -> Host:
     name, config = type(model).__name__, getattr(model, "config", None)
-    if not isinstance(model, nn.Module):
-        raise UserError(f"a model is needed, and {name} is no torch module")
     kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
     if kinds != {torch.float32}:
         raise UserError(

@@ -55,7 +55,8 @@ def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool 
 
     A batch is a mapping as transformers' collators give it (input_ids, attention_mask, token_type_ids or pixel_values;
     labels), or a pair (images, labels). labelled: labels must be there. UserError for another batch, padding on the
-    left, an input that is not known, a loader without samples, and texts that the model cannot read.
+    left, an input that is not known, a loader without samples or of texts where the model takes
+    images, and texts that it cannot read.
     """
     if most is not None and (not is_whole(most) or most < 1):
         raise UserError(f"samples must be a whole number of at least 1, and {most!r} was given")
@@ -68,7 +69,10 @@ def read(loader: Iterable[object], most: int | None, host: Host, labelled: bool 
         raise UserError("the loader gives no samples: one that can be read again is needed, such as a DataLoader")
     if len({tuple(sorted(item)) for item in items}) > 1:
         raise UserError("the batches of the loader have different inputs: the same of every batch are needed")
-    if TEXT not in items[0]:
+    takes, given = ("texts" if host.inputs.image is None else "images"), ("texts" if TEXT in items[0] else "images")
+    if takes != given:
+        raise UserError(f"{host.name} takes {takes}, and the loader gives {given}")
+    if given == "images":
         _check_images(host, items)
         return Samples(items, 0, None)
     data = Samples(items, getattr(host.inputs.tokenizer, "pad_token_id", 0), [len(item[TEXT]) for item in items])

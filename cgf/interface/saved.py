@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from torch import nn
 
 from cgf.checkpoint_files import described_softmax
 from cgf.errors import UserError, disk_is_full, reason, with_reason
-from cgf.interface.own_model import measured
+from cgf.interface.own_model import check_module, measured
 from cgf.interface.state import KEY, weights_alone
 from cgf.models.described import CONFIG, is_timm
 from cgf.models.install import installed_softmaxes
@@ -37,12 +38,13 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: o
     """transformers' save_pretrained, with softmax.json and the tensors that the softmaxes keep beside the weights.
 
     A softmax.json of before goes first: weights that are half written stand beside none. UserError where the softmaxes
-    differ by layer, are of a class that no file may name, or are to be pushed to a hub, and for a folder that cannot be
-    written or has no room.
+    differ by layer, are of a class that no file may name, or are to be pushed to a hub, where weights are shared that
+    the model's class does not share, and for a folder that cannot be written or has no room.
     """
     if options.get("push_to_hub"):
         raise UserError("save_pretrained(push_to_hub=True) would push before softmax.json is there: save, then push")
     slots, main = _alike(model), bool(options.get("is_main_process", True))
+    _check_tied(model, options.get("state_dict"))
     if main:
         described = regular(Path(save_directory) / DESCRIBED)
         check_writable(described)
@@ -62,15 +64,16 @@ def save(model: nn.Module, folder: str | Path) -> None:
     Raises UserError for softmaxes that differ by layer, for any other model, for one that cannot be made again, and for
     a folder without room; and for weights that are no finite numbers, which ``cgf.load`` would refuse.
     """
-    slots = _alike(model)
+    check_module(model)
+    path, slots = _folder(folder), _alike(model)
     if lost := [name for name, weights in model.named_parameters() if not bool(weights.isfinite().all())]:
         raise UserError(f"{type(model).__name__} needs finite weights to be saved, and {lost[0]} has others")
     if hasattr(model, "save_pretrained"):
-        model.save_pretrained(Path(folder).expanduser())  # type: ignore[operator]  # a method of transformers' models
+        model.save_pretrained(path)  # type: ignore[operator]  # a method of transformers' models
         return
     from cgf.models import timm_folder
 
-    goal = regular(Path(folder).expanduser() / DESCRIBED).parent
+    goal = regular(path / DESCRIBED).parent
     with _room(goal, "it is as it was"), tempfile.TemporaryDirectory(prefix=".cgf-", dir=goal) as part:
         with weights_alone(model):  # timm reads this folder too, and knows no softmax
             timm_folder.write(model, Path(part))
@@ -80,6 +83,31 @@ def save(model: nn.Module, folder: str | Path) -> None:
             (goal / name).unlink(missing_ok=True)
         for file in sorted(Path(part).iterdir()):
             os.replace(file, goal / file.name)
+
+
+def _folder(folder: object) -> Path:
+    """The path of a folder; UserError for what is no path."""
+    if not isinstance(folder, str | os.PathLike):
+        raise UserError(f"folder must be a path, and is {short(folder)}")
+    return Path(folder).expanduser()
+
+
+def _check_tied(model: nn.Module, state: object) -> None:
+    """UserError where a transformers model shares weights that its class does not: they cannot be saved, and its own
+    refusal comes once files were written. state: what is saved in place of its ``state_dict``."""
+    from transformers import PreTrainedModel
+    from transformers.modeling_utils import remove_tied_weights_from_state_dict
+
+    if not isinstance(model, PreTrainedModel):
+        return
+    try:
+        remove_tied_weights_from_state_dict(dict(state if isinstance(state, dict) else model.state_dict()), model)
+    except RuntimeError as error:
+        shared = sorted(re.findall(r"'([^']+)'", str(error).partition(" which ")[0]))
+        raise UserError(
+            f"{type(model).__name__} has one weight as {' and '.join(shared[:2]) or 'two'}, which its class does not "
+            "share, and cannot be saved so: give each a weight of its own (torch.nn.Parameter(weight.detach().clone()))"
+        ) from None
 
 
 @contextmanager
@@ -167,7 +195,7 @@ def load(folder: str | Path) -> nn.Module:
     """
     from cgf.interface.installing import install
 
-    path = Path(folder).expanduser()
+    path = _folder(folder)
     if not (path / DESCRIBED).is_file():
         raise UserError(f"{path} holds no {DESCRIBED}: cgf.load reads what cgf.save wrote after cgf.install")
     described = read_json(path / DESCRIBED)

@@ -138,7 +138,7 @@ def fhe_suite(folder: Path) -> str:
 
 def seconds(folder: Path) -> str:
     """Seconds of softmaxes on the one 256 x 256 matrix, and how many times longer than ours."""
-    return columns.markdown(cost.SECONDS, cost.circuits(_read(folder, "bench/softmax.json")))
+    return columns.markdown(cost.SECONDS, cost.circuits(cost.read(folder)))
 
 
 def seconds_by_operation(folder: Path) -> str:
@@ -146,12 +146,12 @@ def seconds_by_operation(folder: Path) -> str:
 
     Operations are summed over workers or lanes, the total is by the clock.
     """
-    return columns.markdown(cost.BY_OPERATION, cost.circuits(_read(folder, "bench/softmax.json")))
+    return columns.markdown(cost.BY_OPERATION, cost.circuits(cost.read(folder)))
 
 
 def many_rows(folder: Path) -> str:
     """Many rows at once, encryption and decryption included."""
-    return batched.table(_read(folder, "bench/softmax.json")["batched"])
+    return batched.table(cost.read(folder)["batched"])
 
 
 def depths(folder: Path) -> str:

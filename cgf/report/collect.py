@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cgf.errors import UserError, inert
+from cgf.report.shapes import check_friendly, check_lines, check_plan, check_result
 from cgf.results import MOST_LINES, find_results, read_json, read_lines
 from cgf.target import content_of
 from cgf.types import JsonValue
@@ -33,8 +34,8 @@ class ReportInputs:
 def collect(root: str | os.PathLike) -> ReportInputs:
     """Read all results, training curves and plans under `root`.
 
-    UserError if `root` is no folder, holds neither results nor curves, or has a file that cannot be read or a result
-    whose lines are not those that it was made of.
+    UserError if `root` is no folder, holds neither results nor curves, or has a file that cannot be read or is of
+    another shape than this project writes, or a result whose lines are not those that it was made of.
     """
     root = Path(root)
     results = [_inert(_relative(_checked(row), root)) for row in find_results(root)]
@@ -43,11 +44,17 @@ def collect(root: str | os.PathLike) -> ReportInputs:
     whole = [row for row in results if "shard" not in row or row.get("digest") not in merged]
     inputs = ReportInputs(name=inert(root.resolve().name), results=whole)
     for path in sorted(root.rglob("metrics.jsonl")):
-        inputs.curves[_name(path.parent, root)] = _inert(read_lines(path))
+        lines = read_lines(path)
+        check_lines(path, lines)
+        inputs.curves[_name(path.parent, root)] = _inert(lines)
     for path in sorted(root.rglob("plan.json")):
-        inputs.plans[_name(path.parent, root)] = _inert(read_json(path))
+        plan = read_json(path)
+        check_plan(path, plan)
+        inputs.plans[_name(path.parent, root)] = _inert(plan)
     for path in sorted(root.rglob("friendly.json")):
-        inputs.friendly[_name(path.parent, root)] = _inert(read_json(path))
+        report = read_json(path)
+        check_friendly(path, report)
+        inputs.friendly[_name(path.parent, root)] = _inert(report)
     if not inputs.results and not inputs.friendly and not any(inputs.curves.values()):
         raise UserError(
             f"a report needs eval/*.json, metrics.jsonl or friendly.json, and {root} holds none; train or evaluate "
@@ -67,6 +74,7 @@ def _inert(value: JsonValue) -> JsonValue:
 
 def _checked(row: dict) -> dict:
     """The result, where the lines beside it are those it says it was made of; without either there is no telling."""
+    check_result(Path(row["_path"]), row)
     lines, stated = Path(row["_path"]).with_suffix(".jsonl"), row.get("lines_sha256")
     if stated is not None and lines.is_file() and hashlib.sha256(content_of(lines, MOST_LINES)).hexdigest() != stated:
         raise UserError(

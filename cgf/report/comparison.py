@@ -57,6 +57,11 @@ def _paired(right: Right, exact: Right) -> dict[str, int]:
     return {key: int(where.sum()) for key, where in counts.items()}
 
 
+def red_of(results: Sequence[Result], evaluation: str) -> bool:
+    """Whether one of the rows has reasons not to believe its ``evaluation`` or ``evaluation_planned``."""
+    return any((result.get(evaluation) or {}).get("red") for result in results)
+
+
 def samples_of(result: Result) -> int:
     """Test samples of a result."""
     return sum(result["paired"].values())

@@ -9,10 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cgf.errors import UserError
 from cgf.operations import KINDS, TITLES
 from cgf.report.columns import Column, Entry, interval, median_and_range, or_dash, or_none, terminal, yes_or_no
 from cgf.report.figure import new_figure, png
-from cgf.results import write_bytes
+from cgf.report.own_figures import check_seconds
+from cgf.results import read_json, write_bytes
 from cgf.types import Json
 
 CIRCUITS = {  # key in results/bench/softmax.json -> title
@@ -77,6 +79,16 @@ DEPTHS = (
     Column("domain", lambda e: interval(e["domain"])),
     Column("error bound", lambda e: or_none(e["error_bound"], ".0e")),
 )
+
+
+def read(folder: Path) -> Json:
+    """results/bench/softmax.json; UserError where it is not there, or a median in it is not that of its runs."""
+    path = folder / "bench" / "softmax.json"
+    if not path.is_file():
+        raise UserError(f"the table needs {path}, and it is not there")
+    result = read_json(path)
+    check_seconds(path, result)
+    return result
 
 
 def circuits(result: Json) -> list[Entry]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cgf.errors import UserError
 from cgf.published import FIGURE_DEPTH
-from cgf.report.comparison import KEPT, Result, accuracy_interval, against_exact
+from cgf.report.comparison import KEPT, Result, accuracy_interval, against_exact, red_of
 from cgf.report.training import REFERENCE, read_results
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
@@ -68,10 +68,12 @@ def _point(results: list[Result]) -> Point:
     first = results[0]
     low, high = accuracy_interval(results)
     levels = [result["total_levels"] for result in results if result["total_levels"] is not None]
+    red = red_of(results, "evaluation") or red_of(results, "evaluation_planned")
     return {
         "host": first["host"],
         "task": first["task"],
-        "softmax": first["run"],
+        "softmax": first["run"] + (" (red)" if red and first["run"] != REFERENCE else ""),
+        **({"red": True} if red else {}),
         "kind": TRAINED,
         "levels": max(levels, default=None),  # what a server needs that is to run any of its seeds
         "least_levels": min(levels, default=None),

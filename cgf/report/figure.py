@@ -62,8 +62,21 @@ def is_current(path: Path, shown: JsonValue) -> bool:
     return path.is_file() and digest(shown).encode() in path.read_bytes()
 
 
+def _as_they_are(figure: Figure) -> None:
+    """Texts, legends and titles show what files say as it is: a '$' in a name begins no formula, which may be damaged.
+
+    The numbers beside an axis are matplotlib's own, and those of a logarithmic one are formulas.
+    """
+    legends = [*figure.legends, *(legend for ax in figure.axes if (legend := ax.get_legend()) is not None)]
+    texts = [text for legend in legends for text in legend.get_texts()]
+    texts += [text for ax in figure.axes for text in (*ax.texts, ax.title)]
+    for text in texts:
+        text.set_parse_math(False)
+
+
 def svg(figure: Figure) -> bytes:
     """The figure as SVG, the same bytes for the same figure: letters are paths, so that no font is needed."""
+    _as_they_are(figure)
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "figure", "svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -72,6 +85,7 @@ def svg(figure: Figure) -> bytes:
 
 def png(figure: Figure, shown: JsonValue = None) -> bytes:
     """The figure as PNG; ``shown``, where given, is what ``is_current`` asks for."""
+    _as_they_are(figure)
     metadata = None if shown is None else {"Description": digest(shown)}
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=140, metadata=metadata)

@@ -27,12 +27,12 @@ Entry = Json
 
 
 def entries(points: list[Point]) -> list[Entry]:
-    """An entry for each host, task and number of LEVELS for which a trained run needs no more."""
+    """An entry for each host, task and number of LEVELS for which a trained run needs no more; of none that is red."""
     table = []
     for host, task in sorted({(p["host"], p["task"]) for p in points}):
         runs = [p for p in points if (p["host"], p["task"], p["kind"]) == (host, task, TRAINED)]
         for levels in LEVELS:
-            able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels]
+            able = [p for p in runs if p["softmax"] != REFERENCE and p["levels"] <= levels and not p.get("red")]
             if able:
                 table.append(_entry(levels, best(able)))
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import cast
 
+from cgf.report.red import reasons
 from cgf.report.tables import EVALUATIONS, PLAIN, engine_name, is_number, percent, samples, under_ckks
 from cgf.stats.intervals import wilson
 from cgf.types import Json
@@ -25,10 +26,12 @@ def points(results: list[Json]) -> list[Point]:
             continue
         low, high = wilson(round(accuracy * count), int(count))
         style = "clear" if row["kind"] == PLAIN else "ckks" if under_ckks(row) else "sim"
+        style += " red" if (red := reasons(row)) else ""
         where = f"{row.get('model', '?')} on {row.get('task', '?')}"
         text = (
             f"{row.get('softmax', '?')}, {row.get('approx', '?')}, {engine_name(row)}, {where}: "
             f"{percent(accuracy)} [{percent(low)}, {percent(high)}], {int(levels)} levels, {samples(row)}"
+            + (", red" if red else "")
         )
         drawn.append((int(levels), accuracy, low, high, style, text))
     return drawn
@@ -62,7 +65,14 @@ def figure(results: list[Json]) -> str | None:
         parts.append(
             f'<g class="point {style}"><title>{escape(text)}</title>'
             f'<path d="M{place:.1f} {y(start):.1f}V{y(end):.1f}"/>'
-            f'<circle cx="{place:.1f}" cy="{y(accuracy):.1f}" r="5"/></g>'
+            f"{_mark(place, y(accuracy), style)}</g>"
         )
     label = "Accuracy in per cent against levels, a point a result"
     return f'<svg class="levels" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _mark(x: float, y: float, style: str) -> str:
+    """A circle; a cross for a red result, which is told by its shape too, as in the README's figure."""
+    if style.endswith(" red"):
+        return f'<path class="cross" d="M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"/>'

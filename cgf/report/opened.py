@@ -18,7 +18,9 @@ from cgf.types import Json, JsonValue
 FILE, WITHDRAWN, CORRECTED = "opened.jsonl", "withdrawn.jsonl", "corrected.jsonl"
 # of a row: labels hang on them; each with the test figure that it stands beside
 FIELDS = {"validation": TRAINED, "trials": TRAINED, "predictions": TRAINED, "total_levels": PLANNED}
-TEACHER = "-teacher"  # in the names of figures that no table shows
+FIELDS |= dict.fromkeys(("yardstick", "within", "tuning", "tempered", "trained"), TRAINED)  # which rows are compared
+FIELDS |= dict.fromkeys((TEACHER := "teacher", "accuracy_teacher", "teacher_settings"), TRAINED)
+UNSHOWN = f"-{TEACHER}"  # in the names of rows that no table shows
 FOLDERS = ("train", "he", "he/exact", "he/attention", "he/network", "approximated", "network")  # with test figures
 PLACES = tuple(f"{folder}/" for folder in FOLDERS)
 ENCRYPTED = ("eval_he", "eval_network")  # kinds of results whose figures are of ciphertexts
@@ -129,7 +131,7 @@ def check_withdrawn(results: Path, lines: list[Line]) -> None:
     A line of a row whose file is there is refused too.
     """
     there, told = {row for row, _ in _files(results)}, {line["row"] for line in withdrawn(results)}
-    opened = {line["row"] for line in lines if line["row"].startswith(PLACES) and TEACHER not in line["row"]}
+    opened = {line["row"] for line in lines if line["row"].startswith(PLACES) and UNSHOWN not in line["row"]}
     if gone := sorted(opened - there - told):
         raise UserError(
             f"{gone[0]} was opened and has no file: put it back, or say in {results / WITHDRAWN} since when and why it "
@@ -143,7 +145,8 @@ def check_fields(results: Path) -> None:
     """UserError where two versions of a row of training have the same test figure, and another field of ``FIELDS``.
 
     A label hangs on these fields, and no opening tells of them: levels beside the figure with a plan (or, without one,
-    as trained), and beside the figure as trained the accuracy on validation, fewer trials, and which answers are right.
+    as trained), and beside the figure as trained the accuracy on validation, fewer trials, which answers are right,
+    what the row is compared with, and the teacher.
     Each version is compared with the one before it that had that figure. A line of ``CORRECTED`` names the row and the
     field, with day and reason, and allows one change.
     """
@@ -176,8 +179,10 @@ def _figure(row: str, content: Json, figure: str) -> Json:
 
 
 def _changed(field: str, before: Json, now: Json) -> bool:
-    """Whether a field is another: of trials only where there are fewer, of what was not kept before not at all."""
+    """Whether a field is another: fewer of trials, and nothing of what was not kept before, the teacher apart."""
     old, new = before.get(field), now.get(field)
+    if field == TEACHER:  # none named is the study's own
+        return (old or TEACHER) != (new or TEACHER)
     if field == "trials":
         return isinstance(old, int) and (not isinstance(new, int) or new < old)
     if field == "predictions":

@@ -9,10 +9,12 @@ from matplotlib.ticker import MaxNLocator
 
 from cgf.report.collect import CHECKPOINT
 from cgf.report.figure import colours, new_figure, svg
+from cgf.report.red import reasons
 from cgf.report.tables import CKKS, NETWORK, PLAIN, engine_name, is_number, percent, samples, under_ckks
 
 # One colour for one reading of the softmax in every plot (Okabe and Ito: told apart by the colour-blind).
 COLOURS = {"exact": "#0072B2", "polynomial": "#E69F00", "CKKS": "#009E73", "simulator": "#999999"}
+RED = ", red"  # behind the text of a bar that is not to be believed; the bar is hatched
 STAGES = ("encrypt", "circuit", "decrypt")
 
 
@@ -59,7 +61,8 @@ def _series(curves: dict[str, list[dict]], key: str) -> dict[str, dict[float, fl
 def accuracy_bars(results: list[dict]) -> bytes | None:
     """Accuracy with the exact softmax formula, with its polynomial, and under CKKS.
 
-    Bars stand together only where they are of the same samples; each group states split and number.
+    Bars stand together only where they are of the same samples; each group states split and number. A red result's bar
+    is hatched, and its text says so.
     """
     groups = _accuracy_groups(results)
     count = sum(len(bars) for _, bars in groups)
@@ -72,7 +75,9 @@ def accuracy_bars(results: list[dict]) -> bytes | None:
         beside = ax.get_yaxis_transform()  # x in shares of the axes, y in data
         ax.text(-0.01, middle, label, ha="right", va="center", transform=beside, fontsize=8.5)
         for reading, text, value in bars:
-            ax.barh(place, 100 * value, height=0.86, color=COLOURS[reading], label=reading)
+            bar = ax.barh(place, 100 * value, height=0.86, color=COLOURS[reading], label=reading)
+            if text.endswith(RED):
+                bar.patches[0].set(hatch="xx", edgecolor="#b3261e")
             ax.text(100 * value + 0.8, place, f"{percent(value)}  {text}", va="center", fontsize=8)
             place += 1
         place += 0.8
@@ -105,7 +110,7 @@ def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str
         readings = (
             ("exact", "exact", result.get("accuracy_exact")),
             ("polynomial", str(result.get("approx")), result.get("accuracy_plain")),
-            (last, engine_name(result), result.get("accuracy")),
+            (last, engine_name(result) + _red(result), result.get("accuracy")),
         )
         bars = [(reading, text, value) for reading, text, value in readings if is_number(value)]
         groups.append((_label(result), bars))
@@ -114,7 +119,11 @@ def _accuracy_groups(results: list[dict]) -> list[tuple[str, list[tuple[str, str
 
 def _clear_bar(result: dict) -> tuple[str, str, float]:
     approx = str(result.get("approx"))
-    return "exact" if approx == "exact" else "polynomial", approx, result["accuracy"]
+    return "exact" if approx == "exact" else "polynomial", approx + _red(result), result["accuracy"]
+
+
+def _red(result: dict) -> str:
+    return RED if reasons(result) else ""
 
 
 def _label(result: dict) -> str:
@@ -167,7 +176,7 @@ def seconds_by_operation(results: list[dict]) -> bytes | None:
         times = list(seconds.values())
         bars = ax.barh(places, times, height=height * 0.94, color=colour, label=name_of[id(result)])
         ax.bar_label(bars, [f"{time:.3g} s" for time in times], padding=3, fontsize=8)
-    ax.set_yticks(range(len(order)), [key if key in STAGES else f"· {key}" for key in order])
+    ax.set_yticks(range(len(order)), [key if key in STAGES else f"· {key}" for key in order], parse_math=False)
     ax.invert_yaxis()
     ax.margins(x=0.14)
     ax.set_xlabel("seconds, all samples together (operations marked · are part of the circuit)")

@@ -37,18 +37,30 @@ def core_seconds(result: Json) -> float | None:
 
 def _share(result: Json) -> str:
     spent = core_seconds(result)
-    return NONE if spent is None else f"{spent / result['samples']:.2f}"
+    count = result.get("samples")
+    return NONE if spent is None or not count else f"{spent / count:.2f}"
+
+
+def _cell(result: Json, key: str, form: str) -> str:
+    value = result.get(key)
+    return NONE if value is None else format(value, form)
+
+
+def _accuracy(result: Json) -> str:
+    share = result.get("accuracy")
+    told = NONE if share is None else f"{100 * share:.2f} %"
+    return told + (" (red)" if reasons(result) else "")
 
 
 COLUMNS = [
-    Column("encrypted", lambda r: what(r) if r["encrypted"] else f"{what(r)} (simulated)"),
-    Column("model", lambda r: f"{r['model']}, {r['softmax']}"),
-    Column("samples", lambda r: f"{r['samples']:,}"),
-    Column("accuracy", lambda r: f"{100 * r['accuracy']:.2f} %" + (" (red)" if reasons(r) else "")),
-    Column("agreement", lambda r: f"{r['agreement']:.4f}"),
-    Column("largest error", lambda r: f"{r['max_error']:.1e}"),
-    Column("levels", lambda r: str(r["levels"])),
-    Column("slots", lambda r: str(r["ring_slots"])),
+    Column("encrypted", lambda r: what(r) if r.get("encrypted") else f"{what(r)} (simulated)"),
+    Column("model", lambda r: f"{r.get('model', NONE)}, {r.get('softmax', NONE)}"),
+    Column("samples", lambda r: _cell(r, "samples", ",")),
+    Column("accuracy", _accuracy),
+    Column("agreement", lambda r: _cell(r, "agreement", ".4f")),
+    Column("largest error", lambda r: _cell(r, "max_error", ".1e")),
+    Column("levels", lambda r: _cell(r, "levels", "")),
+    Column("slots", lambda r: str(r.get("ring_slots", NONE))),
     Column("core-s", lambda r: NONE if core_seconds(r) is None else f"{core_seconds(r):.1f}"),
     Column("core-s a sample", _share),
     Column("the key holder sees", lambda r: SEES[what(r)]),

@@ -42,6 +42,8 @@ svg.levels .point path { stroke: var(--accent); stroke-width: 1.5; }
 svg.levels .point circle { stroke: var(--accent); stroke-width: 2; fill: var(--card); }
 svg.levels .ckks circle { fill: var(--accent); }
 svg.levels .sim circle, svg.levels .sim path { stroke: var(--soft); }
+svg.levels .red path { stroke: var(--red); }
+svg.levels .red .cross { stroke-width: 2.5; }
 svg.levels .point:hover circle { stroke-width: 5; }
 @media (max-width: 600px) { main { padding: 1.2rem .6rem 2rem; } section { padding: .9rem .8rem; }
   h1 { font-size: 1.3rem; overflow-wrap: anywhere; } li, figcaption, .lead { overflow-wrap: anywhere; } }

@@ -20,7 +20,9 @@ from cgf.report.comparison import (
     judged,
     kept,
     paired_by_beginnings,
+    red_of,
 )
+from cgf.report.own_figures import check_row
 from cgf.results import read_json
 from cgf.types import Json
 
@@ -81,8 +83,8 @@ PAPER = (
 def read_results(folder: Path) -> list[Result]:
     """The results in a results folder, by file name, with their predictions and their openings.
 
-    UserError for one that lacks a field, has another row's name, came from a changed tree, or whose predictions are not
-    those it was made with.
+    UserError for one that lacks a field, has another row's name, came from a changed tree, has other figures than its
+    own evaluations, or whose predictions are not those it was made with.
     """
     results, opened = [], openings(folder)
     for path in sorted((folder / "train").glob("*.json")):
@@ -95,6 +97,7 @@ def read_results(folder: Path) -> list[Result]:
             )
         if result["dirty"]:
             raise UserError(f"{path} must come from a clean tree to be shown, and its tree was changed: train it anew")
+        check_row(path, result)
         results.append({**result, KEPT: kept(result, path), OPENED: opened.get(f"train/{path.stem}", [])})
     if not results:
         raise UserError(f"{folder / 'train'} holds no row of training: python scripts/rows.py host=digits")
@@ -114,6 +117,7 @@ def groups(results: list[Result]) -> list[Json]:
 
     points are means of 100 (accuracy - other), over the seeds that both have; alone are sums over the seeds. exact and
     yardstick are what was tested of both differences (cgf.stats); ends those of the accuracy's interval, in per cent.
+    evaluation and evaluation_planned, ' (red)', are there where those of a seed are not to be believed.
     """
     by: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
@@ -148,6 +152,7 @@ def _entry(seeds: list[Result], others: list[list[Result]]) -> Json:
         "trials": max(r["trials"] for r in seeds),
         "all_trials": all(r["all_trials"] for r in seeds),
         "opened": [line for r in seeds for line in r[OPENED]],
+        **{name: " (red)" for name in ("evaluation", "evaluation_planned") if red_of(seeds, name)},
     }
 
 
@@ -218,11 +223,12 @@ def lines(results: list[Result]) -> list[list[str]]:
                 g["run"],
                 levels_told(g["levels"]),
                 ", ".join(map(str, g["seeds"])),
-                f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]",
+                f"{100 * g['accuracy']:.2f} %{spread} [{g['ends'][0]:.2f}, {g['ends'][1]:.2f}]"
+                + g.get("evaluation", ""),
                 in_words(against),
                 "–" if g["run"] == REFERENCE else f"{g['alone'][0]} / {g['alone'][1]}",
                 in_words(apart),
-                "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %",
+                "–" if g["planned"] is None else f"{100 * g['planned']:.2f} %{g.get('evaluation_planned', '')}",
                 f"{ends_told(g['epochs'])} ({', '.join(f'{e:g}' for e in g['best_epochs'])})",
                 ("" if g["all_trials"] else "at least ") + str(g["trials"]),
                 _opened(g["opened"], reasons),

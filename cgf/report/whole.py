@@ -13,13 +13,12 @@ from cgf.report import parameters
 from cgf.report.clean import clean
 from cgf.report.comparison import KEPT, told
 from cgf.report.figure import colours, new_figure, png
+from cgf.report.own_figures import check_clear, check_encrypted
 from cgf.report.red import reasons
 from cgf.results import read_json
 from cgf.stats.intervals import wilson
 from cgf.stats.labels import Comparison, compare
 from cgf.types import Json, JsonValue
-
-SAME = 1e-9  # two shares of the same samples differ by less
 
 TITLES = [
     "host",
@@ -57,14 +56,14 @@ def results(folder: Path) -> list[Json]:
 def read(path: Path) -> Json:
     """A result with its name, the host that this begins with and, where it has them, its predictions.
 
-    UserError where the predictions are not its own.
+    UserError where the predictions are not its own, or have another accuracy or agreement than it says.
     """
     result = {**clean(path), "file": path.stem}
     host, between, _ = path.stem.partition(f"-{result['task']}-")
     result["host"] = host if between else result["model"]
     kept = read_encrypted(path.parent, path.stem, result["predictions"]) if "predictions" in result else None
-    if kept is not None and abs(kept.right().mean() - result["accuracy"]) > SAME:
-        raise UserError(f"{path} says accuracy {result['accuracy']}, and its predictions have {kept.right().mean()}")
+    if kept is not None:
+        check_encrypted(path, result, kept)
     return {**result, KEPT: kept}
 
 
@@ -135,11 +134,16 @@ def _interval(result: Json) -> str:
 def exact_result(folder: Path, result: Json) -> Json | None:
     """The evaluation of exact softmax, distilled from the same teacher in as many epochs; None where there is no file.
 
-    It lies in results/he/exact, by the name of the result: that of another one would be of another teacher.
+    It lies in results/he/exact, by the name of the result: that of another one would be of another teacher. UserError
+    where its accuracy is not that of the predictions that it lists.
     """
     name = NAMED_BEFORE.get(result["file"], result["file"])
     path = folder / "he" / "exact" / f"{name}.json"
-    return read_json(path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    exact = read_json(path)
+    check_clear(path, exact)
+    return exact
 
 
 def _exact(folder: Path, result: Json) -> str:

@@ -52,7 +52,7 @@ def line(name: str, owner: Owner) -> str:
 
 
 def main(levels: list[int]) -> None:
-    """Times every engine that is there and prints a line an operation."""
+    """Times every engine that is there and prints a line for each, at each number of levels."""
     print("openfhe, slots and the most levels:", ", ".join(f"{r.slots}: {r.max_level}" for r in OPENFHE_RINGS))
     for count in levels:
         for name, make in ENGINES.items():

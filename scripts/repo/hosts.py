@@ -174,7 +174,7 @@ def measured() -> dict[tuple[str, str, str], Json]:
 
 
 def row(case: tuple[str, str, str], make: Callable[[], nn.Module], tried: Json | None) -> str:
-    """The line of the table for a model; found: what the commands made of it."""
+    """The line of the table for a model; tried: what the commands made of it."""
     library, name, remark = case
     refused = rounded(outcome(make))
     done = {key: "not tried" if tried is None else tried["commands"][key]["outcome"] for key in COMMANDS}

@@ -196,39 +196,62 @@ MUTATIONS = {
 }
 
 
+def copy_to(folder: Path) -> Path:
+    """A copy of the checkout without its results, below a folder."""
+    copy = folder / "copy"
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    for name in (n for n in names if not n.startswith("results/") and (ROOT / n).exists()):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_symlink():  # cgf/models and its kin lead to folders beside the package
+            (copy / name).symlink_to(os.readlink(ROOT / name))
+        else:
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    return copy
+
+
+def first_failure(copy: Path, tests: str) -> str | None:
+    """The line of the first test that fails on a copy; None where all pass. SystemExit where pytest could not run."""
+    data = os.environ.get("CGF_DATA_ROOT", str(ROOT.parent / "shared" / "data"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()],
+        cwd=copy,
+        env={**os.environ, "CGF_DATA_ROOT": data, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"pytest ended with code {done.returncode}: {done.stdout}{done.stderr}")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return None if done.returncode == 0 else (lines or ["pytest ended with code 1"])[0]
+
+
+def check_passes(tests: str) -> None:
+    """SystemExit where tests fail on the unedited copy: they would find any edit."""
+    with tempfile.TemporaryDirectory() as folder:
+        if failed := first_failure(copy_to(Path(folder)), tests):
+            raise SystemExit(f"{tests} must pass on the unedited copy to find an edit, and does not: {failed}")
+
+
 def survives(file: str, old: str, new: str, tests: str) -> bool:
     """Whether the tests pass on a copy of the checkout with one edit made; SystemExit where the text is not there."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        names = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.splitlines()
-        for name in (n for n in names if not n.startswith("results/") and (ROOT / n).exists()):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / name).is_symlink():  # cgf/models and its kin lead to folders beside the package
-                (copy / name).symlink_to(os.readlink(ROOT / name))
-            else:
-                (copy / name).write_bytes((ROOT / name).read_bytes())
+        copy = copy_to(Path(folder))
         source = (copy / file).read_text()
         if source.count(old) != 1:
             raise SystemExit(f"{file} must hold the text once, and holds it {source.count(old)} times: {old}")
         (copy / file).write_text(source.replace(old, new))
-        data = os.environ.get("CGF_DATA_ROOT", str(ROOT.parent / "shared" / "data"))
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()],
-            cwd=copy,
-            env={**os.environ, "CGF_DATA_ROOT": data, "PYTHONPATH": str(copy)},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode not in (0, 1):
-            raise SystemExit(f"pytest ended with code {done.returncode}: {done.stdout}{done.stderr}")
-        print(next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "SURVIVED")[:150])
-        return done.returncode == 0
+        failed = first_failure(copy, tests)
+    print((failed or "SURVIVED")[:150])
+    return failed is None
 
 
 def main() -> int:
-    """Applies the mutations asked for, one at a time, and says which ones no test noticed."""
+    """Applies the mutations asked for, one at a time, and says which ones no test noticed.
+
+    Each selection of tests is run on the unedited copy before: one that fails there is named, and nothing is counted.
+    """
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(__doc__)
         return 0
@@ -237,6 +260,8 @@ def main() -> int:
     if unknown := [name for name in wanted if name not in MUTATIONS]:
         print(f"error: a mutation must be one of {', '.join(MUTATIONS)}, and {unknown[0]!r} was given", file=sys.stderr)
         return 2
+    for tests in dict.fromkeys(MUTATIONS[name][-1] for name in wanted):
+        check_passes(tests)
     for name in wanted:
         print(f"{name}: ", end="", flush=True)
         if survives(*MUTATIONS[name]):

@@ -185,6 +185,66 @@ def test_a_plan_that_is_none_is_refused(plan):
         cgf.evaluate_model(model, texts(), plan)
 
 
+@pytest.mark.parametrize("other", ["taylor", cgf.CGF(order=3)])
+def test_a_plan_for_another_softmax_is_refused_and_a_result_names_its_own(other):
+    model = bert()
+    cgf.install(model, "cgf")
+    plan = cgf.make_plan(model, texts())
+    data = cgf.evaluate_model(model, texts(), plan, samples=2).data
+    assert (data["softmax"], data["approx"]) == ("cgf", plan.data["method"])
+    cgf.install(model, other)
+    name = r"taylor \(order=2, .*" if other == "taylor" else r"cgf \(order=3, .*"
+    with pytest.raises(UserError, match=rf"the plan is for cgf \(order=2, .*\), and the model has {name}\): plan it"):
+        cgf.evaluate_model(model, texts(), plan, samples=2)
+
+
+def test_what_is_no_model_and_no_setting_is_refused_by_one_sentence(tmp_path):
+    calls = {
+        "install": lambda: cgf.install("FOLDER", "cgf"),
+        "uninstall": lambda: cgf.uninstall("FOLDER"),
+        "friendly_report": lambda: cgf.friendly_report("FOLDER", texts()),
+        "make_plan": lambda: cgf.make_plan("FOLDER", texts()),
+        "evaluate_model": lambda: cgf.evaluate_model("FOLDER", texts()),
+        "save": lambda: cgf.save("FOLDER", tmp_path),
+    }
+    for call in calls.values():
+        with pytest.raises(UserError, match="a model is needed, and str is no torch module"):
+            call()
+    model = bert()
+    cgf.install(model, "cgf")
+    for call in (lambda: cgf.load(None), lambda: cgf.save(model, None)):
+        with pytest.raises(UserError, match="folder must be a path, and is None"):
+            call()
+    with pytest.raises(UserError, match="per_layer must be True or False, and is 'no'"):
+        cgf.make_plan(model, texts(), per_layer="no")
+
+
+def test_a_model_that_torch_compile_wraps_is_refused_before_and_after_its_softmax_is_put_in():
+    model = bert()
+    compiled = torch.compile(model, backend="eager")
+    for prepare in (lambda: None, lambda: cgf.install(model, "cgf")):
+        prepare()
+        for call in (cgf.install, cgf.uninstall, lambda m: cgf.friendly_report(m, texts()), lambda m: cgf.save(m, "x")):
+            with pytest.raises(UserError, match=r"OptimizedModule is what torch\.compile made of a model: give"):
+                call(compiled)
+    assert cgf.uninstall(model) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "says"),
+    [
+        (vit, lambda: texts(), "VisionTransformer takes images, and the loader gives texts"),
+        (bert, lambda: images(), "BertForSequenceClassification takes texts, and the loader gives images"),
+    ],
+)
+def test_a_loader_of_the_other_kind_is_refused(make, data, says):
+    model = make()
+    cgf.install(model, "cgf")
+    for use in (cgf.make_plan, cgf.friendly_report):
+        with pytest.raises(UserError, match=says):
+            use(model, data())
+
+
 def test_a_plan_for_an_engine_that_there_is_not_is_refused():
     model = bert()
     cgf.install(model, "cgf")

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 import timm
+from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
 import cgf
@@ -26,6 +27,18 @@ def test_a_place_that_is_no_folder_is_refused(model, tmp_path, place):
         with pytest.raises(UserError, match=r"softmax\.json cannot be written"):
             save()
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_weights_that_a_user_tied_are_refused_before_anything_is_written(model, tmp_path):
+    layer = model.bert.encoder.layer[0]
+    layer.output.dense.weight = layer.intermediate.dense.weight
+    for number, save in enumerate((lambda to: cgf.save(model, to), lambda to: model.save_pretrained(to))):
+        with pytest.raises(UserError, match=r"has one weight as .*intermediate\.dense\.weight and .*output"):
+            save(tmp_path / str(number))
+        assert not (tmp_path / str(number)).exists()
+    layer.output.dense.weight = nn.Parameter(layer.output.dense.weight.detach().clone())
+    cgf.save(model, tmp_path / "apart")
+    assert len(cgf.load(tmp_path / "apart").bert.encoder.layer) == 1
 
 
 @contextmanager

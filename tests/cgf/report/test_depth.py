@@ -93,6 +93,14 @@ def test_the_frontier_is_chosen_on_validation_among_what_the_levels_allow(folder
     assert [entries[levels]["softmax"] for levels in (2, 3, 5)] == ["bpmax", "taylor", "taylor"]
 
 
+def test_a_red_run_says_so_in_its_name_and_is_no_part_of_the_frontier(folder):
+    red = {"evaluation": {"accuracy": 0.6, "red": ["x"]}}
+    write(folder, "taylor", 42, 0.6, total_levels=3, validation=0.99, host="digits", **red)
+    points = depth.points(folder)
+    assert [p["softmax"] for p in points if p.get("red")] == ["taylor (red)"]
+    assert {row["softmax"] for row in frontier.entries(points)} == {"bpmax"}
+
+
 def point(softmax, levels, **validations):
     return {"softmax": softmax, "levels": levels, "seeds": sorted(validations), "validations": validations}
 

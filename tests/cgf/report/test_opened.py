@@ -132,6 +132,13 @@ def test_a_row_that_was_opened_is_not_left_out_in_silence(results):
         ("trials", 36, 1, 71),
         ("predictions", {"sha256": "a"}, {"sha256": "b"}, {"sha256": "a"}),
         ("predictions", {"sha256": "a"}, None, {"sha256": "a"}),
+        ("yardstick", False, True, False),
+        ("within", 0.5, 1.0, 0.5),
+        ("tuning", "a", None, "a"),
+        ("trained", True, False, True),
+        ("accuracy_teacher", 0.9, 0.8, 0.9),
+        ("teacher", None, "other", "teacher"),
+        ("teacher", "teacher", "other", None),
     ],
 )
 def test_what_labels_hang_on_does_not_change_beside_the_same_test_figures(results, field, before, now, allowed):

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from cgf.errors import UserError
-from cgf.report import page, tables
+from cgf.report import levels_figure, page, plots, tables
 from cgf.report.collect import ReportInputs, collect
 from cgf.report.encrypted import circuits, where
 from cgf.report.red import complaints, judged, reasons
@@ -179,6 +179,16 @@ def test_a_red_row_is_red_in_the_terminal_in_markdown_and_on_the_page():
     out = io.StringIO()
     Console(file=out, force_terminal=True, width=300).print(tables.terminal(shown))
     assert any("\x1b[31m" in line and "bad" in line for line in out.getvalue().splitlines())
+
+
+def test_a_red_result_is_red_in_the_figures_of_the_page():
+    bad = judged(counted("beyond"), "plan")
+    fine, red = levels_figure.points([FINE, bad])
+    assert (fine[4], red[4]) == ("ckks", "ckks red") and red[5] == fine[5] + ", red"
+    image = levels_figure.figure([FINE, bad])
+    assert image.count("<circle") == image.count('class="cross"') == 1 and ", red</title>" in image
+    drawn = [plots.accuracy_bars([result]) for result in (FINE, bad, {**bad, "kind": "eval_plain"})]
+    assert [b", red" in one for one in drawn] == [b"<pattern" in one for one in drawn] == [False, True, True]
 
 
 def test_a_simulation_is_never_shown_as_encrypted():

@@ -22,6 +22,8 @@ from cgf.results import append_lines, read_json, write_json
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = "<!-- table: training -->\n<!-- end -->\n"
 
+PLANNED = {"accuracy": 0.875}
+
 
 def write(folder, softmax, seed, accuracy, **more):
     apart = round(100 * (accuracy - more.get("accuracy_exact", 0.9)))  # of 100 samples
@@ -72,6 +74,15 @@ def cells(folder, run, text=TEXT):
     lines = [line.strip("| ").split(" | ") for line in filled(text, folder).splitlines() if line.startswith("|")]
     titles = [title.partition(" [")[0] for title in lines[0]]
     return dict(zip(titles, next(line for line in lines if line[2] == run), strict=True))
+
+
+def test_a_red_evaluation_of_one_seed_marks_the_run(folder):
+    assert "(red)" not in filled(TEXT, folder)
+    write(folder, "cgf", 43, 0.87, total_levels=5, accuracy_planned=0.875, evaluation_planned={"red": ["x"], **PLANNED})
+    write(folder, "bpmax", 42, 0.85, trials=[{}], evaluation={"red": ["x"], "accuracy": 0.85})
+    cgf, bpmax = cells(folder, "cgf"), cells(folder, "bpmax")
+    assert cgf["with its polynomial"] == "89.00 % (red)" and "red" not in cgf["accuracy"]
+    assert bpmax["accuracy"].endswith("] (red)") and bpmax["with its polynomial"] == "–"
 
 
 def test_means_over_seeds_and_rows_not_run(folder):
