@@ -122,7 +122,13 @@ def client_decrypt_decode(place: Place) -> None:
 
 def client_postprocess(place: Place) -> None:
     """The answer in its own shape: heads side by side, weights as they are."""
-    decrypted = np.load(place.own / DECRYPTED, allow_pickle=False)
+    path = place.own / DECRYPTED
+    try:
+        decrypted = np.load(path, allow_pickle=False)
+        if not isinstance(decrypted, np.ndarray):
+            raise ValueError
+    except (OSError, ValueError, EOFError):  # numpy's own words advise to load it unsafely
+        raise UserError(f"{path} must hold one array, that which was decrypted, and holds none") from None
     np.save(place.own / RESULTS, place.workload.finished(decrypted), allow_pickle=False)
 
 

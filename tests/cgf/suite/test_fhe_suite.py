@@ -15,7 +15,7 @@ from cgf.parcel import Parcel, ParcelWriter
 from cgf.suite.__main__ import main
 from cgf.suite.harness import carried_out
 from cgf.suite.network import NetworkSize, logits_in_the_clear, network_verdict
-from cgf.suite.stages import INPUT, RESULTS, STAGES, Place
+from cgf.suite.stages import DECRYPTED, INPUT, RESULTS, STAGES, Place
 from cgf.suite.workloads import Verdict, workload_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -166,6 +166,18 @@ def test_a_plan_without_levels_is_refused(tmp_path, plan):
     (tmp_path / "server" / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(UserError, match=r"plan\.json must have the levels of the dry run, a whole number, and has"):
         STAGES["server_encrypted_compute"](Place(workload, "sim", tmp_path / "server", tmp_path / "shared"))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not one"])
+def test_a_decrypted_array_that_is_none_is_refused(tmp_path, content):
+    workload = staged(tmp_path, "softmax", "sim", stages=["server_preprocess_model"])
+    (tmp_path / "client").mkdir(exist_ok=True)
+    if content is not None:
+        (tmp_path / "client" / DECRYPTED).write_bytes(content)
+    with pytest.raises(
+        UserError, match=r"decrypted\.npy must hold one array, that which was decrypted, and holds none"
+    ):
+        STAGES["client_postprocess"](Place(workload, "sim", tmp_path / "client", tmp_path / "shared"))
 
 
 @pytest.mark.parametrize("content", ["half", "one array"])
