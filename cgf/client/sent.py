@@ -23,12 +23,12 @@ FILE = "encrypted.jsonl"
 
 def note_sent(keys: Path, uploads: Sequence[Path], samples: int) -> None:
     """Adds a line for uploads that were made together: the digest, tokens and samples' numbers of each."""
-    line: Json = {"uploads": [], "tokens": [], "rows": [], "samples": samples}
+    line: Json = {"uploads": [], "tokens": [], "indices": [], "samples": samples}
     for path in uploads:
         with Parcel(path, UPLOAD) as upload:
             line["uploads"].append(upload.header.digest())
-            for name in ("tokens", "rows"):
-                line[name].append(upload.header.facts[name])
+            line["tokens"].append(upload.header.facts["tokens"])
+            line["indices"].append(upload.header.facts["rows"])
     append_line(keys / FILE, line)
 
 
@@ -61,9 +61,9 @@ def samples_sent(keys: Path, of: Mapping[Path, tuple[str, SampleSet]]) -> int | 
 
 def _check_same(result: Path, told: SampleSet, run: Json, place: int) -> None:
     """UserError for samples that are not those of the upload; of a line of before there is their count alone."""
-    if "rows" in run:
+    if "indices" in run:
         tokens = run["tokens"][place]
-        if list(told.indices) != run["rows"][place]:
+        if list(told.indices) != run["indices"][place]:
             raise UserError(f"{result} must name the samples of its upload in their order, and names others")
         if told.tokens != tokens:
             raise UserError(f"{result} must be of samples of {tokens} tokens, as its upload is, and says {told.tokens}")
@@ -76,16 +76,16 @@ def _check_same(result: Path, told: SampleSet, run: Json, place: int) -> None:
 
 def _checked(line: Json, path: Path) -> Json:
     """A line as it was written. UserError for another, and for one that has no tokens and samples for each upload."""
-    before = isinstance(line, dict) and not {"tokens", "rows"} & line.keys()
+    before = isinstance(line, dict) and not {"tokens", "indices"} & line.keys()
     run = arguments(_line_of_before if before else _line, line, str(path))
-    if not before and not len(run["uploads"]) == len(run["tokens"]) == len(run["rows"]):
-        raise UserError(f"{path} must have tokens and rows for each of its uploads in a line, and has others")
+    if not before and not len(run["uploads"]) == len(run["tokens"]) == len(run["indices"]):
+        raise UserError(f"{path} must have tokens and indices for each of its uploads in a line, and has others")
     return run
 
 
-def _line(uploads: list[str], samples: int, tokens: list[int], rows: list[list[int]]) -> None:
+def _line(uploads: list[str], samples: int, tokens: list[int], indices: list[list[int]]) -> None:
     """The types of a line."""
 
 
 def _line_of_before(uploads: list[str], samples: int) -> None:
-    """The types of a line of before tokens and rows were kept."""
+    """The types of a line of before tokens and indices were kept."""

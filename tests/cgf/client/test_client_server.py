@@ -560,7 +560,7 @@ def test_a_result_that_names_other_samples_than_its_upload_is_refused(copy, caps
 
 
 def test_a_result_of_other_tokens_than_its_upload_is_refused():
-    told, run = SampleSet(4, (0, 1)), {"uploads": ["d"], "samples": 2, "tokens": [2], "rows": [[0, 1]]}
+    told, run = SampleSet(4, (0, 1)), {"uploads": ["d"], "samples": 2, "tokens": [2], "indices": [[0, 1]]}
     with pytest.raises(UserError, match="r must be of samples of 2 tokens, as its upload is, and says 4"):
         _check_same("r", told, run, 0)
 
@@ -568,13 +568,13 @@ def test_a_result_of_other_tokens_than_its_upload_is_refused():
 def test_a_line_of_before_samples_were_kept_refuses_more_than_were_encrypted(copy, capsys):
     sent = copy / "keys" / "encrypted.jsonl"
     line = json.loads(sent.read_text().splitlines()[0])
-    assert line["rows"] == [[0, 1, 2, 3, 4]] and len(line["tokens"]) == 1
+    assert line["indices"] == [[0, 1, 2, 3, 4]] and len(line["tokens"]) == 1
     replace(sent, (json.dumps({key: line[key] for key in ("uploads", "samples")}) + "\n").encode())
     renamed(copy, rows=[0, 1, 2, 3, 5])
     assert "must be of 5 samples at most, which were encrypted, and names sample 6" in refused(capsys, copy, "decrypt")
     renamed(copy, rows=[0, 1, 2, 3, 4])
-    replace(sent, (json.dumps({**line, "rows": []}) + "\n").encode())
-    assert "must have tokens and rows for each of its uploads" in refused(capsys, copy, "decrypt")
+    replace(sent, (json.dumps({**line, "indices": []}) + "\n").encode())
+    assert "must have tokens and indices for each of its uploads" in refused(capsys, copy, "decrypt")
     replace(sent, (json.dumps({key: line[key] for key in ("uploads", "samples")}) + "\n").encode())
     assert call(*commands(copy)["decrypt"]) == 0
 
