@@ -14,7 +14,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from cgf.checks import interval
 from cgf.config import entry, given, resolved, task_maker
+from cgf.plan.calibration import with_zero
 from cgf.plan.scopes import check_scope
 from cgf.results import plain_json, run_info, write_json
 from cgf.seal import with_seal
@@ -38,8 +40,6 @@ def main(cfg: DictConfig) -> None:
 
 def from_range(cfg: DictConfig) -> None:
     """Table, pareto.json and pareto.png for a range given by hand."""
-    from cgf.checks import interval
-    from cgf.plan.calibration import with_zero
     from cgf.plan.planner import Planner
     from cgf.plan.request import Request
     from cgf.report.front import show
