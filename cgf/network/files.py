@@ -223,11 +223,14 @@ def _read(folder: str | Path, name: str) -> tuple[Json, dict[str, np.ndarray]]:
     if not arrays.is_file():
         return facts, {}
     try:
-        return facts, load_file(arrays)
+        loaded = load_file(arrays)
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{arrays} cannot be read: {error}") from None
     except (TypeError, AttributeError, KeyError):  # BF16 and F8, by the version of safetensors
-        raise UserError(f"{arrays} must hold numbers of a type that NumPy has, such as F64, and holds others") from None
+        loaded = None
+    if loaded is None or any(array.dtype.kind == "V" for array in loaded.values()):  # V: of a package beside NumPy
+        raise UserError(f"{arrays} must hold numbers of a type that NumPy has, such as F64, and holds others")
+    return facts, loaded
 
 
 def _keys(data: Json, keys: tuple[str, ...], where: str) -> None:
