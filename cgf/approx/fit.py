@@ -22,10 +22,8 @@ from cgf.checks import interval, positive, whole
 from cgf.errors import UserError
 
 GRID = 200_000  # points on which max_error is measured
-FINE, NEAR = (
-    4096.0,
-    64.0,
-)  # on a wider domain the grid is too coarse near 0, and so many below its upper end have their own
+FINE = 4096.0  # on a wider domain its steps pass over what lies near 0:
+NEAR = 64.0  # so much below the upper end has a grid of its own
 GUARD_BOUND = 2.0**18
 MOST_X0 = 700.0  # exp of more, or of less than its negative, is no float
 E = TypeVar("E", bound=Exponential)
@@ -161,8 +159,7 @@ def _chain(lo: float, hi: float, k: int, alpha: float | None, seed: int) -> Squa
 def max_error(exponential: Exponential, domain: Interval, points: int = GRID) -> float:
     """Largest error (as of ``Fit``) on an even grid of the domain; inf where the core overflows.
 
-    On a domain wider than 4096 the last 64 have a grid of their own, since the steps of the other pass over what lies
-    near 0.
+    On a domain wider than ``FINE`` the part of it within ``NEAR`` of its upper end has as many points of its own.
     """
     lo, hi = domain
     y = np.linspace(lo, hi, points)

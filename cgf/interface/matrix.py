@@ -17,6 +17,7 @@ from cgf.he.layer_record import LayerRecord
 from cgf.he.session import Session
 from cgf.interface.engines import owner
 from cgf.interface.installing import softmax_of
+from cgf.named import short
 from cgf.plan.calibration import with_zero
 from cgf.plan.choose import choose
 from cgf.plan.cost import mask_rows
@@ -95,8 +96,8 @@ def apply_softmax(
             _plan(softmax, rows, TOLERANCE if tolerance is None else tolerance)
         elif tolerance is not None:
             raise UserError(
-                f"softmax '{softmax.name}' is given no polynomial, and tolerance={tolerance:g} is about one: leave it "
-                "out"
+                f"softmax '{softmax.name}' is given no polynomial, and tolerance={short(tolerance)} is about one: "
+                "leave it out"
             )
         depth(softmax, mask_rows("full", 1, scores.shape[1]), scores.shape[1])  # makes its fits, which are no circuit
     session = Session(make_owner)

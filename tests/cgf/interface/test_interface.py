@@ -507,3 +507,5 @@ def test_a_matrix_that_is_none_is_refused():
         cgf.apply_softmax([[1.0, 2.0]], engine="seal")
     with pytest.raises(UserError, match=r"softmax 'quad' is given no polynomial, and tolerance=0\.5 is about one"):
         cgf.apply_softmax([[1.0, 2.0]], "quad", engine="sim", tolerance=0.5)
+    with pytest.raises(UserError, match="tolerance='x' is about one"):
+        cgf.apply_softmax([[1.0, 2.0]], "quad", engine="sim", tolerance="x")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fine_result import FINE, HEADS
 
 from cgf.errors import UserError
 from cgf.report import cards, page, plots, scopes, tables
@@ -10,20 +11,8 @@ from cgf.report.collect import collect
 from cgf.report.figure import new_figure, svg
 from cgf.report.shapes import EVALUATION, FRIENDLY, RUN
 
-HEADS = {"max_error": [1e-6], **{key: [0] for key in ("outside", "beyond", "ruined", "wrong", "inexact")}}
 RESULT = {
-    "kind": "eval_he",
-    "model": "m",
-    "task": "t",
-    "softmax": "cgf",
-    "approx": "chain",
-    "engine": "desilo",
-    "encrypted": True,
-    "samples": 100,
-    "accuracy": 0.9,
-    "agreement": 1.0,
-    "levels": 5,
-    "max_error": 3e-6,
+    **{key: value for key, value in FINE.items() if key != "_path"},
     "layers": [{"layer": 0, "max_error": 3e-6, "heads": HEADS}],
     "seconds": {"total": 2.0, "encrypt": 1.0},
     "ops": {"cmult": 4},
