@@ -36,7 +36,7 @@ def main(cfg: DictConfig) -> None:
     other = changed("eval_plain", cfg, settings, NAMED)
     own = {"split": cfg.split, "samples": len(indices), "changed": other, "by_hand": cfg.approx.method != "plan"}
     path = result_path(opened, cfg.out, "plain", plan, **own)
-    check_own(opened, path, cfg.split, len(indices), plan)
+    check_own(opened, path, resolved(cfg), len(indices), plan)
     start = time.perf_counter()
     outcome = measure(opened, watch, indices, cfg.batch_size, cfg.not_finite)
     result = {

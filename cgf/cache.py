@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import uuid
+import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from cgf.errors import UserError
+from cgf.results import write_bytes
 
 
-def keep(path: Path, save: Callable[[Path], None], setting: str) -> None:
-    """``save`` to a name of its own beside ``path``, then renamed; UserError, naming the setting, where that fails."""
-    part = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
+def keep(path: Path, save: Callable[[IO[bytes]], object], setting: str) -> None:
+    """Writes what ``save`` puts into a file, whole or not at all; UserError, naming ``setting``, where that fails."""
+    buffer = io.BytesIO()
+    save(buffer)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(part)
-        os.replace(part, path)
-    except OSError as error:
-        raise UserError(
-            f"{setting} must be a folder that can be written, and {path.parent} is not: {error.strerror}"
-        ) from None
-    finally:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
+        write_bytes(path, buffer.getvalue())
+    except UserError as error:
+        raise UserError(f"{setting} must be a folder that can be written: {error}") from None

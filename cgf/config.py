@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # settings that end as others do, and stand with their whole names in that of a run
 LONG = ("penalty.row_sum.", "penalty.inputs.", "calibrate.")
+# arguments of Hydra's that name no file; its others take configurations, which say what is called, and pickles
+FLAGS = re.compile(r"-m|--multirun|--version|--resolve|--(cfg|info)=\w+")
 SWEPT = "CGF_SWEPT"  # the variable that tells jobs, in whatever process, which keys their sweep gives several values
 
 
@@ -81,6 +83,7 @@ def _checked_run(config_name: str, guarded: Callable[[DictConfig], None]) -> Non
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     overrides = [a for a in sys.argv[1:] if not a.startswith("-")]
     try:
+        check_flags([a for a in sys.argv[1:] if a.startswith("-")])
         check_overrides(config_name, overrides)
     except UserError as error:
         fail(error)
@@ -88,6 +91,16 @@ def _checked_run(config_name: str, guarded: Callable[[DictConfig], None]) -> Non
         print(f"{key} was given more than once: the last holds, and {', '.join(left_out)} has no effect")
     os.environ[SWEPT] = ",".join(swept_of(overrides))
     hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(guarded)()
+
+
+def check_flags(flags: list[str]) -> None:
+    """UserError for an argument with a dash that is none of ``FLAGS``."""
+    for flag in flags:
+        if not FLAGS.fullmatch(flag):
+            raise UserError(
+                f"settings are given as key=value, beside --help, --multirun, --cfg=job, --resolve and --version, and "
+                f"{flag!r} was given: no configuration is read from elsewhere"
+            )
 
 
 class FailedJob(Exception):

@@ -61,6 +61,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         for choice in choices:
             check_choice(override.key_or_group, choice)
         if override.is_hydra_override():
+            if override.key_or_group == "hydra.searchpath":
+                raise UserError(f"configurations are read from {CONFIGS} alone, and {text!r} names others")
             continue
         if swept and not choices:
             singles += _values(override)

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from cgf.errors import UserError
 from cgf.results import write_bytes
+from cgf.target import content_of
 from cgf.types import Json, JsonValue
 
 FOLDER = "predictions"  # beside the rows
+MOST = 2**26  # bytes of a file, and of what it holds when unpacked: tens of millions of samples
 Classes = NDArray[np.unsignedinteger]
 
 
@@ -125,12 +127,17 @@ def _arrays(folder: Path, row: str, told: JsonValue, needed: set[str], more: set
     path = folder / name_of(row)
     if not path.is_file():
         raise UserError(f"row {row} needs {path}, and there is no such file")
-    content = path.read_bytes()
+    content = content_of(path, MOST)
     if hashlib.sha256(content).hexdigest() != told.get("sha256"):
         raise UserError(f"{path} was changed after its row was written: take both as they were, or make the row anew")
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            if (held := sum(array.file_size for array in packed.infolist())) > MOST:
+                raise UserError(f"{path} may hold {MOST} bytes when unpacked, and holds {held}")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+    except UserError:
+        raise
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     if not needed <= set(arrays) <= needed | more:

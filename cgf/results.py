@@ -14,6 +14,7 @@ import json
 import math
 import os
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -44,13 +45,14 @@ MOST_LINES = 2**30  # bytes of a file of lines
 # ---------------------------------------------------------------- writing
 
 
-def write_json(path: str | os.PathLike, data: JsonValue) -> None:
+def write_json(path: str | os.PathLike, data: JsonValue, private: bool = False) -> None:
     """Write `data` as one JSON file that is either there whole or not at all; missing folders are made.
 
     Numpy scalars and arrays become numbers and lists. Raises ValueError for NaN or an infinity and
-    TypeError for what JSON cannot hold, each naming the key, before anything on disk is touched.
+    TypeError for what JSON cannot hold, each naming the key, before anything on disk is touched. private: nobody else
+    may read the file (mode 0600).
     """
-    write_text(path, json.dumps(_plain(data, ""), indent=2, ensure_ascii=False) + "\n")
+    write_bytes(path, (json.dumps(_plain(data, ""), indent=2, ensure_ascii=False) + "\n").encode(), private)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -58,17 +60,19 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+def write_bytes(path: str | os.PathLike, content: bytes, private: bool = False) -> None:
     """Write a file under a temporary name beside it, then rename: a crash leaves the old one.
 
-    What processes that were killed left under such names is removed. UserError where `path` is something else than a
-    regular file (see `cgf.target.regular`), and where the system refuses to write it.
+    private: nobody else may read it. What processes that were killed left under such names is removed. UserError where
+    `path` is something else than a regular file (see `cgf.target.regular`), and where the system refuses to write it.
     """
     path = regular(path)
     _remove_drafts(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    part = path.with_name(f".{path.name}.{threading.get_native_id()}.tmp")  # a thread's, on Linux of its process too
     try:
         with writing(path), _draft(part) as file:
+            if private:
+                os.fchmod(file.fileno(), 0o600)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -109,16 +113,30 @@ def append_line(path: str | os.PathLike, record: dict) -> None:
 
 
 def append_lines(path: str | os.PathLike, records: list[dict]) -> None:
-    """Append JSON lines in one write, as `append_line` does."""
+    """Append JSON lines in one write, as `append_line` does. Processes that append to one file wait for each other."""
     lines = b"".join(json.dumps(_plain(record, ""), ensure_ascii=False).encode() + b"\n" for record in records)
     with writing(path), open(regular(path), "a+b") as file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0, os.SEEK_END)
         if end := file.tell():
             file.seek(end - 1)
             if file.read(1) != b"\n":
                 file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
+                last = file.read().split(b"\n")[-1]
+                if _is_whole(last):
+                    lines = b"\n" + lines
+                else:
+                    file.truncate(end - len(last))
         file.write(lines)
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line without a line feed is a whole record all the same, as an editor leaves the last one."""
+    try:
+        return isinstance(_parse(line), dict)
+    except ValueError:
+        return False
 
 
 def plain_json(data: JsonValue) -> JsonValue:
@@ -163,16 +181,18 @@ def read_json(path: str | os.PathLike) -> JsonValue:
 def read_lines(path: str | os.PathLike) -> list[dict]:
     """The records of a JSON-lines file, [] if there is none; without a torn last line.
 
-    A line counts once its line feed is written. UserError, with the line's number, for any other damage.
+    A last line that lacks its line feed counts where it is a whole record. UserError, with the line's number, for any
+    other damage.
     """
     try:
-        lines = content_of(path, MOST_LINES).split(b"\n")[:-1]
+        content = content_of(path, MOST_LINES)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    *lines, last = content.split(b"\n")
     records = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate([*lines, last] if _is_whole(last) else lines, start=1):
         try:
             records.append(_parse(line))
         except ValueError as error:

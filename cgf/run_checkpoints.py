@@ -10,8 +10,14 @@ from cgf.seal import RUN
 
 def complete_checkpoints(run: Path) -> list[Path]:
     """Complete checkpoints of a run folder, oldest first."""
-    complete = [p for p in run.glob("ckpt-*") if (p / RUN).is_file() and p.name[5:].isdigit()]
+    complete = [p for p in run.glob("ckpt-*") if (p / RUN).is_file() and is_step(p)]
     return sorted(complete, key=lambda p: int(p.name[5:]))
+
+
+def is_step(checkpoint: Path) -> bool:
+    """Whether a folder is called as the checkpoint of a step is, ckpt-N."""
+    number = checkpoint.name.removeprefix("ckpt-")
+    return number.isascii() and number.isdecimal() and number != checkpoint.name
 
 
 def ended(run: Path) -> bool:
@@ -20,4 +26,6 @@ def ended(run: Path) -> bool:
     Such a run has a best checkpoint too: the best so far.
     """
     complete = complete_checkpoints(run)
-    return bool(complete) and bool(read_json(complete[-1] / RUN)["progress"]["finished"])
+    told = read_json(complete[-1] / RUN) if complete else None
+    progress = told.get("progress") if isinstance(told, dict) else None
+    return isinstance(progress, dict) and bool(progress.get("finished"))

@@ -15,7 +15,7 @@ from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models.described import CONFIG, TOKENIZER, check_folder, check_weights
 from cgf.named import short
-from cgf.types import AutoClass, Json, Tokenizer
+from cgf.types import AutoClass, HostConfig, Json, Tokenizer
 
 LAYER = re.compile(r".*?\.\d+(?=\.)")  # of a key that names a numbered layer, up to its first number
 
@@ -120,6 +120,18 @@ def check_ids(tokenizer: Tokenizer, embedding: nn.Module, where: str) -> None:
         raise UserError(f"{where} has a tokenizer of {ids} ids, and its model embeds {embeds}: they are no pair")
 
 
+def check_class(config: HostConfig, where: str) -> None:
+    """UserError for weights that a class saved which transformers does not have."""
+    import transformers
+
+    for name in config.architectures or ():
+        if not hasattr(transformers, name):
+            raise UserError(
+                f"{where} was saved by the class {name}, which transformers does not have: another class would read "
+                "its weights, and may compute something else with them"
+            )
+
+
 def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) -> tuple[nn.Module, set[str]]:
     """(a model of one of transformers' auto classes with a head of num_classes, the keys that did not come with the
     weights), in float32, from safetensors. UserError where what did come is another model's."""
@@ -133,6 +145,7 @@ def with_head(kind: AutoClass, where: str, num_classes: int, **options: object) 
         use_safetensors=True,
         **options,
     )
+    check_class(model.config, where)
     lost = {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
     _check_below_head(model, info["missing_keys"], lost, info["unexpected_keys"], where)
     return model, set(info["missing_keys"]) | lost

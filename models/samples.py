@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from cgf.data.image_items import ImageDataset
 from cgf.data.task import Collate, Items, LabelledItems, Task
 from cgf.data.text_items import TextDataset
-from cgf.errors import with_reason
+from cgf.errors import UserError, with_reason
 from cgf.models.host import Host
 from cgf.models.install import installed
 from cgf.models.rotary import check_lengths
 from cgf.models.self_check import evaluating
 from cgf.softmax.exact import Exact
+from cgf.types import HostConfig
 
 
 def samples_of(task: Task, split: str, host: Host, training: bool = False) -> LabelledItems:
@@ -34,6 +35,23 @@ def check_texts(host: Host, dataset: Items, collate: Collate, split: str) -> Non
     where that text would change what the others of its batch give (``cgf.models.rotary``)."""
     if isinstance(dataset, TextDataset):
         read_longest(host, dataset, dataset.lengths, collate, split)
+
+
+def check_ends(host: Host, texts: Iterable[Sequence[int]], source: str) -> None:
+    """UserError for a decoder that came with its head where a text ends in the id that stands at padding.
+
+    transformers' own head, which was trained so, reads the last token of another id; by the mask it is this one.
+    """
+    if not host.head_trained or not isinstance(getattr(host.model, "score", None), torch.nn.Linear):
+        return
+    config: HostConfig = host.model.config
+    pad = config.pad_token_id
+    if any(len(ids) and int(ids[-1]) == pad for ids in texts):
+        raise UserError(
+            f"model {host.name} reads the last token that is not padding, and a text of {source} ends in the id of "
+            f"padding ({pad}), before which the head that it came with reads: give config.pad_token_id, and the "
+            "tokenizer, an id that ends no text"
+        )
 
 
 def read_longest(host: Host, dataset: Items, lengths: Sequence[int], collate: Collate, source: str) -> None:

@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from timm.layers.attention import Attention
 
 
+# where torch keeps a module's hooks
+HOOKS = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_is_full_backward_hook",
+)
+
+
 class SwappedAttention(nn.Module):
     """timm's Attention with another softmax; holds the original's own submodules under their own names.
 
@@ -40,7 +53,9 @@ class SwappedAttention(nn.Module):
         self.attn_dim, self.scale = original.attn_dim, original.scale
         object.__setattr__(self, "original", original)  # not a submodule: its keys are already ours
         object.__setattr__(self, "softmax", softmax)
-        self.train(original.training)
+        for name in HOOKS:  # the very dictionaries: what is hooked or let go at either of the two is so at both
+            setattr(self, name, getattr(original, name))
+        self.training = original.training
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """x (B, N, C) to (B, N, C), as timm's Attention does, with the softmax that stands here."""
@@ -109,7 +124,8 @@ def restore(model: nn.Module) -> int:
     for name, module in swapped:
         for child_name, child in module.named_children():  # adapters that were put on while it was swapped
             setattr(module.original, child_name, child)
-        module.original.train(module.training)
+        module.original.training = module.training
+        module.original._is_full_backward_hook = module._is_full_backward_hook
         _put(model, name, module.original)
     return len(swapped)
 

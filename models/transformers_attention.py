@@ -20,6 +20,7 @@ from cgf.types import HostConfig, Options, VendorObject
 NAME = "cgf"  # under which the attention and the mask function are registered
 # attributes of an attention module: its softmax, and the window that it was run with last
 SLOT, WINDOW = "_cgf_softmax", "_cgf_window"
+CHOOSE = "set_attn_implementation"  # transformers' method, which a model with softmaxes in place refuses
 OWN = "_cgf_own_config"  # of a model that shares its configuration with no other any more
 
 HIDDEN = -1e4  # a number of an additive mask that hides a key: -inf, the least of a type, or what half precision holds
@@ -189,8 +190,16 @@ def _calls_interface(kind: type[nn.Module]) -> bool:
 
 
 def installed(model: nn.Module) -> list[Slot]:
-    """What stands at the model's softmaxes, by layer."""
-    return [getattr(m, SLOT) for m in model.modules() if hasattr(m, SLOT)]
+    """What stands at the model's softmaxes, by layer. UserError where another attention was put over them since."""
+    held = [m for m in model.modules() if hasattr(m, SLOT)]
+    for module in held:
+        # mypy: asked for when it was found
+        if (runs := module.config._attn_implementation) != NAME:  # type: ignore[union-attr]
+            raise UserError(
+                f"{type(module).__name__} runs the attention '{runs}', which was chosen after its softmax was put in "
+                "and passes it by: uninstall the softmaxes, and install them again"
+            )
+    return [getattr(m, SLOT) for m in held]
 
 
 def window(module: nn.Module) -> int | None:
@@ -236,7 +245,16 @@ def switch_on(model: nn.Module) -> None:
     object.__setattr__(model, BEFORE, before)
     # mypy: a transformers model has it
     model.set_attn_implementation(dict.fromkeys(before, NAME))  # type: ignore[operator]  # as above
+    for part in model.modules():
+        if hasattr(part, CHOOSE):
+            object.__setattr__(part, CHOOSE, _refuse_choice)
     settle(model)
+
+
+def _refuse_choice(attention: object, *_: object, **__: object) -> None:
+    raise UserError(
+        f"set_attn_implementation({attention!r}) would pass the softmax by that was put in: uninstall it first"
+    )
 
 
 def _implementations(config: HostConfig) -> dict[str, str]:
@@ -271,6 +289,9 @@ def restore(model: nn.Module) -> int:
             object.__delattr__(module, WINDOW)
     for part in list(model.modules()):  # peft's wrapper may have been put around a model with its softmaxes in place
         if BEFORE in vars(part):
+            for inner in part.modules():
+                if CHOOSE in vars(inner):
+                    object.__delattr__(inner, CHOOSE)
             part.set_attn_implementation(vars(part)[BEFORE])  # type: ignore[operator]  # as above
             object.__delattr__(part, BEFORE)
             object.__delattr__(part, OWN)

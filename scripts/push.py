@@ -10,7 +10,7 @@ if __name__ == "__main__":
 import argparse
 import sys
 
-from cgf.errors import UserError
+from cgf.errors import UserError, sentence
 
 EXAMPLES = """examples:
   python scripts/push.py outputs/RUN OWNER/NAME
@@ -36,7 +36,7 @@ def main() -> int:
     try:
         pushed = push_to_hub(args.checkpoint, args.repository, public=args.public)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         return 2
     print("\n".join([*pushed.files, pushed.address]))
     return 0

@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cgf.errors import UserError, sentence
+from cgf.errors import UserError, sentence, shortage
 from cgf.report.collect import collect
 from cgf.results import plain_json, write_json
 
@@ -58,6 +58,11 @@ def main() -> int:
         print(page.write_page(inputs, args.out or args.root / "report.html"))
     except UserError as error:
         print(sentence(error), file=sys.stderr)
+        return 2
+    except OSError as error:
+        if (short_of := shortage(error)) is None:
+            raise
+        print(sentence(short_of), file=sys.stderr)
         return 2
     return 0
 

@@ -8,6 +8,7 @@ if __name__ == "__main__":
     from_the_start()  # a signal while the libraries load ends the command in a line, too
 
 import argparse
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +19,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cgf.config import resolved
-from cgf.errors import UserError, sentence
+from cgf.errors import UserError, sentence, shortage
 from cgf.named import short
-from cgf.target import check_writable, writing
+from cgf.results import write_bytes
+from cgf.target import check_writable
 from cgf.types import Json
 
 if TYPE_CHECKING:
@@ -82,11 +84,16 @@ def main() -> int:
             f"{applied.seconds:.2f} s, largest error {applied.error:.2e}, {sums(applied.weights)}"
         )
         if args.out:
-            with writing(args.out):
-                np.save(args.out, applied.weights)
+            np.save(buffer := io.BytesIO(), applied.weights)
+            write_bytes(args.out, buffer.getvalue())
             print(args.out)
     except UserError as error:
         print(sentence(error), file=sys.stderr)
+        return 2
+    except Exception as error:
+        if (short_of := shortage(error)) is None:
+            raise
+        print(sentence(short_of), file=sys.stderr)
         return 2
     return 0
 

@@ -53,7 +53,7 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
     for path in (out, report_of(out)):
         if path.exists():
             raise UserError(f"{path} is there already and is not overwritten: give another name, or remove the file")
-    if out.absolute().parent.resolve() in {path.absolute().parent.resolve() for path in results}:
+    if any(out.resolve().is_relative_to(path.absolute().parent.resolve()) for path in results):
         raise UserError(f"{out} must lie outside the folder of results: what was decrypted stays with the client")
     secret, key = secret_key(keys, terms)
     report = Report("client decrypt", terms, key)
@@ -80,7 +80,7 @@ def decrypt(bundle: ClientBundle, keys: Path, results: Sequence[Path], out: Path
         "encrypted": encrypted,
         "rows": [answers[index] for index in sorted(answers)],
     }
-    write_json(out, content)
+    write_json(out, content, private=True)
     report.write(report_of(out))
     return Decrypted(report, lights, len(answers), encrypted)
 

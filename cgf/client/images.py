@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import BadZipFile
@@ -17,7 +18,7 @@ import numpy as np
 from cgf.checks import one_of, positive
 from cgf.errors import UserError
 from cgf.named import arguments
-from cgf.target import check_regular
+from cgf.target import check_regular, content_of
 from cgf.types import Json
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _is_image(path: Path) -> bool:
 def _image(path: Path) -> Image:
     from cgf.data.image_files import decoded
 
-    return decoded(path.read_bytes, str(path))
+    return decoded(partial(content_of, path), str(path))
 
 
 def _facts(image: Json, crop: bool) -> None:

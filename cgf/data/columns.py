@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cgf.checks import is_whole
-from cgf.data.files import MOST_TEXT, parsed_json, read_text
+from cgf.data.files import MOST_TEXT, most_unpacked, parsed_json, read_text
 from cgf.errors import UserError
 from cgf.named import listed, short
+from cgf.target import check_regular
 from cgf.types import JsonValue
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+BATCH = 1024  # rows of a parquet file that are unpacked at once
 Line = tuple[int, Mapping[str, object]]  # its number in the file, its values by column
 
 
@@ -165,9 +167,17 @@ def _parquet(path: Path, needed: Sequence[str]) -> Iterator[Line]:
     import pyarrow.parquet
 
     try:
-        check_columns_of(path, needed, pyarrow.parquet.read_schema(path).names)
-        table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(needed)))
-        records = table.to_pylist()
+        check_regular(path, MOST_TEXT)
+        columns, most = list(dict.fromkeys(needed)), most_unpacked(path.stat().st_size)
+        with pyarrow.parquet.ParquetFile(path) as file:
+            check_columns_of(path, needed, file.schema_arrow.names)
+            records, held = [], 0
+            for batch in file.iter_batches(BATCH, columns=columns):
+                if (held := held + batch.nbytes) > most:
+                    raise UserError(f"{path} may hold {most} bytes when unpacked, and holds more")
+                records += batch.to_pylist()
+    except UserError:
+        raise
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} needs to be a parquet file, and reading it failed: {_first(error)}") from None
     yield from enumerate(records, 1)

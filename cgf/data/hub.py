@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -76,11 +77,12 @@ def load_all(task: str, hub: str, config: str | None, revision: str | None = Non
     return HubData(data, _commit(next(iter(data.values()), None), revision))
 
 
-def load_folder(folder: Path, config: str | None, digest: str) -> dict[str, HubDataset]:
+def load_folder(folder: Path, config: str | None, files: Sequence[Path], digest: str) -> dict[str, HubDataset]:
     """Every split of a data set in a folder on this machine, laid out as on the hub or written by ``save_to_disk``.
 
-    digest: of the files' contents. What `datasets` keeps of them is kept by it: by itself it goes by their times.
-    UserError for a folder that holds none, and for a configuration of one that was saved.
+    digest: of the contents of ``files``. What `datasets` keeps of them is kept by it: by itself it goes by their times.
+    UserError for a folder that holds none, for a configuration of one that was saved, and for one that names files
+    that are none of ``files``, as in another folder or behind a link: the digest says nothing of them.
     """
     import datasets
 
@@ -91,13 +93,28 @@ def load_folder(folder: Path, config: str | None, digest: str) -> dict[str, HubD
         if saved:
             loaded = datasets.load_from_disk(str(folder))
             splits = {"train": loaded} if isinstance(loaded, datasets.Dataset) else dict(loaded)
+            _check_among(folder, files, [kept["filename"] for data in splits.values() for kept in data.cache_files])
         else:
-            cache = Path(datasets.config.HF_DATASETS_CACHE) / "by_content" / digest
-            splits = _as_written(partial(datasets.load_dataset, str(folder), config, cache_dir=str(cache)))
+            kept = {"cache_dir": str(Path(datasets.config.HF_DATASETS_CACHE) / "by_content" / digest)}
+            builder = datasets.load_dataset_builder(str(folder), config, **kept)
+            _check_among(
+                folder, files, [name for names in (builder.config.data_files or {}).values() for name in names]
+            )
+            splits = _as_written(partial(datasets.load_dataset, str(folder), config, **kept))
+    except UserError:
+        raise
     except Exception as error:
         first = _first_reason(error)
         raise UserError(f"{folder} needs to hold a data set, and loading it failed: {first}") from None
     return {name: data.with_format(None) for name, data in splits.items()}  # lists and numbers, of every column
+
+
+def _check_among(folder: Path, files: Sequence[Path], named: Iterable[str]) -> None:
+    """UserError where one of the files ``named`` by a data set in a folder is none of its ``files``."""
+    own = {os.path.abspath(file) for file in files}
+    for name in named:
+        if os.path.abspath(name) not in own:
+            raise UserError(f"{folder} needs to hold its data itself, and names {name}: put the file into the folder")
 
 
 def _first_reason(error: BaseException | None) -> str:
@@ -131,11 +148,11 @@ def from_csv(data: HubDataset) -> bool:
     return getattr(data.info, "builder_name", None) == "csv"
 
 
-def with_images(data: HubDataset, column: str, decode: bool) -> HubDataset:
-    """A dataset whose column of images gives PIL images, or {'bytes', 'path'} as they are stored."""
+def stored_images(data: HubDataset, column: str) -> HubDataset:
+    """A dataset whose column of images gives {'bytes', 'path'} as they are stored, undecoded."""
     import datasets
 
-    return data.cast_column(column, datasets.Image(decode=decode))
+    return data.cast_column(column, datasets.Image(decode=False))
 
 
 def hub_records(task: str, hub: str, data: HubDataset, text: str, label: str) -> list[tuple[str, str]]:

@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from cgf.data.files import MOST_TEXT
-from cgf.data.hub import with_images
+from cgf.data.hub import stored_images
 from cgf.errors import UserError
-from cgf.target import file_hash
+from cgf.target import content_of, file_hash
 from cgf.types import HubDataset
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".webp"}
+# formats of Pillow's that are pixels and nothing else: it finds the format by content, whatever a file is called, and
+# hands what is a program (EPS) to an interpreter
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 DEEP = ("I", "F")  # modes of more than 8 bits a channel: PIL cuts them off at 255 without a word
 MOST_PIXELS = 2**26  # of an image before it is resized
 LONGEST = 200  # times as long as wide: the shorter side is brought to the model's, and the longer one grows with it
@@ -53,7 +56,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The bytes of one file."""
-        return (self.path / name).read_bytes()
+        return content_of(self.path / name, MOST_TEXT)
 
     def revision(self, top: str) -> str:
         """sha256 over names and sizes: hashing every byte of ImageNet would take longer than an epoch."""
@@ -139,8 +142,8 @@ class HubImages:
     """
 
     def __init__(self, data: HubDataset, column: str, as_stored: bool) -> None:
-        self.stored = with_images(data, column, decode=False)
-        self.turned = None if as_stored else with_images(data, column, decode=True)
+        self.stored = stored_images(data, column)
+        self.as_stored = as_stored
         self.column = column
 
     def __len__(self) -> int:
@@ -166,10 +169,11 @@ class HubImages:
     def __getitem__(self, index: int) -> Image.Image:
         where = f"image {index} of column '{self.column}'"
         held = self._held(index, self.stored[index][self.column])
-        if self.turned is None:
-            return decoded(lambda: held.read_bytes() if isinstance(held, Path) else held, where)
+        image = decoded(lambda: content_of(held, MOST_TEXT) if isinstance(held, Path) else held, where)
+        if self.as_stored:
+            return image
         try:
-            return usable(self.turned[index][self.column], where)
+            return ImageOps.exif_transpose(image)
         except BROKEN_IMAGE as error:
             raise UserError(f"{where} needs to be an image, and reading it failed: {_first_line(error)}") from error
 
@@ -184,7 +188,7 @@ def decoded(read: Callable[[], bytes], where: str) -> Image.Image:
             warnings.simplefilter(
                 "ignore"
             )  # PIL's own of pixels and of what a damaged file lacks: one sentence is said
-            image: Image.Image = Image.open(io.BytesIO(read()))
+            image: Image.Image = Image.open(io.BytesIO(read()), formats=FORMATS)
             width, height = image.size
             if width * height > MOST_PIXELS:
                 raise UserError(f"{where} may have {MOST_PIXELS} pixels, and has {width} x {height}")
@@ -209,7 +213,7 @@ def is_transparent(image: Image.Image) -> bool:
 def is_so(path: Path, told: Callable[[Image.Image], bool]) -> bool:
     """What ``told`` says of an image file without decoding it; False of one that is none, which is said elsewhere."""
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings(), Image.open(path, formats=FORMATS) as image:
             warnings.simplefilter("ignore")
             return told(image)
     except BROKEN_IMAGE:
@@ -218,7 +222,7 @@ def is_so(path: Path, told: Callable[[Image.Image], bool]) -> bool:
 
 def _first_line(error: BaseException) -> str:
     if isinstance(error, UnidentifiedImageError):  # whose own words hold an address of memory
-        return "it is of no format that is known"
+        return f"it is of no format that is read ({', '.join(FORMATS)})"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -168,7 +168,7 @@ class HubTask(Task):
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         digest = sha256_of_all((str(file.relative_to(folder)), file) for file in files)
         check_own({"files": folder}, {"files": digest}, self.sha256)
-        return load_folder(folder, self.config, digest), digest
+        return load_folder(folder, self.config, files, digest), digest
 
     @cached_property
     def _names(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cgf.checks import is_whole
 from cgf.distill.wandb_log import log_checkpoint, log_layers
 from cgf.errors import UserError, reason
 from cgf.results import append_line, read_lines
@@ -67,7 +68,11 @@ class Journal:
     def cut(self, step: int) -> None:
         """Forgets what was written after a step: a resumed run goes on from there."""
         log = self.folder / "metrics.jsonl"
-        kept = [record for record in read_lines(log) if record["step"] <= step]
+        records = read_lines(log)
+        for number, record in enumerate(records, start=1):
+            if not isinstance(record, dict) or not is_whole(record.get("step")):
+                raise UserError(f"{log} needs a step in every line, and line {number} has none: remove the file")
+        kept = [record for record in records if record["step"] <= step]
         draft = log.with_suffix(".part")
         draft.write_text("".join(json.dumps(record) + "\n" for record in kept))
         draft.replace(log)

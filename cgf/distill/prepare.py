@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cgf.data.task import Collate, Items, Task
+from cgf.data.text_items import TextDataset
 from cgf.data.told import told
 from cgf.distill.losses import DistillationLoss
 from cgf.distill.matching import Matching
@@ -25,7 +26,7 @@ from cgf.memory import need_memory
 from cgf.models.host import Host
 from cgf.models.install import installed_softmaxes
 from cgf.models.replace import parts_of
-from cgf.models.samples import check_texts, samples_of
+from cgf.models.samples import check_ends, check_texts, samples_of
 from cgf.provenance import hardware
 from cgf.softmax.base import Softmax
 from cgf.types import Built, Config, Json
@@ -90,11 +91,21 @@ def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, 
     collate = task.collate(host.inputs)
     if teacher is not None:
         check_texts(teacher, train_set, collate, "train")
+    if isinstance(train_set, TextDataset):
+        for each in _with_own_head(cfg, host, teacher):
+            check_ends(each, train_set.input_ids, "train")
     about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))
     if teacher is None or cfg.distill.cache is None:
         return TrainingSamples(train_set, val_set, collate, teacher, about)
     kept = kept_logits(cfg.distill.cache, train_set, teacher, collate, matching)
     return TrainingSamples(kept, val_set, kept.collate(collate), None, about)
+
+
+def _with_own_head(cfg: Config, host: Host, teacher: Host | None) -> list[Host]:
+    """The student and the teacher where they are no checkpoints, whose heads were trained as they are read here."""
+    named = cfg.distill.teacher
+    from_model = not isinstance(named, str) or (named == "self" and cfg.ckpt is None)
+    return ([host] if cfg.ckpt is None else []) + ([teacher] if teacher is not None and from_model else [])
 
 
 def kept_logits(cache: str, train_set: Items, teacher: Host, collate: Collate, matching: Matching) -> WithTeacherLogits:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from cgf.results import read_json, write_json
-from cgf.run_checkpoints import complete_checkpoints
+from cgf.run_checkpoints import complete_checkpoints, is_step
 
 
 @dataclass
@@ -78,5 +78,5 @@ def prune(folder: Path, best_step: int) -> None:
             shutil.rmtree(old, ignore_errors=True)  # another process of this training may be at it too
     complete = set(complete_checkpoints(folder))
     for left in folder.glob("ckpt-*"):  # one whose removal was stopped lacks run.json, which is written last
-        if left not in complete and left.name[5:].isdigit() and not (left / "eval").exists():
+        if left not in complete and is_step(left) and not (left / "eval").exists():
             shutil.rmtree(left, ignore_errors=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cgf.checkpoint import TrainingState, read, resolve, save
+from cgf.checks import is_whole
 from cgf.data.task import Task
 from cgf.distill.model_card import model_card
 from cgf.errors import UserError
@@ -19,6 +20,7 @@ from cgf.models.host import Host
 from cgf.models.replace import parts_of
 from cgf.results import read_json, read_lines, run_info, write_text
 from cgf.run_checkpoints import complete_checkpoints, ended
+from cgf.seal import RUN, hashes
 from cgf.softmax.base import Softmax
 from cgf.types import Json, JsonValue
 
@@ -109,7 +111,7 @@ class RunFolder:
         if overwrite or not checkpoints:
             return cls(path, overwrite=overwrite, kept=path.is_dir() and not there, origins=origins or {})
         newest = checkpoints[-1]
-        run = read_json(newest / "run.json")
+        run = _told(newest)
         if not resume:
             raise UserError(f"{path} holds checkpoints already: overwrite=true, resume=true or another run=NAME")
         changed = sorted(_differences(_bound(current_names(run["config"])), _bound(config)))
@@ -252,6 +254,20 @@ def _is_run(path: Path) -> bool:
         return False
     log = read_lines(path / "metrics.jsonl")
     return not log or (isinstance(log[0], dict) and {"step", "epoch"} <= log[0].keys())
+
+
+def _told(newest: Path) -> Json:
+    """run.json of the checkpoint that a run goes on from, which also says what is removed of the run.
+
+    UserError where it, or a small file that it has a hash of, was changed since, and where it says nothing of a run.
+    """
+    run, mend = read_json(newest / RUN), "overwrite=true trains the run anew"
+    parts = [run.get(key, {}) for key in ("config", "progress", "origins")] if isinstance(run, dict) else []
+    told = bool(parts) and all(isinstance(part, dict) for part in parts)
+    if not told or "finished" not in parts[1] or not is_whole(parts[1].get("best_step", 0)):
+        raise UserError(f"{newest / RUN} needs to say config and progress of a training run, and does not: {mend}")
+    hashes(run, newest)
+    return run
 
 
 def _bound(config: Json) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,15 +81,15 @@ def taught(
             "distill.cache needs texts, whose teacher's logits stay the same, and these samples are images "
             "that augmentation changes: distill.cache=null"
         )
-    path = Path(cache).expanduser() / f"teacher-{_key(samples, teacher, softmaxes)}.npy"
-    logits = _read(path, len(samples))
+    path = Path(cache).expanduser() / f"teacher-{_key(samples, teacher, softmaxes)}.npz"
+    logits = _read(path, (len(samples), teacher.num_classes))
     if logits is None:
         say(f"the teacher's logits of {len(samples)} training samples, once for all: {path}")
         teacher.model.to("cuda" if torch.cuda.is_available() else "cpu")
         with torch.no_grad():
             outcome = evaluate(teacher.model, teacher.logits, samples, collate, batches_by_length(samples, BATCH))
         logits = outcome.logits.clone()  # made in inference mode
-        keep(path, functools.partial(np.save, arr=logits.numpy(), allow_pickle=False), "distill.cache")
+        keep(path, functools.partial(np.savez, logits=logits.numpy()), "distill.cache")
     return WithTeacherLogits(samples, logits)
 
 
@@ -132,10 +133,12 @@ def _configuration(teacher: Host) -> Json:
     return {"model": own, "parts": parts_of(teacher.model).described()}
 
 
-def _read(path: Path, count: int) -> Tensor | None:
+def _read(path: Path, shape: tuple[int, int]) -> Tensor | None:
+    """The logits of a file; None where there is none, and where its checksum or its content is none of such a file."""
     try:
-        kept = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with np.load(path, allow_pickle=False) as file:
+            kept = file["logits"]
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile):
         return None
-    fits = kept.ndim == 2 and len(kept) == count and kept.dtype == np.float32 and np.isfinite(kept).all()
+    fits = kept.shape == shape and kept.dtype == np.float32 and np.isfinite(kept).all()
     return torch.from_numpy(kept) if fits else None

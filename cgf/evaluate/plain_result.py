@@ -17,6 +17,12 @@ from cgf.progress import Bar
 from cgf.results import check_replaceable
 from cgf.types import Json, JsonValue
 
+SETTINGS = (
+    "approx",
+    "softmax",
+    "domain",
+    "not_finite",
+)  # what figures depend on, beside the checkpoint and the samples
 REFUSE, WRONG = "refuse", "wrong"  # what becomes of samples whose logits are no finite numbers
 
 
@@ -34,19 +40,32 @@ def monitor(opened: OpenCheckpoint, domain: object) -> ExponentMonitor:
     return watch
 
 
-def check_own(opened: OpenCheckpoint, path: Path, split: str, samples: int, plan: Plan | None) -> None:
+def check_own(opened: OpenCheckpoint, path: Path, config: Json, samples: int, plan: Plan | None) -> None:
     """UserError where ``path`` holds something else than a result in the clear of this checkpoint on these samples.
 
-    The softmax in place and the kind of its polynomial must be the same too.
+    The softmax in place and the kind of its polynomial must be the same too, and so must what ``config`` and the
+    configuration that the result has kept both say of polynomial, softmax, domain and samples.
     """
     names = opened.names(plan)
-    asked = {"split": split, "samples": samples, **{key: names[key] for key in ("softmax", "replaced", "approx")}}
+    kinds = {key: names[key] for key in ("softmax", "replaced", "approx")}
+    asked = {"split": config["split"], "samples": samples, **kinds}
+    settings = SETTINGS if samples == len(opened.dataset) else (*SETTINGS, "seed")
 
     def same(there: Json) -> bool:
         alike = all(there[key] == value for key, value in asked.items() if key in there)
+        run = there.get("run")
+        kept = run.get("config") if isinstance(run, dict) else None
+        alike = alike and _agree(kept or {}, {key: config[key] for key in settings if key in config})
         return there["kind"] == "eval_plain" and alike and is_result_of(opened, there, path)
 
     check_replaceable(path, same)
+
+
+def _agree(there: JsonValue, here: JsonValue) -> bool:
+    """Whether two configurations say the same where both say something."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        return all(_agree(there[key], here[key]) for key in there.keys() & here.keys())
+    return there == here
 
 
 def measure(

@@ -72,6 +72,11 @@ def _host(model: nn.Module) -> Host:
             f"{name} must be in float32, in which its self-check is made, and has "
             f"{', '.join(sorted(map(str, kinds))) or 'no parameters'}: model.float()"
         )
+    if isinstance(head := getattr(model, "score", None), nn.Module) and type(head).__module__.startswith("peft."):
+        raise UserError(
+            f"{name} has its head 'score' within an adapter ({type(head).__name__}), which is not read here: merge the "
+            "adapters first (model.merge_and_unload())"
+        )
     takes = getattr(model, "main_input_name", IMAGE if config is None else None)
     if config is not None and takes == TEXT:
         return _of(model, _text_forward(model), Inputs(tokenizer=Padding(_pad_id(model))), config.num_labels)
@@ -159,7 +164,7 @@ def _image(model: nn.Module) -> ImageInput:
         stem = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
         channels = 3 if stem is None else stem.in_channels
         if size is None:
-            size = getattr(model, "pretrained_cfg", {}).get("input_size", (3, None))[1:]
+            size = getattr(model, "pretrained_cfg", {}).get("input_size", (3, None, None))[1:]
     height, width = (size, size) if is_whole(size) else tuple(size or (None, None))
     if not is_whole(height) or not is_whole(width):
         raise UserError(f"{type(model).__name__} does not say what size its images have")

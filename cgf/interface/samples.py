@@ -13,7 +13,7 @@ from cgf.checks import is_whole
 from cgf.errors import UserError
 from cgf.interface.own_model import IMAGE, TEXT
 from cgf.models.host import Host
-from cgf.models.samples import read_longest
+from cgf.models.samples import check_ends, read_longest
 from cgf.types import Item
 
 MASK, TYPES, LABELS = "attention_mask", "token_type_ids", ("labels", "label")
@@ -96,6 +96,7 @@ def _check_texts(host: Host, data: Samples) -> None:
     ids = torch.cat([item[TEXT] for item in data.items])
     if odd := sorted(set(ids[(ids < 0) | (ids >= count)].tolist())):
         raise UserError(f"{host.name} embeds the token ids 0 to {count - 1}, and a text of the loader has {odd[0]}")
+    check_ends(host, (item[TEXT].tolist() for item in data.items), "the loader")
     read_longest(host, data, data.lengths or [], data.collate, "the loader")
 
 

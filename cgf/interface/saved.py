@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,22 +18,27 @@ from torch import nn
 
 from cgf.checkpoint_files import described_softmax
 from cgf.errors import UserError, disk_is_full, reason, with_reason
-from cgf.interface.own_model import check_module, measured
+from cgf.interface.own_model import check_module, measured, put_back
 from cgf.interface.state import KEY, weights_alone
 from cgf.models.described import CONFIG, is_timm
-from cgf.models.install import installed_softmaxes
-from cgf.models.pretrained import check_named
+from cgf.models.install import installed, installed_softmaxes, uninstall
+from cgf.models.pretrained import check_class, check_named
 from cgf.models.probe import probe_batch
-from cgf.models.self_check import TOLERANCE, distance, evaluating
+from cgf.models.self_check import TOLERANCE, IndependentExact, distance, evaluating
 from cgf.named import short
 from cgf.results import read_json, write_json
 from cgf.softmax.base import Softmax
 from cgf.softmax.load import check_listed
 from cgf.softmax.required import check_measured
 from cgf.target import check_writable, file_hash, regular, tensors_of
-from cgf.types import AutoClass, JsonValue
+from cgf.types import AutoClass, HostConfig, JsonValue
 
 DESCRIBED, TENSORS = "softmax.json", "softmax.safetensors"
+# what helps where a model cannot be made again
+BY_HAND = (
+    "keep model.state_dict(), and load it into the model that you make again, once cgf.install put the same softmax "
+    "into that"
+)
 
 
 def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: object) -> None:
@@ -59,16 +66,21 @@ def save_with_softmax(model: nn.Module, save_directory: str | Path, **options: o
 def save(model: nn.Module, folder: str | Path) -> None:
     """Saves a model with the softmax put in, so that ``cgf.load`` gives both back.
 
-    A transformers model saves itself, as its ``save_pretrained`` does. Of a model that ``timm.create_model`` made,
+    A transformers model saves itself, as its ``save_pretrained`` does, once a model made of its configuration and
+    weights gives the same numbers; that takes memory for a second model. Of a model that ``timm.create_model`` made,
     config.json, model.safetensors and softmax.json are written, once a model made of them gives the same numbers.
-    Raises UserError for softmaxes that differ by layer, for any other model, for one that cannot be made again, and for
-    a folder without room; and for weights that are no finite numbers, which ``cgf.load`` would refuse.
+    Raises UserError for softmaxes that differ by layer, for any other model, for one that cannot be made again, for
+    adapters that are not merged, for a folder without room, and for weights that are no finite numbers, which
+    ``cgf.load`` would refuse.
     """
     check_module(model)
+    _check_merged(model)
     path, slots = _folder(folder), _alike(model)
     if lost := [name for name, weights in model.named_parameters() if not bool(weights.isfinite().all())]:
         raise UserError(f"{type(model).__name__} needs finite weights to be saved, and {lost[0]} has others")
     if hasattr(model, "save_pretrained"):
+        _check_class(model)
+        _check_same(model)
         model.save_pretrained(path)  # type: ignore[operator]  # a method of transformers' models
         return
     from cgf.models import timm_folder
@@ -132,9 +144,62 @@ def _check_again(model: nn.Module, part: Path) -> None:
         away = distance(host.forward(model, batch), host.forward(again, batch))
     if away > TOLERANCE:
         raise UserError(
-            f"{type(model).__name__} made again by timm gives other numbers (by {away:.1e} of the largest): keep "
-            "model.state_dict(), and load it into the model that you make again, once cgf.install put the same softmax "
-            "into that"
+            f"{type(model).__name__} made again by timm gives other numbers (by {away:.1e} of the largest): {BY_HAND}"
+        )
+
+
+def _check_merged(model: nn.Module) -> None:
+    """UserError for a model within peft's adapters, whose own files hold neither the model nor its softmax."""
+    peft = sys.modules.get("peft")  # whoever has a model of its has imported it
+    if peft is not None and isinstance(model, peft.PeftModel):
+        raise UserError(
+            f"{type(model).__name__} keeps its adapters alone where it is saved: merge them first "
+            "(model = model.merge_and_unload()), and save that"
+        )
+
+
+def _check_class(model: nn.Module) -> None:
+    """UserError for a transformers model of another class than transformers makes of its configuration."""
+    from transformers.models.auto import modeling_auto as auto
+
+    mappings = (auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING)
+    config: HostConfig = model.config
+    if type(model) not in [mapping.get(type(config), None) for mapping in mappings]:
+        raise UserError(
+            f"{type(model).__name__} is no sequence or image classifier of transformers' own, which cgf.load makes: "
+            f"{BY_HAND}"
+        )
+
+
+def _check_same(model: nn.Module) -> None:
+    """UserError where a model made of this one's configuration and weights gives other numbers: changed by hand.
+
+    Of a model that is not in float32, in which numbers are compared, nothing is said.
+    """
+    if any(p.dtype != torch.float32 for p in model.parameters()):
+        return
+    host, before = measured(model), installed_softmaxes(model)
+    batch = {key: value.to(model.device) for key, value in probe_batch(host).items()}  # type: ignore[arg-type]  # its own
+    with weights_alone(model):
+        state = model.state_dict()
+    again = type(model)(copy.deepcopy(model.config)).to(model.device)  # type: ignore[arg-type]  # as above
+    name = type(model).__name__
+    try:
+        again.load_state_dict(state)
+    except RuntimeError as error:
+        raise UserError(
+            f"{name} has other weights than transformers makes of it ({reason(error)}): {BY_HAND}"
+        ) from None
+    uninstall(model)
+    try:
+        own, other = (installed(each, lambda _: IndependentExact()) for each in (model, again))
+        with evaluating(model), evaluating(again), own, other, torch.no_grad():
+            away = distance(host.forward(model, batch), host.forward(again, batch))
+    finally:
+        put_back(model, before)
+    if away > TOLERANCE:
+        raise UserError(
+            f"{name} made again by transformers gives other numbers (by {away:.1e} of the largest): {BY_HAND}"
         )
 
 
@@ -238,6 +303,7 @@ def _classifier(path: Path) -> nn.Module:
     kinds: dict[str, AutoClass] = {"ForSequenceClassification": AutoModelForSequenceClassification}
     kinds["ForImageClassification"] = AutoModelForImageClassification
     auto = next((kind for ending, kind in kinds.items() if stated.endswith(ending)), None)
+    check_class(config, str(path))
     if auto is None:
         raise UserError(f"{path} is of {stated or 'no model that it names'}: a sequence or image classifier is needed")
     options = {"dtype": torch.float32, "trust_remote_code": False, "local_files_only": True, "use_safetensors": True}

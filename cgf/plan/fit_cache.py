@@ -12,7 +12,6 @@ from cgf.approx import fit
 from cgf.approx.exponential import Exponential
 from cgf.approx.exponential_json import exponential_from_json
 from cgf.approx.verified import verified
-from cgf.errors import UserError
 from cgf.plan import candidates
 from cgf.results import write_json
 from cgf.target import check_writable
@@ -44,7 +43,7 @@ class FitCache:
         try:
             kept = exponential_from_json(json.loads(path.read_text()))
             return kept if kept.fit is None else verified(kept, path)
-        except (OSError, ValueError, UserError):
+        except (OSError, ValueError, RecursionError):  # UserError is a ValueError
             check_writable(path)
             exponential = make()
         if exponential.fit is None or math.isfinite(exponential.fit.max_error):  # one that overflows serves no plan

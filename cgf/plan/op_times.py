@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cgf.checks import one_of
+from cgf.checks import one_of, positive, whole
 from cgf.errors import UserError
 from cgf.he.engines.engine import Engine, Owner, ring_for
 from cgf.results import read_json
@@ -119,13 +119,15 @@ class OpTimes:
             return cls(
                 {
                     int(m): Size(
-                        int(s["slots"]),
-                        {k: int(b) for k, b in s["key_bytes"].items()},
-                        {k: {int(x): float(t) for x, t in row.items()} for k, row in s["ms"].items()},
+                        whole("slots", s["slots"], 1),
+                        {k: whole(f"key_bytes.{k}", b, 1) for k, b in s["key_bytes"].items()},
+                        {k: {int(x): positive(f"ms.{k}", t) for x, t in row.items()} for k, row in s["ms"].items()},
                     )
                     for m, s in data["sizes"].items()
                 }
             )
+        except UserError as error:
+            raise UserError(f"a table of operation times cannot be read: {error}") from None
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise UserError(
                 f"a table of operation times needs sizes with slots, key_bytes and ms ({error!r}): make "

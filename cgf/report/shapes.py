@@ -52,6 +52,7 @@ EVALUATION: dict[str, Shape] = {
         ("samples", "accuracy", "accuracy_plain", "accuracy_exact", "agreement", "agreement_asked"), NUMBER
     ),
     **dict.fromkeys(("max_error", "mean_error", "levels", "noise_stated", "us_per_entry"), NUMBER),
+    **dict.fromkeys(("core_s", "client_s", "server_s"), NUMBER),
     **dict.fromkeys(("ruined", "wrong", "inexact", "overflow", "beyond_guard"), NUMBER),
 }
 FRIENDLY: dict[str, Shape] = {

@@ -17,7 +17,7 @@ from torch import nn
 from cgf import checkpoint
 from cgf.checkpoint import TrainingState, read, resolve, save
 from cgf.distill.progress import mend_best
-from cgf.distill.run_folder import RunFolder, origins_of, stopped_origins
+from cgf.distill.run_folder import MARK, RunFolder, origins_of, stopped_origins
 from cgf.errors import UserError
 from cgf.run_checkpoints import complete_checkpoints, ended
 from cgf.softmax.bpmax import BPMax
@@ -292,6 +292,32 @@ def test_who_may_go_on_with_a_run(tmp_path):
     assert anew.newest is None and (tmp_path / "run" / "ckpt-3").exists(), "claiming changes nothing"
     anew.begin()
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["run.txt"]
+
+
+def test_what_a_changed_checkpoint_says_of_the_best_one_removes_nothing(tmp_path):
+    for step in (20, 25):
+        write(tmp_path / "run" / f"ckpt-{step}", progress={"finished": step == 25, "best_step": 20})
+    path = tmp_path / "run" / "ckpt-25" / "run.json"
+    path.write_text(path.read_text().replace('"best_step": 20', '"best_step": 21'))
+    with pytest.raises(UserError, match=r"ckpt-25/run\.json was changed after the checkpoint was saved"):
+        claim(tmp_path)
+    assert (tmp_path / "run" / "ckpt-20").is_dir()
+
+
+@pytest.mark.parametrize("told", [[], {"config": None, "progress": {}}, {"config": {}, "progress": {"best_step": "2"}}])
+def test_a_checkpoint_that_tells_nothing_of_its_run_is_refused(tmp_path, told):
+    write(tmp_path / "run" / "ckpt-1", progress={"finished": True})
+    write(tmp_path / "run" / "ckpt-2", progress={"finished": True})
+    (tmp_path / "run" / "run.txt").write_text(MARK)
+    (tmp_path / "run" / "ckpt-2" / "run.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="needs to say config and progress of a training run"):
+        claim(tmp_path)
+
+
+def test_a_folder_with_another_sign_for_its_number_is_no_checkpoint(tmp_path):
+    write(tmp_path / "run" / "ckpt-1", progress={"finished": True})
+    shutil.copytree(tmp_path / "run" / "ckpt-1", tmp_path / "run" / "ckpt-\u00b2")
+    assert claim(tmp_path).newest == tmp_path / "run" / "ckpt-1"
 
 
 def test_a_run_goes_on_with_the_weights_that_it_began_with(tmp_path):

@@ -50,6 +50,15 @@ def test_what_is_not_the_rows_is_refused(tmp_path):
             packed("labels", wrong)
 
 
+def test_a_file_that_holds_far_more_than_it_weighs_is_refused(tmp_path):
+    told = write(tmp_path, "a", Predictions(*[np.zeros(30_000_000, np.uint8)] * 3))
+    assert (tmp_path / told["path"]).stat().st_size < 2**17
+    with pytest.raises(
+        UserError, match=r"a\.npz may have|a\.npz may hold 67108864 bytes when unpacked, and holds 9000"
+    ):
+        read(tmp_path, "a", told)
+
+
 def test_predictions_under_ckks_are_in_the_order_of_their_samples_and_a_ruined_one_is_wrong(tmp_path):
     samples = [
         {"index": 300, "label": 2, "prediction": 2, "plain": 2, "exact": 0},

@@ -148,6 +148,34 @@ def test_a_file_that_is_one_torn_line_starts_anew(tmp_path):
     assert read_lines(path) == [{"step": 1}]
 
 
+def test_a_last_line_that_is_whole_counts_without_its_line_feed(tmp_path):
+    """An editor leaves one so; a register would otherwise forget an opening."""
+    path = tmp_path / "opened.jsonl"
+    path.write_text('{"row": "a"}\n{"row": "b"}')
+    assert read_lines(path) == [{"row": "a"}, {"row": "b"}]
+    append_line(path, {"row": "c"})
+    assert path.read_text() == '{"row": "a"}\n{"row": "b"}\n{"row": "c"}\n'
+
+
+def test_processes_that_append_to_one_file_lose_no_line(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    code = (
+        "import sys; from cgf.results import append_line\n"
+        "for i in range(300): append_line(sys.argv[1], {'of': sys.argv[2], 'i': i, 'text': 'x' * 6000})"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in "ab"]
+    assert [process.wait(timeout=300) for process in both] == [0, 0]
+    lines = read_lines(path)
+    assert sorted((line["of"], line["i"]) for line in lines) == [(name, i) for name in "ab" for i in range(300)]
+
+
+def test_a_private_file_is_read_by_its_owner_alone(tmp_path):
+    write_json(tmp_path / "a.json", {"a": 1}, private=True)
+    write_json(tmp_path / "b.json", {"a": 1})
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.json", "b.json")]
+    assert modes[0] == 0o600 and modes[1] & 0o400 and read_json(tmp_path / "a.json") == {"a": 1}
+
+
 def test_damage_elsewhere_in_a_log_is_named_by_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"st\n{"step": 3}\n')

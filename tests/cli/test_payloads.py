@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ from resealed import reseal
 from transformers import BertConfig, BertForSequenceClassification
 
 from cgf.checkpoint import TrainingState, read
-from cgf.config import task_maker
+from cgf.config import CONFIGS, check_flags, task_maker
 from cgf.errors import UserError
 from cgf.evaluate.open_checkpoint import open_checkpoint
 from cgf.models import bert, vit
@@ -454,6 +455,30 @@ def test_entry_points_run_none_of_it(script, run, payload, place, monkeypatch, r
     record_property("payload_ran", place.canary.exists())
     assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     assert not place.canary.exists()
+
+
+@pytest.mark.parametrize("flag", ["--experimental-rerun={evil}", "--experimental-r={evil}"])
+def test_a_pickle_on_the_command_line_is_not_opened(flag, place):
+    done = spawn("eval_plain", flag.format(evil=place.evil), cwd=place.base)
+    assert done.returncode == 2 and done.stderr.startswith("error: settings are given as key=value")
+    assert done.stderr.count("\n") == 1 and not place.canary.exists()
+
+
+@pytest.mark.parametrize(
+    "given", ["--config-path=there", "-cp=there", "--config-dir=there", "hydra.searchpath=[there]"]
+)
+def test_configurations_of_ones_own_are_not_read(given, place, monkeypatch):
+    """A file of them says what is called."""
+    monkeypatch.chdir(place.base)
+    shutil.copytree(CONFIGS, "there")
+    Path("there/he/sim.yaml").write_text(f"_target_: pandas.read_pickle\nfilepath_or_buffer: {place.evil}\n")
+    done = call("eval_he", f"ckpt={place.base / 'vit'}", "he=sim", given)
+    assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert given.split("=")[0] in done.stderr and not place.canary.exists()
+
+
+def test_flags_that_name_no_file_are_taken():
+    check_flags(["--multirun", "-m", "--cfg=job", "--resolve", "--info=defaults", "--version"])
 
 
 def test_a_softmax_of_each_variant_is_read_back():

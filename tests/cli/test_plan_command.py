@@ -115,6 +115,27 @@ def test_an_engine_of_ones_own_brings_its_times(tmp_path):
         assert (json.loads((tmp_path / "pareto.json").read_text())["picked"]["seconds"] is not None) == timed
 
 
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda size: size["ms"]["square"].update({"1": -500.0}), "ms.square must be positive, and is -500.0"),
+        (lambda size: size["ms"]["relinearize"].update({"1": "nan"}), "ms.relinearize must be positive, and is nan"),
+        (lambda size: size.update(slots=True), "slots must be a whole number of at least 1, and True was given"),
+        (lambda size: size["key_bytes"].update(rotate="-5"), "key_bytes.rotate must be a whole number of at least 1"),
+    ],
+)
+def test_times_that_are_none_are_refused(tmp_path, change, says):
+    data = json.loads(TABLE.read_text())
+    for size in data["sizes"].values():
+        change(size)
+    table = tmp_path / "times.json"
+    table.write_text(json.dumps(data))
+    asked = ["range=[-8,0]", "rows=16", "columns=16", "tolerance=1e-2", "approx=limit", "approx.k=null", "cache=null"]
+    done = call("plan", *asked, f"times={table}", f"out={tmp_path / 'out'}")
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_set_beside_the_plan(checkpoint, tmp_path):
     done = call(
         "plan",

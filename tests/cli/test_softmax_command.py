@@ -1,12 +1,16 @@
 """One softmax of one matrix from the command line."""
 
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cgf import cli
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -53,6 +57,16 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(softmax, monkeyp
     np.save("scores.npy", np.eye(3))
     done = softmax("scores.npy", "--engine", "sim", "--out", "/proc/w.npy")
     assert done.code == 2 and done.err.startswith("error: /proc/w.npy cannot be written: ")
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path):
+    np.save(tmp_path / "scores.npy", np.zeros((32, 64)))
+    command = (
+        f"ulimit -f 8; exec {sys.executable} {ROOT / 'scripts' / 'softmax.py'} scores.npy --engine sim --out w.npy"
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and done.stderr.startswith("error: the disk is full"), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.npy"]
 
 
 def test_a_matrix_through_the_simulator(softmax):

@@ -1,6 +1,8 @@
 """model=hf: any classifier of a folder, its adapter found by structure; refused with what is missing."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from cgf.models import hf
 from cgf.models.hf_image import image_input
 from cgf.models.install import install_copies
 from cgf.models.load import from_checkpoint
+from cgf.models.samples import check_ends
 from cgf.softmax.cgf import CGF
 
 GPT2 = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "pad_token_id": 0, "num_labels": 3}
@@ -188,6 +191,30 @@ def test_a_decoder_refuses_a_text_without_a_token(tmp_path):
     batch = {"input_ids": torch.ones(2, 3, dtype=torch.long), "attention_mask": torch.tensor([[1, 1, 0], [0, 0, 0]])}
     with pytest.raises(UserError, match="a text of the batch has none"):
         host.forward(host.model, batch)
+
+
+def test_a_text_that_the_head_it_came_with_reads_at_another_token_is_refused(tmp_path):
+    host = hf.load("hf", 3, path=saved(tmp_path / "a", GPT2ForSequenceClassification(GPT2Config(**GPT2))))
+    pad = host.inputs.tokenizer.pad_token_id
+    check_ends(host, [[pad, 5, 6], [7]], "train")
+    with pytest.raises(UserError, match=rf"a text of train ends in the id of padding \({pad}\), before which the head"):
+        check_ends(host, [[5, 6], [7, pad]], "train")
+    check_ends(replace(host, head_trained=False), [[7, pad]], "train")
+
+
+def test_weights_that_another_class_saved_are_refused(tmp_path):
+    model = DistilBertForSequenceClassification(DistilBertConfig(**DISTIL))
+    path = Path(saved(tmp_path / "a", model))
+    described = json.loads((path / "config.json").read_text())
+    for architectures, refused in ((["OwnForSequenceClassification"], True), (None, False), ([], False)):
+        (path / "config.json").write_text(json.dumps({**described, "architectures": architectures}))
+        if refused:
+            with pytest.raises(
+                UserError, match="saved by the class OwnForSequenceClassification, which transformers does"
+            ):
+                hf.load("hf", 3, path=str(path))
+        else:
+            assert hf.load("hf", 3, path=str(path)).head_trained
 
 
 def test_what_is_missing_is_told(tmp_path):

@@ -502,8 +502,14 @@ def test_a_secret_key_that_others_may_read_is_refused(copy, capsys):
 
 
 def test_decrypted_logits_do_not_go_where_results_are(copy, capsys):
-    given = [*commands(copy)["decrypt"][:-1], copy / "results" / "logits.json"]
-    assert call(*given) == 2 and "stays with the client" in capsys.readouterr().err
+    for place in ("logits.json", "below/logits.json"):
+        given = [*commands(copy)["decrypt"][:-1], copy / "results" / place]
+        assert call(*given) == 2 and "stays with the client" in capsys.readouterr().err
+
+
+def test_decrypted_logits_are_read_by_their_owner_alone(copy):
+    assert call(*commands(copy)["decrypt"][:-1], copy / "mine.json") == 0
+    assert (copy / "mine.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_logits_that_are_named_as_a_report_are_not_overwritten(base, copy, capsys):

@@ -1,5 +1,7 @@
 """A client's images against the way that training data go."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -74,3 +76,9 @@ def test_an_archive_that_is_cut_is_no_array(tmp_path):
     (tmp_path / "a.npy").write_bytes(b"PK\x03\x04" + bytes(60))
     with pytest.raises(UserError, match="needs to hold images as numbers, and reading it failed"):
         read_array(tmp_path / "a.npy")
+
+
+def test_what_is_no_regular_file_does_not_keep_the_client_waiting(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(UserError, match=r"a\.png must be a regular file to be read, and is none"):
+        list(Preparation((1, 8, 8), (0.5,), (0.5,), "bicubic", 1.0, True).prepared(tmp_path))

@@ -65,6 +65,28 @@ def test_a_file_of_other_rows_and_the_same_time_is_read_anew(make, tmp_path):
     assert make("hub", name=str(tmp_path / "set")).class_names == ["good", "poor"]
 
 
+@pytest.mark.parametrize("where", ["another folder", "behind a link", "saved"])
+def test_data_that_lie_elsewhere_are_refused(make, tmp_path, where):
+    """No hash of the folder would say that they were changed."""
+    table(tmp_path / "real"), table(tmp_path / "real", "test.csv")
+    folder = tmp_path / "set"
+    if where == "saved":
+        texts().save_to_disk(str(folder))
+        state = json.loads((folder / "state.json").read_text())
+        (kept,) = state["_data_files"]
+        (folder / kept["filename"]).rename(tmp_path / "real" / "a.arrow")
+        (folder / "state.json").write_text(json.dumps({**state, "_data_files": [{"filename": "../real/a.arrow"}]}))
+    else:
+        folder.mkdir()
+        place = "../real" if where == "another folder" else "data"
+        if place == "data":
+            (folder / "data").symlink_to(tmp_path / "real")
+        files = "".join(f"  - split: {s}\n    path: {place}/{s}.csv\n" for s in ("train", "test"))
+        (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}---\n")
+    with pytest.raises(UserError, match=r"needs to hold its data itself, and names .*(real|data/)"):
+        make("hub", name=str(folder)).class_names  # noqa: B018
+
+
 def test_values_of_a_csv_file_are_read_as_they_are_written(make, tmp_path):
     table(tmp_path / "set", rows=["null,01", "b,1", "NA,NA", *(f"{i},1" for i in range(20))])
     task = make("hub", name=str(tmp_path / "set"))

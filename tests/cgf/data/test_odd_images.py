@@ -1,11 +1,12 @@
 """Folders of images as cameras and file managers leave them: hidden files, turned photographs, thin lines."""
 
+import os
 import re
 import zipfile
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from cgf.data.image_files import Archive, EncodedImages, Folder
 from cgf.errors import UserError
@@ -107,3 +108,23 @@ def test_an_image_that_is_none_is_refused_in_words_alone(root, name, write, says
     with pytest.raises(UserError, match=re.escape(f"train/a/{name} {says}")) as refused:
         EncodedImages(Folder(root), [f"train/a/{name}"])[0]
     assert "0x" not in str(refused.value)
+
+
+def test_a_program_in_the_place_of_pixels_is_not_run(root, monkeypatch):
+    """Pillow would hand it to an interpreter, whatever the file is called."""
+    asked = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given, **more: asked.append(given))
+    content = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 2 2\n%%EndComments\n(this is a program) print\n"
+    (root / "train" / "a" / "0.png").write_bytes(content)
+    assert Image.open(root / "train" / "a" / "0.png").format == "EPS"
+    with pytest.raises(
+        UserError, match=r"train/a/0\.png needs to be an image, .* it is of no format that is read \(BMP, "
+    ):
+        EncodedImages(Folder(root), ["train/a/0.png"])[0]
+    assert not asked
+
+
+def test_what_is_no_regular_file_is_refused(root):
+    os.mkfifo(root / "train" / "a" / "9.png")
+    with pytest.raises(UserError, match="must be a regular file to be read, and is none"):
+        EncodedImages(Folder(root), ["train/a/9.png"])[0]

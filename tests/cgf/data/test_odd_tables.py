@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections import Counter
 from decimal import Decimal
 from types import SimpleNamespace
@@ -158,3 +159,15 @@ def test_repeats_that_leave_a_split_empty_are_named(tmp_path):
     task = FileTask(name="csv", train=str(table), text="text", label="label", share_of_rows=True)
     with pytest.raises(UserError, match=r"its 60 rows hold 2 different texts, and equal ones stay in one split"):
         _ = task._splits
+
+
+def test_a_packed_table_that_holds_far_more_than_it_weighs_is_refused(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    column = pyarrow.array(["x" * 4096] * 40_000)
+    pyarrow.parquet.write_table(pyarrow.table({"text": column, "label": ["a"] * 40_000}), path, compression="zstd")
+    assert path.stat().st_size < 2**17
+    with pytest.raises(UserError, match=r"bomb\.parquet may hold 67108864 bytes when unpacked, and holds more"):
+        list(read_columns(path, ["text", "label"]))
+    os.mkfifo(tmp_path / "pipe.parquet")
+    with pytest.raises(UserError, match="must be a regular file"):
+        list(read_columns(tmp_path / "pipe.parquet", ["text", "label"]))

@@ -1,6 +1,7 @@
 """A teacher's logits, worked out once: the same training, and a file that is whole, checked and the teacher's own."""
 
 import functools
+import io
 import os
 
 import numpy as np
@@ -128,13 +129,28 @@ def test_a_teacher_of_the_same_weights_and_another_configuration_is_asked_anew(t
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def kept_as(path, logits, name="logits"):
+    """A file of the cache with other content."""
+    np.savez(path, **{name: logits})
+
+
+def as_npy(array):
+    """The bytes of an array alone, as earlier versions kept it."""
+    np.save(buffer := io.BytesIO(), array)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         lambda p: p.write_bytes(b""),
         lambda p: p.write_bytes(p.read_bytes()[:200]),
-        lambda p: np.save(p, np.zeros((3, 7), np.float32)),
-        lambda p: np.save(p, np.full((24, 7), np.nan, np.float32)),
+        lambda p: p.write_bytes(p.read_bytes()[:400] + bytes(100) + p.read_bytes()[500:]),
+        lambda p: kept_as(p, np.zeros((3, 7), np.float32)),
+        lambda p: kept_as(p, np.zeros((24, 3), np.float32)),
+        lambda p: kept_as(p, np.full((24, 7), np.nan, np.float32)),
+        lambda p: kept_as(p, np.zeros((24, 7), np.float32), "others"),
+        lambda p: p.write_bytes(as_npy(np.zeros((24, 7), np.float32))),
     ],
 )
 def test_a_damaged_file_is_made_anew(tmp_path, damage):
@@ -143,7 +159,7 @@ def test_a_damaged_file_is_made_anew(tmp_path, damage):
     (path,) = tmp_path.iterdir()
     damage(path)
     assert torch.equal(taught(data, teacher, [], COLLATE, str(tmp_path)).logits, before)
-    assert np.array_equal(np.load(path), before.numpy()) and list(tmp_path.iterdir()) == [path]
+    assert np.array_equal(np.load(path)["logits"], before.numpy()) and list(tmp_path.iterdir()) == [path]
 
 
 def test_refusals(tmp_path):

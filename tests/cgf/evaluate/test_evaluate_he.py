@@ -302,11 +302,23 @@ def test_a_result_of_another_checkpoint_is_kept(checkpoint, tmp_path):
     arguments = ["samples=2", f"out={out}"]
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0
     assert call("eval_plain", f"ckpt={checkpoint}", *arguments).returncode == 0  # made again
-    for more in ("approx=plan", "split=val", "samples=3", "softmax=relu"):
+    for more in (
+        "approx=plan",
+        "split=val",
+        "samples=3",
+        "softmax=relu",
+        "seed=7",
+        "domain=[-3,1]",
+        "not_finite=wrong",
+    ):
         kept = out.read_bytes()
         done = call("eval_plain", f"ckpt={checkpoint}", *arguments, more)
         assert done.returncode == 2 and out.read_bytes() == kept, more
         assert "holds another result (eval_plain, checkpoint checkpoint, softmax cgf, split test" in done.stderr
+    limit = [f"ckpt={checkpoint}", "samples=2", f"out={tmp_path / 'limit.json'}", "approx=limit", "approx.range=[-7,1]"]
+    assert call("eval_plain", *limit, "approx.k=3").returncode == 0
+    kept = (tmp_path / "limit.json").read_bytes()
+    assert call("eval_plain", *limit, "approx.k=5").returncode == 2 and (tmp_path / "limit.json").read_bytes() == kept
     early = {k: v for k, v in json.loads(out.read_text()).items() if k != "checkpoint_sha256"}
     for _ in range(2):
         kept = out.read_bytes()

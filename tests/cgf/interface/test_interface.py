@@ -360,6 +360,72 @@ def test_a_token_id_that_the_model_does_not_embed_is_refused(odd):
             use()
 
 
+def test_a_text_that_the_models_own_head_reads_at_another_token_is_refused():
+    """transformers' heads read the last id that is not that of padding, whatever the mask says."""
+    model = llama()
+    model.config.pad_token_id = 3
+    cgf.install(model, "cgf")
+    ids = torch.tensor([[5, 6, 7, 8], [9, 6, 7, 3]])
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 1])}
+    with pytest.raises(UserError, match=r"a text of the loader ends in the id of padding \(3\), before which the head"):
+        cgf.make_plan(model, [batch])
+    batch["input_ids"][1, 3] = 4
+    assert cgf.make_plan(model, [batch]).levels > 0
+
+
+@pytest.mark.parametrize("make, head", [(bert, "bert"), (llama, "model")])
+def test_another_attention_put_over_a_softmax_is_refused(make, head):
+    model = make()
+    own = model.config._attn_implementation
+    cgf.install(model, "cgf")
+    for part in (model, getattr(model, head)):
+        with pytest.raises(UserError, match=r"set_attn_implementation\('sdpa'\) would pass the softmax by"):
+            part.set_attn_implementation("sdpa")
+    assert model.config._attn_implementation == "cgf"
+    model.config._attn_implementation = "eager"  # past the method
+    for use in (lambda: cgf.make_plan(model, texts()), lambda: cgf.install(model, "cgf"), lambda: model.state_dict()):
+        with pytest.raises(
+            UserError, match=r"runs the attention 'eager', .* and passes it by: uninstall the softmaxes"
+        ):
+            use()
+    assert cgf.uninstall(model) == 2 and model.config._attn_implementation == own
+    model.set_attn_implementation("eager")
+    assert len(cgf.install(model, "cgf")) == 2
+
+
+def test_a_module_that_says_nothing_of_its_images_is_refused_in_a_sentence():
+    for model in (torch.nn.Sequential(vit()), torch.nn.DataParallel(bert())):
+        with pytest.raises(UserError, match="does not say what size its images have"):
+            cgf.install(model, "cgf")
+
+
+def test_hooks_and_modes_of_a_timm_attention_stay():
+    model, seen = vit(), []
+    attention = model.blocks[0].attn
+    attention.register_forward_hook(lambda *_: seen.append("before"))
+    attention.register_forward_pre_hook(lambda *_: seen.append("pre"))
+    model.train()
+    attention.attn_drop.eval()
+    cgf.install(model, "cgf")
+    handle = model.blocks[0].attn.register_forward_hook(lambda *_: seen.append("after"))
+    seen.clear()
+    model(torch.zeros(1, 1, 8, 8))
+    assert seen == ["pre", "before", "after"] and not model.blocks[0].attn.attn_drop.training
+    cgf.uninstall(model)
+    handle.remove()
+    seen.clear()
+    model(torch.zeros(1, 1, 8, 8))
+    assert seen == ["pre", "before"] and model.blocks[0].attn is attention
+    assert attention.training and not attention.attn_drop.training
+
+
+def test_a_head_within_an_adapter_is_refused_by_name():
+    peft = pytest.importorskip("peft")
+    wrapped = peft.get_peft_model(llama(), peft.LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj"]))
+    with pytest.raises(UserError, match=r"has its head 'score' within an adapter .*: merge the adapters first"):
+        cgf.install(wrapped, "cgf")
+
+
 def test_a_text_longer_than_the_model_can_read_is_refused():
     model = bert()
     cgf.install(model, "cgf")

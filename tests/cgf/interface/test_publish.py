@@ -145,3 +145,5 @@ def test_the_command(folder, hub, monkeypatch, capsys):
     assert shown[0] == "README.md" and shown[-1] == "https://hub/me/small"
     monkeypatch.setattr(sys, "argv", ["push.py", str(folder), "small"])
     assert push.main() == 2 and capsys.readouterr().err.startswith("error: a repository of the hub")
+    monkeypatch.setattr(sys, "argv", ["push.py", "no\x1b]0;x\x07where", "me/small"])
+    assert push.main() == 2 and "\\x1b" in (said := capsys.readouterr().err) and "\x1b" not in said

@@ -8,6 +8,7 @@ import timm
 import torch
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 import cgf
 from cgf.errors import UserError
@@ -137,6 +138,65 @@ def test_a_model_that_cannot_be_made_again_is_refused_with_what_to_do_and_nothin
         with pytest.raises(UserError, match=says):
             cgf.save(model, tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == [] and len(installed_softmaxes(model)) == 2
+
+
+class MeanBertForSequenceClassification(BertForSequenceClassification):
+    """One of somebody's own, with the weights of transformers' own and another reading of them."""
+
+    def forward(self, input_ids=None, attention_mask=None, **more):
+        hidden = self.bert(input_ids, attention_mask=attention_mask, **more).last_hidden_state
+        weights = attention_mask[..., None].to(hidden.dtype)
+        return SequenceClassifierOutput(logits=self.classifier((hidden * weights).sum(1) / weights.sum(1)))
+
+
+def small_bert(kind=BertForSequenceClassification):
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    return kind(BertConfig(vocab_size=50, num_labels=5, **size)).eval()
+
+
+def test_a_transformers_model_that_would_be_made_otherwise_is_not_saved(tmp_path):
+    own, by_hand, wider = small_bert(MeanBertForSequenceClassification), small_bert(), small_bert()
+    by_hand.bert.encoder.layer[0].intermediate.intermediate_act_fn = nn.ReLU()
+    wider.classifier = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 5))
+    for model, says in (
+        (own, r"MeanBertForSequenceClassification is no .* of transformers' own, .* keep model\.state_dict\(\)"),
+        (by_hand, "BertForSequenceClassification made again by transformers gives other numbers"),
+        (wider, "has other weights than transformers makes of it"),
+    ):
+        slots = cgf.install(model, "cgf")
+        before = logits(model)
+        with pytest.raises(UserError, match=says):
+            cgf.save(model, tmp_path / "out")
+        assert not (tmp_path / "out").exists() and installed_softmaxes(model) == slots
+        assert torch.equal(logits(model), before)
+
+
+def test_weights_that_a_class_of_ones_own_saved_are_not_read_as_anothers(tmp_path):
+    model = small_bert(MeanBertForSequenceClassification)
+    cgf.install(model, "cgf")
+    model.save_pretrained(tmp_path / "own")
+    with pytest.raises(UserError, match="was saved by the class MeanBertForSequenceClassification, which transformers"):
+        cgf.load(tmp_path / "own")
+
+
+def test_a_model_in_half_precision_is_saved_as_it_is(tmp_path):
+    model = small_bert()
+    cgf.install(model, "cgf")
+    cgf.save(model.half(), tmp_path / "out")
+    assert torch.equal(cgf.load(tmp_path / "out").classifier.weight, model.classifier.weight.float())
+
+
+def test_adapters_that_are_not_merged_are_not_saved(tmp_path):
+    peft = pytest.importorskip("peft")
+    model = small_bert()
+    cgf.install(model, "cgf")
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query"]))
+    with pytest.raises(UserError, match=r"keeps its adapters alone where it is saved: merge them first"):
+        cgf.save(wrapped, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    cgf.save(wrapped.merge_and_unload(), tmp_path / "out")
+    assert installed_softmaxes(cgf.load(tmp_path / "out"))[0].name == "cgf"
 
 
 def test_weights_that_are_no_finite_numbers_are_not_saved(tmp_path):

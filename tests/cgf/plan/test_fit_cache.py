@@ -41,6 +41,8 @@ def test_a_kept_fit_whose_coefficients_were_changed_is_made_anew(tmp_path):
     path.write_text(json.dumps(kept))
     for _ in range(2):
         assert FitCache(tmp_path).get(("taylor",), make) == first and len(made) == 2
+    path.write_text("[" * 100_000)
+    assert FitCache(tmp_path).get(("taylor",), make) == first and len(made) == 3
 
 
 def test_a_fit_that_overflows_is_not_kept(tmp_path):
