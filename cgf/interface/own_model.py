@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 
@@ -72,10 +73,11 @@ def _host(model: nn.Module) -> Host:
             f"{name} must be in float32, in which its self-check is made, and has "
             f"{', '.join(sorted(map(str, kinds))) or 'no parameters'}: model.float()"
         )
-    if isinstance(head := getattr(model, "score", None), nn.Module) and type(head).__module__.startswith("peft."):
+    peft = sys.modules.get("peft")  # whoever has a model of its has imported it
+    if peft is not None and isinstance(model, peft.PeftModel) and hasattr(model, "score"):
         raise UserError(
-            f"{name} has its head 'score' within an adapter ({type(head).__name__}), which is not read here: merge the "
-            "adapters first (model.merge_and_unload())"
+            f"{name} is a decoder within adapters, whose head 'score' is not read here: merge the adapters first "
+            "(model.merge_and_unload())"
         )
     takes = getattr(model, "main_input_name", IMAGE if config is None else None)
     if config is not None and takes == TEXT:

@@ -419,11 +419,13 @@ def test_hooks_and_modes_of_a_timm_attention_stay():
     assert attention.training and not attention.attn_drop.training
 
 
-def test_a_head_within_an_adapter_is_refused_by_name():
+@pytest.mark.parametrize("task", ["SEQ_CLS", None])
+def test_a_decoder_within_adapters_is_refused_by_name(task):
     peft = pytest.importorskip("peft")
-    wrapped = peft.get_peft_model(llama(), peft.LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj"]))
-    with pytest.raises(UserError, match=r"has its head 'score' within an adapter .*: merge the adapters first"):
+    wrapped = peft.get_peft_model(llama(), peft.LoraConfig(task_type=task, target_modules=["q_proj"]))
+    with pytest.raises(UserError, match=r"is a decoder within adapters, .*: merge the adapters first"):
         cgf.install(wrapped, "cgf")
+    assert len(cgf.install(wrapped.merge_and_unload(), "cgf")) == 2
 
 
 def test_a_text_longer_than_the_model_can_read_is_refused():
