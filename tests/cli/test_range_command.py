@@ -80,12 +80,11 @@ def test_a_file_of_something_else_is_refused_before_any_training(tmp_path, conte
 @pytest.mark.parametrize("approx, levels", [("exact", None), ("chain", 6)])
 def test_an_evaluation_counts_what_lies_outside_a_domain_given_by_hand(approx, levels, checkpoint):
     shares = []
-    for domain in ("[-100,100]", "[-3,0]", "[-2.5,-2]"):
-        done = call(
-            "eval_plain", f"ckpt={checkpoint}", f"approx={approx}", f"domain={domain}", f"out={checkpoint / 'out.json'}"
-        )
+    for number, domain in enumerate(("[-100,100]", "[-3,0]", "[-2.5,-2]")):
+        out = checkpoint / f"out{number}.json"
+        done = call("eval_plain", f"ckpt={checkpoint}", f"approx={approx}", f"domain={domain}", f"out={out}")
         assert done.returncode == 0, done.stderr
-        found = json.loads((checkpoint / "out.json").read_text())
+        found = json.loads(out.read_text())
         assert found["watched"] == json.loads(domain) and found["levels"] == levels
         assert found["correct"] == pytest.approx(found["accuracy"] * found["samples"])
         assert found["entries"] == 60 * 4 * 4 * 16 * 16  # images, layers, heads, rows, columns
