@@ -182,7 +182,8 @@ def _check_same(model: nn.Module) -> None:
     batch = {key: value.to(model.device) for key, value in probe_batch(host).items()}  # type: ignore[arg-type]  # its own
     with weights_alone(model):
         state = model.state_dict()
-    again = type(model)(copy.deepcopy(model.config)).to(model.device)  # type: ignore[arg-type]  # as above
+    with torch.random.fork_rng(devices=[]):  # its first weights are drawn
+        again = type(model)(copy.deepcopy(model.config)).to(model.device)  # type: ignore[arg-type]  # as above
     name = type(model).__name__
     try:
         again.load_state_dict(state)

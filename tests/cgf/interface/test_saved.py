@@ -111,7 +111,10 @@ def test_cgf_save_of_a_transformers_model_is_its_own_save_pretrained(tmp_path):
     with pytest.raises(UserError, match=r"no softmax put in: cgf\.install"):
         cgf.save(model, tmp_path / "out")
     cgf.install(model, "cgf")
+    model.train()
+    drawn = torch.get_rng_state()
     cgf.save(model, tmp_path / "out")
+    assert torch.equal(torch.get_rng_state(), drawn) and model.training  # a training goes on as it would have
     assert torch.equal(logits(cgf.load(tmp_path / "out")), logits(model))
 
 
