@@ -52,6 +52,8 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
             raise UserError(f"an override reads key=value, and {text!r} was given{quoted}") from None
         if not override.key_or_group:
             raise UserError(f"an override reads key=value, and {text!r} was given")
+        if override.key_or_group == "hydra" or override.key_or_group.startswith("hydra.searchpath"):
+            raise UserError(f"configurations are read from {CONFIGS} alone, and {text!r} may name others")
         value: object = override.value()
         swept = override.is_sweep_override()
         values = getattr(value, "list", [value])  # a sweep over choices has a list of them
@@ -61,8 +63,6 @@ def check_overrides(config_name: str, overrides: list[str]) -> None:
         for choice in choices:
             check_choice(override.key_or_group, choice)
         if override.is_hydra_override():
-            if override.key_or_group == "hydra.searchpath":
-                raise UserError(f"configurations are read from {CONFIGS} alone, and {text!r} names others")
             continue
         if swept and not choices:
             singles += _values(override)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
-
 from cgf.errors import UserError
 from cgf.hub import fetching
 from cgf.models import bert, hf_image, llama, text
@@ -16,7 +14,7 @@ from cgf.types import HostModule, Tokenizer
 
 def text_host(model: HostModule, tokenizer: Tokenizer, about: HostFacts) -> Host:
     """A model with a linear head ``score`` as a decoder, any other as an encoder; each measures which it is."""
-    adapter = llama if isinstance(getattr(model, "score", None), nn.Linear) else bert
+    adapter = llama if llama.has_head(model) else bert
     return adapter.host(model, tokenizer, about)
 
 

@@ -36,6 +36,11 @@ def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     return model.score(hidden[torch.arange(len(ids), device=ids.device), last])  # type: ignore[operator]  # as above
 
 
+def has_head(model: nn.Module) -> bool:
+    """Whether a model has the linear head of transformers' decoders, which reads one token of each text."""
+    return isinstance(getattr(model, "score", None), nn.Linear)
+
+
 def set_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Right padding with a pad token; a tokenizer without one gets a reserved token, or its end token.
 
@@ -56,7 +61,7 @@ def host(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, about: Host
 
     Raises UserError for a model that is none: without that head, with an encoder, or not causal.
     """
-    if not isinstance(getattr(model, "score", None), nn.Linear) or model.config.is_encoder_decoder:
+    if not has_head(model) or model.config.is_encoder_decoder:
         raise UserError(
             f"model={about.name} needs a LLaMA or another decoder with a linear head 'score', and "
             f"{type(model).__name__} is none: encoders are read by cgf.models.bert.load"

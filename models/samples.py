@@ -10,6 +10,7 @@ from cgf.data.image_items import ImageDataset
 from cgf.data.task import Collate, Items, LabelledItems, Task
 from cgf.data.text_items import TextDataset
 from cgf.errors import UserError, with_reason
+from cgf.models import llama
 from cgf.models.host import Host
 from cgf.models.install import installed
 from cgf.models.rotary import check_lengths
@@ -42,7 +43,7 @@ def check_ends(host: Host, texts: Iterable[Sequence[int]], source: str) -> None:
 
     transformers' own head, which was trained so, reads the last token of another id; by the mask it is this one.
     """
-    if not host.head_trained or not isinstance(getattr(host.model, "score", None), torch.nn.Linear):
+    if not host.head_trained or not llama.has_head(host.model):
         return
     config: HostConfig = host.model.config
     pad = config.pad_token_id

@@ -91,9 +91,9 @@ def training_samples(cfg: Config, task: Task, host: Host, teacher: Host | None, 
     collate = task.collate(host.inputs)
     if teacher is not None:
         check_texts(teacher, train_set, collate, "train")
-    if isinstance(train_set, TextDataset):
-        for each in _with_own_head(cfg, host, teacher):
-            check_ends(each, train_set.input_ids, "train")
+    for split, texts in (("train", train_set), ("val", val_set)):
+        for each in _with_own_head(cfg, host, teacher) if isinstance(texts, TextDataset) else []:
+            check_ends(each, [texts[i]["input_ids"] for i in range(len(texts))], split)
     about = told(task, {"train": train_set, "val": val_set}, cfg.task.get("max_length"))
     if teacher is None or cfg.distill.cache is None:
         return TrainingSamples(train_set, val_set, collate, teacher, about)

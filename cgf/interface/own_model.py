@@ -101,16 +101,12 @@ def _of(model: nn.Module, forward: Forward, inputs: Inputs, classes: int) -> Hos
     )
 
 
-def _has_decoder_head(model: nn.Module) -> bool:
-    return isinstance(getattr(model, "score", None), nn.Linear)
-
-
 def _pad_id(model: nn.Module) -> int:
     config: HostConfig = model.config
     if getattr(config, "is_encoder_decoder", False):
         raise UserError(f"{type(model).__name__} has a decoder beside its encoder: one of the two alone is needed")
     pad = getattr(config, "pad_token_id", None)
-    if pad is None and _has_decoder_head(model):
+    if pad is None and llama.has_head(model):
         raise UserError(
             f"{type(model).__name__} reads its logits at the last token that is not padding, and has no pad token: "
             "set model.config.pad_token_id"
@@ -119,7 +115,7 @@ def _pad_id(model: nn.Module) -> int:
 
 
 def _text_forward(model: nn.Module) -> Forward:
-    decoder = _has_decoder_head(model)
+    decoder = llama.has_head(model)
 
     def forward(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
         """Logits (B, classes): of a decoder at the last token by the mask, else of the model's own head."""

@@ -465,7 +465,12 @@ def test_a_pickle_on_the_command_line_is_not_opened(flag, place):
 
 
 @pytest.mark.parametrize(
-    "given", ["--config-path=there", "-cp=there", "--config-dir=there", "hydra.searchpath=[there]"]
+    "given",
+    [
+        *("--config-path=there", "-cp=there", "--config-dir=there"),
+        *("hydra.searchpath=[there]", "+hydra.searchpath=[there]", "hydra.searchpath.0=there"),
+        "hydra={searchpath: [there]}",
+    ],
 )
 def test_configurations_of_ones_own_are_not_read(given, place, monkeypatch):
     """A file of them says what is called."""

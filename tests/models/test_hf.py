@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest_models import tokenizer
+from digits_checkpoint import call
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -200,6 +201,23 @@ def test_a_text_that_the_head_it_came_with_reads_at_another_token_is_refused(tmp
     with pytest.raises(UserError, match=rf"a text of train ends in the id of padding \({pad}\), before which the head"):
         check_ends(host, [[5, 6], [7, pad]], "train")
     check_ends(replace(host, head_trained=False), [[7, pad]], "train")
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_training_refuses_such_a_text_before_it_begins(tmp_path, split):
+    model = GPT2ForSequenceClassification(GPT2Config(**{**GPT2, "num_labels": 2}))
+    model.save_pretrained(tmp_path / "a")
+    tokenizer("pad", "good", "bad", pad_token="pad").save_pretrained(tmp_path / "a")
+    texts = ["good bad,x", "bad bad,y", "bad good,x", "good,y"]
+    for turn, name in enumerate(("train", "val", "test")):
+        lines = ["text,label", *texts[turn:], *texts[:turn], *(["good pad,x"] if name == split else [])]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    keys = {"train": "train", "validation": "val", "test": "test"}
+    files = [f"task.{key}={tmp_path / name}.csv" for key, name in keys.items()]
+    given = ["task=csv", *files, "task.text=text", "task.label=label", "softmax=exact", f"outputs={tmp_path / 'out'}"]
+    done = call("train", "model=hf", f"model.path={tmp_path / 'a'}", *given)
+    assert done.returncode == 2 and f"a text of {split} ends in the id of padding" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_weights_that_another_class_saved_are_refused(tmp_path):
